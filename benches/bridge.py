@@ -26,9 +26,9 @@ import omsgrain as og
 from benches import data, machine, page
 from benches.measure import check
 from benches.room import room
-from omsgrain.ops.taking import take
-from omsgrain.services.bridge.options import Credentials, broker
-from omsgrain.services.log import Log
+from omsgrain.bridge.bridge import Credentials, broker
+from omsgrain.server.log import Log
+from omsgrain.store.take_messages import take
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "bridge.md"
@@ -128,12 +128,12 @@ def _drain(site: Any, many: int) -> None:
     url = site.options[1]
     source: Any
     if url.startswith("mqtt"):
-        from omsgrain.services.bridge.mqtt import Mqtt, shared
+        from omsgrain.bridge.mqtt import Mqtt, shared
 
         where = broker(url, ("mqtt",), Credentials())
         source = Mqtt(where, "hub1", [shared("robots/+/memory", "hub")], log)
     else:
-        from omsgrain.services.bridge.nats import Nats
+        from omsgrain.bridge.nats import Nats
 
         where = broker(url, ("nats",), Credentials())
         source = Nats(where, log, stream="MEMORY", durable="hub")

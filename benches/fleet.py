@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 
 import omsgrain as og
 from benches.room import room
-from omsgrain.engine.base import Settings
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.store.base import Settings
 from omsgrain.sync import Batch, LocalPeer, sync
-from omsgrain.sync.wire import pack
+from omsgrain.sync.protocol import pack_value
 
 T = TypeVar("T")
 SHARED = "fleet"
@@ -110,7 +110,7 @@ class Network:
         return sent
 
     def _count(self, values: tuple[Any, ...]) -> None:
-        self.bytes += len(pack(values))
+        self.bytes += len(pack_value(values))
         for value in values:
             for grain in value.grains if isinstance(value, Batch) else ():
                 if grain not in self._crossed:

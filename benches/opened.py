@@ -47,7 +47,7 @@ def _forget(file: Path) -> None:
 
 def main(path: str) -> None:
     """Open, ask one question, say what it took."""
-    for module in ("omsgrain.engine", "omsgrain.store.lmdb", "omsgrain.index.query"):
+    for module in ("omsgrain.store", "omsgrain.storage.lmdb.storage", "omsgrain.query.query"):
         import_module(module)  # is no part of opening
     before = anonymous()
     start = time.perf_counter()

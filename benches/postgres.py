@@ -29,7 +29,7 @@ import psycopg
 import omsgrain as og
 from benches import areev_peer, data, machine
 from benches.measure import check
-from omsgrain.store.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStore
 
 BATCHES = 1_000, 10_000
 SCHEMA = "omsgrain_bench"

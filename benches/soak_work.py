@@ -18,10 +18,10 @@ from random import Random
 import omsgrain as og
 from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine.base import Settings
 from omsgrain.errors import ErasedError, InvalidationDeniedError, NotFoundError
-from omsgrain.gateways.aimem import export_stream
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.interchange.aimem import export_stream
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.store.base import Settings
 
 MASTER = bytes(range(32))
 ROLES = ("writer 1", "writer 2", "reader 1", "reader 2", "eraser", "exporter")

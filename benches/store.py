@@ -14,8 +14,8 @@ import orjson
 import omsgrain as og
 from benches import areev_peer
 from benches.measure import Case, Plan, Row, check, timed
-from omsgrain.store.base import CheckReport
-from omsgrain.store.check import check as check_store
+from omsgrain.storage.base import CheckReport
+from omsgrain.storage.check import check as check_store
 
 THREADS = 8
 MAP = 1 << 30

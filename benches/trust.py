@@ -25,9 +25,9 @@ import omsgrain as og
 from benches.bulk import BATCH
 from benches.measure import Case, Plan, Row, check, timed, timed_on
 from omsgrain.crypto import Ed25519Signer, sign
+from omsgrain.crypto.cose import prove_many
 from omsgrain.crypto.did import resolve
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.crypto.many import prove_many
 from omsgrain.errors import SignatureError
 
 IAT = 1_768_471_200

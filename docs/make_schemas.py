@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from omsgrain.formats.mif1 import schema as mif1
-from omsgrain.formats.mif2 import schema as mif2
+from omsgrain.formats.mif1 import check as mif1
+from omsgrain.formats.mif2 import check as mif2
 
 FORMATS = Path(__file__).parents[1] / "python" / "omsgrain" / "formats"
 SCHEMAS = {

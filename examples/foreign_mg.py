@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from omsgrain import container
-from omsgrain.crypto.files import signature_path, verify_file
+from omsgrain.crypto.detached import signature_path, verify_file
 from omsgrain.errors import OmsError
 
 

@@ -54,14 +54,14 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
         _text("import argon2, jsonschema_rs, re2"),
     ),
     "mcp": (_verb("mcp", "m.omsg", "--user", "ada"),),
-    "mqtt": (_text("import omsgrain.services.bridge.mqtt"),),
-    "nats": (_text("import omsgrain.services.bridge.nats"),),
+    "mqtt": (_text("import omsgrain.bridge.mqtt"),),
+    "nats": (_text("import omsgrain.bridge.nats"),),
     "postgres": (_verb("stats", f"postgresql://nobody@{NOWHERE}/none", code=STORE),),
     "privacy": (
         _text("from omsgrain.privacy.redact import redact_text as r; r('+1 202-555-0143')"),
     ),
-    "search": (_text("from omsgrain.search import graph; assert graph.library()"),),
-    "server": (_text("import omsgrain.services.http.server"),),
+    "search": (_text("from omsgrain.search import ann as graph; assert graph.library()"),),
+    "server": (_text("import omsgrain.server.app"),),
     "web": (_verb("sync", "m.omsg", f"http://{NOWHERE}", code=STORE),),
 }
 #: With nothing but omsgrain. The first prints its version, which is that of the file.

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from omsgrain.crypto import publicfile
+from omsgrain.crypto import signers
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.store.base import Store
+from omsgrain.storage.base import Store
 from support import aimem_files, child_process, store_kinds
 from support.shell import Shell
 from support.signers import ALICE, BOB
@@ -115,7 +115,7 @@ def checks() -> Iterator[None]:
     tests/storage/test_check.py asks the real one.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("omsgrain.store.check.check_in_child", child_process.check)
+        patch.setattr("omsgrain.storage.check.check_in_child", child_process.check)
         yield
     child_process.end()
 
@@ -178,6 +178,6 @@ def bundle_file(tmp_path: Path) -> Path:
 def alice_keys(tmp_path: Path) -> Path:
     """A private key, with its public half and that of somebody else beside it."""
     ALICE.save(tmp_path / "alice.pem")
-    (tmp_path / "alice.cose").write_bytes(publicfile.dumps(ALICE.public_key))
-    (tmp_path / "bob.cose").write_bytes(publicfile.dumps(BOB.public_key))
+    (tmp_path / "alice.cose").write_bytes(signers.dumps_public(ALICE.public_key))
+    (tmp_path / "bob.cose").write_bytes(signers.dumps_public(BOB.public_key))
     return tmp_path / "alice.pem"

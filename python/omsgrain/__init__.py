@@ -53,11 +53,11 @@ if TYPE_CHECKING:
         Workflow,
     )
     from omsgrain.crypto import disclose
-    from omsgrain.engine import GrainStore, open, restore
     from omsgrain.errors import OmsError, OmsWarning
     from omsgrain.grain import Grain, address, decode, encode, verify
     from omsgrain.header import Header, read_header
     from omsgrain.lenient import adapt
+    from omsgrain.store import GrainStore, open, restore
 
 if _core.DEBUG:
     import warnings
@@ -133,7 +133,7 @@ _HOMES = {
         "Workflow",
     ),
     "crypto": ("disclose",),
-    "engine": ("GrainStore", "open", "restore"),
+    "store": ("GrainStore", "open", "restore"),
     "errors": ("OmsError", "OmsWarning"),
     "grain": ("Grain", "address", "decode", "encode", "verify"),
     "header": ("Header", "read_header"),

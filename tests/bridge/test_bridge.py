@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omsgrain as og
-from omsgrain.engine import GrainStore
+from omsgrain.bridge import bridge as flow
+from omsgrain.bridge.bridge import Limits
+from omsgrain.bridge.dead_letters import Aside, Directory, Letters
+from omsgrain.bridge.transport import BrokerError, Message
 from omsgrain.errors import StoreError
-from omsgrain.services.bridge import bridge as flow
-from omsgrain.services.bridge.bridge import Limits
-from omsgrain.services.bridge.letters import Aside, Directory, Letters
-from omsgrain.services.bridge.transport import BrokerError, Message
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store import GrainStore
 from support.bridge_memory import LIMITS, Broker, Killed, Run
 from support.shell import belief
 

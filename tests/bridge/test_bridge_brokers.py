@@ -13,12 +13,17 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
+from omsgrain.bridge import mqtt
+from omsgrain.bridge.bridge import Credentials, broker
+from omsgrain.bridge.mqtt import Mqtt, shared
+from omsgrain.bridge.transport import (
+    BrokerError,
+    Letter,
+    Unreachable,
+    covers,
+)
 from omsgrain.errors import OmsError
-from omsgrain.services.bridge import mqtt
-from omsgrain.services.bridge.mqtt import Mqtt, shared
-from omsgrain.services.bridge.options import Credentials, broker
-from omsgrain.services.bridge.transport import BrokerError, Letter, Unreachable, covers
-from omsgrain.services.log import Log
+from omsgrain.server.log import Log
 
 MQTT, NATS = ("mqtt", "mqtts"), ("nats", "tls")
 SECRET = Credentials("ada", "sesame")

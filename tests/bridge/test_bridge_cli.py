@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from omsgrain.bridge.mqtt import Mqtt
+from omsgrain.bridge.transport import BrokerError, Message
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.services.bridge.mqtt import Mqtt
-from omsgrain.services.bridge.transport import BrokerError, Message
 from support.shell import USAGE, Shell, exit_code
 
 URL = ("--mqtt", "mqtt://127.0.0.1:1")
@@ -119,7 +119,7 @@ def test_without_its_library(
     module: str,
     options: tuple[str, ...],
 ) -> None:
-    monkeypatch.delitem(sys.modules, f"omsgrain.services.bridge.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"omsgrain.bridge.{module}", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == library]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, library, None)

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from omsgrain.bridge import bridge as flow
+from omsgrain.bridge import feed as feeds
+from omsgrain.bridge.bridge import Counts
+from omsgrain.bridge.feed import Feed, follower
+from omsgrain.bridge.process import Plan, run
+from omsgrain.bridge.transport import BrokerError
 from omsgrain.errors import IntegrityError, SchemaError
-from omsgrain.services.bridge import bridge as flow
-from omsgrain.services.bridge import feed as feeds
-from omsgrain.services.bridge.counts import Counts
-from omsgrain.services.bridge.feed import Feed, follower
-from omsgrain.services.bridge.process import Plan, run
-from omsgrain.services.bridge.transport import BrokerError
-from omsgrain.services.log import Log
-from omsgrain.store.tables import META
+from omsgrain.server.log import Log
+from omsgrain.storage.tables import META
 from support.bridge_memory import LIMITS, Broker, Killed, Session
 from support.shell import belief
 

@@ -10,7 +10,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import container
-from omsgrain.formats.aimem import bundle
+from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem.fields import ARRAYS
 from support.aimem_files import EXAMPLE, chunk, made
 from support.aimem_strategies import TENANT
@@ -102,7 +102,7 @@ def test_an_empty_bundle(shell: Shell, tmp_path: Path, by: str) -> None:
     else:
         document = json.loads(made())
         empty = bundle.Bundle({n: v for n, v in document.items() if n not in ARRAYS})
-        path.write_bytes(bundle.write(empty, ()))
+        path.write_bytes(bundle.write_bundle(empty, ()))
     assert len(path.read_bytes().splitlines()) == 1
     assert shell.json("verify", path)["verified"] == 1
 

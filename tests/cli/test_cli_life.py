@@ -11,8 +11,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import RangeError
-from omsgrain.ops.plain import time_text
-from omsgrain.search.finding import Texts
+from omsgrain.json_values import time_text
+from omsgrain.search.find import Texts
 from support.shell import TIME, USAGE, Shell, exit_code, lamp
 
 SOFT = {"mode": "soft_locked"}

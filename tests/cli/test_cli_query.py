@@ -11,7 +11,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import BY_CODE
-from omsgrain.store.state import State
+from omsgrain.storage.records import State
 from support.query_stores import set_state
 from support.shell import USAGE, Shell, belief
 

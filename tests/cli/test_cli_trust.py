@@ -10,9 +10,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import container, crypto
-from omsgrain.crypto import publicfile
+from omsgrain.crypto import signers
+from omsgrain.crypto.did_web import WebResolver
 from omsgrain.crypto.seal import Sealer
-from omsgrain.crypto.web import WebResolver
 from omsgrain.errors import SignatureError
 from support.aimem_files import chunk, made
 from support.paths import ROOT
@@ -285,14 +285,14 @@ def test_with_trust_envelopes_are_of_a_trusted_key(shell: Shell, tmp_path: Path)
     assert rules_of(shell, "x.cose", "--trust", ALICE.did) == (UNSIGNED, ["signature_untrusted"])
     named = by_hand(headers(kid=WEB.encode()), crypto.verify_signed(by_alice).blob)
     (tmp_path / "x.cose").write_bytes(named)
-    (tmp_path / "web.cose").write_bytes(publicfile.dumps(ALICE.public_key, WEB))
+    (tmp_path / "web.cose").write_bytes(signers.dumps_public(ALICE.public_key, WEB))
     assert shell("verify", "x.cose") == exit_code("ERR_DID")
     assert shell("verify", "x.cose", "--trust", "web.cose") == 0
-    (tmp_path / "web.cose").write_bytes(publicfile.dumps(BOB.public_key, WEB))
+    (tmp_path / "web.cose").write_bytes(signers.dumps_public(BOB.public_key, WEB))
     assert shell("verify", "x.cose", "--trust", "web.cose") == UNSIGNED
     # A key that only calls itself by the name of another is not the other.
     (tmp_path / "x.cose").write_bytes(by_alice)
-    (tmp_path / "liar.cose").write_bytes(publicfile.dumps(BOB.public_key, ALICE.did))
+    (tmp_path / "liar.cose").write_bytes(signers.dumps_public(BOB.public_key, ALICE.did))
     assert shell("verify", "x.cose", "--trust", "liar.cose") == UNSIGNED
 
 

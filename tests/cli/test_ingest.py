@@ -13,7 +13,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors
-from omsgrain.ops import source
+from omsgrain.formats import source_lines
 from support.processes import COMMAND
 from support.shell import USAGE, Shell, belief, count, exit_code, lines
 
@@ -163,8 +163,8 @@ def test_what_may_not_be_put(shell: Shell, tmp_path: Path) -> None:
 def test_chunks_keep_their_lines(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "CHUNK", 512)
-    monkeypatch.setattr(source, "PEEK", 64)
+    monkeypatch.setattr(source_lines, "CHUNK", 512)
+    monkeypatch.setattr(source_lines, "PEEK", 64)
     dicts = [belief(n, confidence=2.0 if n % 10 == 7 else 0.5) for n in range(100)]
     (file := tmp_path / "x.jsonl").write_bytes(lines(*dicts))
     target = tmp_path / "new.omsg"
@@ -179,8 +179,8 @@ def test_a_byte_order_mark_stands_at_the_beginning_or_nowhere(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, array: bool
 ) -> None:
     """Where a chunk began it was taken, and elsewhere refused."""
-    monkeypatch.setattr(source, "CHUNK", 1)
-    monkeypatch.setattr(source, "PEEK", 1)
+    monkeypatch.setattr(source_lines, "CHUNK", 1)
+    monkeypatch.setattr(source_lines, "PEEK", 1)
     rows = [b"\xef\xbb\xbf" + line for line in lines(*map(belief, range(3))).splitlines()]
     data = rows[0][:3] + b"[\n" + b",\n".join(rows) + b"]" if array else b"\n".join(rows)
     kind = "json" if array else "jsonl"
@@ -224,8 +224,8 @@ def test_junk(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_interrupted(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "CHUNK", 256)
-    monkeypatch.setattr(source, "PEEK", 64)
+    monkeypatch.setattr(source_lines, "CHUNK", 256)
+    monkeypatch.setattr(source_lines, "PEEK", 64)
 
     class Typist(io.BytesIO):
         """Gives its lines, then presses Ctrl-C."""

@@ -141,7 +141,7 @@ def test_the_command(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_a_rule_that_fails(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omsgrain.formats.aimem.urn.is_tenant", lambda _: True)
+    monkeypatch.setattr("omsgrain.formats.aimem.fields.is_tenant", lambda _: True)
     assert shell("conformance", "--rule", "aimem.envelope") == 1
     assert b"FAILED" in shell.out and b"1 failed" in shell.out
     monkeypatch.undo()
@@ -173,7 +173,7 @@ def test_no_such_rule(shell: Shell) -> None:
 def test_what_is_missing_can_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent: dict[str, tuple[str, Callable[[Bench], object]]] = {
         "server": ("omsgrain.conformance.within", lambda bench: bench.probe),
-        "mcp": ("omsgrain.services.mcp.tools", lambda bench: bench.tools),
+        "mcp": ("omsgrain.mcp.tools", lambda bench: bench.tools),
     }
     for extra, (module, need) in absent.items():
         monkeypatch.setitem(sys.modules, module, None)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import container, errors
 from omsgrain.container import layout
-from omsgrain.container.check import Item
-from omsgrain.container.manifest import pack_manifest, pack_states
+from omsgrain.container.layout import pack_manifest, pack_states
+from omsgrain.container.read import Item
 from support import container_files
 from support.container_files import (
     CODECS,

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 from omsgrain import _core, container, errors
-from omsgrain.container import hashing
-from omsgrain.container.block import Block, digest, even
-from omsgrain.container.check import examine, gather
 from omsgrain.container.layout import Codec
-from omsgrain.engine import leaving
+from omsgrain.container.read import examine, gather
+from omsgrain.container.region import Block, digest, even
+from omsgrain.container.write import Hashing
+from omsgrain.store import export_filter
 from support.container_files import CODECS, address, blob, pool, sealed, signed
 
 POOL = pool(40)
@@ -41,8 +41,8 @@ def test_blocks_end_where_those_of_all_grains_would(
 def monkeypatch_batch() -> object:
     """Blocks of 100 bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("omsgrain.container.block.BATCH", 100)
-        patch.setattr("omsgrain.container.check.BATCH", 100)
+        patch.setattr("omsgrain.container.region.BATCH", 100)
+        patch.setattr("omsgrain.container.read.BATCH", 100)
         yield
 
 
@@ -87,17 +87,17 @@ def test_sizes_that_are_not_those_of_the_grains() -> None:
 
 @pytest.mark.parametrize("alone", [0, 1 << 40])
 def test_hashing_beside(monkeypatch: pytest.MonkeyPatch, alone: int) -> None:
-    monkeypatch.setattr(hashing, "_ALONE", alone)
+    monkeypatch.setattr(write, "_ALONE", alone)
     pieces = [Random(n).randbytes(n * 100) for n in range(30)]
-    with hashing.Hashing() as made:
+    with Hashing() as made:
         for piece in pieces:
             made.add(piece)
         assert made.digest() == sha256(b"".join(pieces)).digest()
     before = threading.active_count()
-    with pytest.raises(KeyError), hashing.Hashing() as left:
+    with pytest.raises(KeyError), Hashing() as left:
         left.add(b"x")
         raise KeyError
-    with hashing.Hashing() as failing, pytest.raises(TypeError):
+    with Hashing() as failing, pytest.raises(TypeError):
         for _ in range(30):
             failing.add("text")  # type: ignore[arg-type]
         failing.digest()
@@ -106,7 +106,7 @@ def test_hashing_beside(monkeypatch: pytest.MonkeyPatch, alone: int) -> None:
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaving, "_PAGE", 500)
+    monkeypatch.setattr(export_filter, "_PAGE", 500)
 
 
 def put(path: Path, grains: list[bytes]) -> None:

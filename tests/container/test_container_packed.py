@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from omsgrain import _core, errors
-from omsgrain.container import packed
-from omsgrain.container.packed import Unpacked, pack_stream
+from omsgrain.container import stream
+from omsgrain.container.stream import Unpacked, pack_stream
 from support.container_files import blob, looked_at, pool, sealed, signed
 
 GRAINS = [*pool(20, "packed"), sealed(1), signed(blob(1))]
@@ -37,7 +37,7 @@ def came(data: bytes) -> tuple[list[bytes], str | None]:
 
 def test_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (1, 700, 1 << 20):
-        monkeypatch.setattr(packed, "_FRAME", size)
+        monkeypatch.setattr(stream, "_FRAME", size)
         frames = list(pack_stream(iter(GRAINS)))
         assert came(b"".join(frames)) == (GRAINS, None)
         assert (len(frames) > 2) == (size < 1 << 20)
@@ -61,7 +61,7 @@ def test_tiny_frames_are_not_looked_for_in_large_pieces(monkeypatch: pytest.Monk
 
 
 def test_a_cut_stream_gives_what_came_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_FRAME", 700)
+    monkeypatch.setattr(stream, "_FRAME", 700)
     frames = list(pack_stream(GRAINS))
     whole, ends = b"".join(frames), [0]
     for one in frames:

@@ -16,8 +16,8 @@ import omsgrain as og
 from conftest import Scale
 from omsgrain import _core
 from omsgrain.errors import CorruptError, SchemaError
-from omsgrain.index.history import duplicates, find_same
-from omsgrain.store.base import Reader, Which
+from omsgrain.query.graph import duplicates, find_same
+from omsgrain.storage.base import Reader, Which
 from support.history_stores import ABSENT, FORMS, TIME, Kept, belief, kept_in
 from support.random_grains import random_grain
 

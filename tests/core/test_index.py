@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import ADDRESSES, TERMS, Table
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import ADDRESSES, TERMS, Table
 from support.child_process import run
 
 TIME = 1_700_000_000_000
@@ -62,8 +62,8 @@ def digest_of(store: og.GrainStore, table: Table) -> tuple[int, str]:
 
 
 def small_runs(monkeypatch: pytest.MonkeyPatch, run: int) -> None:
-    for module in ("recent", "lmdb", "upkeep"):
-        monkeypatch.setattr(f"omsgrain.store.{module}.RUN", run)
+    for module in ("memtable", "storage", "maintenance"):
+        monkeypatch.setattr(f"omsgrain.storage.lmdb.{module}.RUN", run)
 
 
 def test_rebuilding_gives_the_same_bytes(

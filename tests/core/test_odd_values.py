@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.crypto import publicfile
+from omsgrain.crypto import signers
 from omsgrain.crypto.disclosure import disclose, reveal, view_of
 from omsgrain.errors import OmsError
-from omsgrain.store.base import Store
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.base import Store
+from omsgrain.storage.memory import MemoryStore
 from support.signers import ALICE
 
 HUGE = 10**5_000
@@ -102,7 +102,7 @@ def test_texts_that_are_not_unicode(call: Callable[[og.GrainStore], object], cod
         (lambda store, value: disclose(BELIEF, [value]), "ERR_SCHEMA"),
         (lambda store, value: reveal(view_of(BELIEF, ["object"]), {value: 1}), "ERR_SCHEMA"),
         (lambda store, value: og.verify(BELIEF, value), "ERR_HASH_LENGTH"),
-        (lambda store, value: publicfile.dumps(ALICE.public_key, value), "ERR_SCHEMA"),
+        (lambda store, value: signers.dumps_public(ALICE.public_key, value), "ERR_SCHEMA"),
         (lambda store, value: store.delete_many([store.put(BELIEF)], erased=value), "ERR_SCHEMA"),
     ],
 )

@@ -24,10 +24,10 @@ from pycose.messages.sign1message import Sign1Message
 
 from omsgrain.crypto import (
     KeySigner,
-    keyfile,
     open_signed,
     sign,
     sign_detached,
+    signers,
     verify_detached,
     verify_signed,
     with_signed_bit,
@@ -42,7 +42,7 @@ ALGORITHMS = {-8: EdDSA, -7: Es256}
 
 
 def pycose_key(signer: KeySigner) -> Any:
-    return CoseKey.decode(keyfile.dumps(signer._key, "cose"))
+    return CoseKey.decode(signers.dumps_private(signer._key, "cose"))
 
 
 @pytest.mark.parametrize("vector", VECTORS["vectors"], ids=lambda v: v["name"])

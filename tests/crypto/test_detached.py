@@ -25,7 +25,7 @@ from omsgrain.crypto import (
 )
 from omsgrain.crypto.detached import MAX_ENTRIES
 from omsgrain.errors import AddressError, CorruptError, RangeError, SignatureError
-from omsgrain.index.policy import claim
+from omsgrain.policy import claim
 from support.shell import belief
 from support.signers import ALICE, BOB, CAROL, GRAIN, IAT, by_hand, headers
 

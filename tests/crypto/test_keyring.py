@@ -21,8 +21,7 @@ import pytest
 
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.keyring import ring as rings_module
-from omsgrain.crypto.keyring.file import RingFile
-from omsgrain.crypto.keyring.record import Record
+from omsgrain.crypto.keyring.file import Record, RingFile
 from omsgrain.errors import ErasedError, KeyMissingError, RangeError, StoreError
 from support.key_rings import (
     MASTER,

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from omsgrain.crypto import disk
+from omsgrain.crypto import private_file
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, UnsupportedError
 from support.key_rings import MASTER, OTHER, Keys, body, keys_of, number_of
@@ -20,7 +20,7 @@ MEANT = [*range(10), *(at + n for at in SLOTS for n in range(76)), *range(AREA, 
 
 @pytest.fixture(autouse=True)
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "sync", lambda handle: None)
+    monkeypatch.setattr(private_file, "sync", lambda handle: None)
 
 
 class Small:
@@ -195,7 +195,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
                 left.clear()
                 raise OSError(5, "input/output error")
 
-    monkeypatch.setattr(disk, "sync", sync)
+    monkeypatch.setattr(private_file, "sync", sync)
     yield lambda after: left.append(after)
 
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from omsgrain.crypto import disk
+from omsgrain.crypto import private_file
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError
 from support.key_rings import MASTER, OTHER, Keys, all_of, body, is_erased, keys_of
@@ -85,15 +85,15 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture(autouse=True)
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are watched, not synced; `Cuts` sees the calls all the same."""
-    monkeypatch.setattr(disk, "_FULL", None)
+    monkeypatch.setattr(private_file, "_FULL", None)
 
 
-@pytest.fixture(params=[False, True] if disk._NAMELESS else [False])
+@pytest.fixture(params=[False, True] if private_file._NAMELESS else [False])
 def late(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a new file has no name until it is whole, which not every system has."""
     named_late: bool = request.param
     if not named_late:
-        monkeypatch.setattr(disk, "_NAMELESS", 0)
+        monkeypatch.setattr(private_file, "_NAMELESS", 0)
     return named_late
 
 

@@ -231,7 +231,7 @@ def test_rekey_changes_all_but_the_keys(path: Path) -> None:
 
 def test_rekey_of_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omsgrain.crypto.keyring import file as ringfile
-    from omsgrain.crypto.keyring import move as ringmove
+    from omsgrain.crypto.keyring import ring as ringmove
 
     monkeypatch.setattr(ringfile, "_PIECE", 4000)
     monkeypatch.setattr(ringmove, "_PIECE", 1000)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from omsgrain.crypto import disk
+from omsgrain.crypto import private_file
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.crypto.keyring import lock as ringlock
+from omsgrain.crypto.keyring import ring as ringlock
 from omsgrain.errors import ErasedError, KeyMissingError, StoreError
 from support.child_process import run
 from support.key_rings import MASTER, OTHER, all_of, is_erased, keys_of, number_of
@@ -113,7 +113,7 @@ def test_a_change_finds_the_new_file_by_itself(path: Path) -> None:
 
 KILLED = f"""
 import os, sys
-from omsgrain.crypto import disk
+from omsgrain.crypto import private_file as disk
 from omsgrain.crypto.keyring import KeyRing
 ring = KeyRing.open(sys.argv[1], master=bytes.fromhex("{MASTER.hex()}"))
 left = [int(sys.argv[2])]
@@ -172,14 +172,14 @@ def test_a_generation_is_never_older_than_its_marks(
     """Keys found alive at a generation are whole while the file is still of it."""
     ring, other = (KeyRing.open(path, master=MASTER) for _ in range(2))
     found = []
-    real = disk.write_at
+    real = private_file.write_at
 
     def write(*args: Any) -> None:
         generation = other.refresh()
         found.append((generation, other.of_user("ada") is not None))
         real(*args)
 
-    monkeypatch.setattr(disk, "write_at", write)
+    monkeypatch.setattr(private_file, "write_at", write)
     ring.erase(["ada"])
     alive = {generation for generation, lives in found if lives}
     gone = {generation for generation, lives in found if not lives}

@@ -34,22 +34,21 @@ from omsgrain.crypto import (
     Ed25519Signer,
     ES256Signer,
     KeySigner,
-    disk,
-    keyfile,
     load_signer,
-    publicfile,
+    private_file,
+    signers,
     verify_file,
     verify_signed,
 )
-from omsgrain.crypto.keys import SIGNERS, algorithm, verify
-from omsgrain.crypto.master import load_master
+from omsgrain.crypto.master_key import load_master
+from omsgrain.crypto.signers import SIGNERS, algorithm, verify
 from omsgrain.errors import DidError, KeyMissingError, SignatureError, UnsupportedError
 from support.child_process import run
 from support.shell import USAGE, Shell
 from support.signers import ALICE, BOB, CAROL, GRAIN
 
 KINDS: list[type[KeySigner]] = [Ed25519Signer, ES256Signer]
-FORMATS: list[keyfile.Format] = ["pem", "jwk", "cose"]
+FORMATS: list[signers.Format] = ["pem", "jwk", "cose"]
 MISSING = KeyMissingError.code
 
 
@@ -62,7 +61,7 @@ def write(path: Path, data: bytes, mode: int = 0o600) -> Path:
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_come_back_from_files(
-    tmp_path: Path, kind: type[KeySigner], format: keyfile.Format
+    tmp_path: Path, kind: type[KeySigner], format: signers.Format
 ) -> None:
     signer = kind.generate()
     path = tmp_path / "key"
@@ -101,20 +100,20 @@ def test_a_key_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o601, 0o666, 0o444])
 def test_keys_that_others_may_use_are_refused(tmp_path: Path, mode: int) -> None:
-    path = write(tmp_path / "key", keyfile.dumps(ALICE._key), mode)
+    path = write(tmp_path / "key", signers.dumps_private(ALICE._key), mode)
     with pytest.raises(KeyMissingError):
         Ed25519Signer.load(path)
 
 
 def test_modes_that_are_tight_enough(tmp_path: Path) -> None:
     for mode in (0o600, 0o400, 0o700):
-        path = write(tmp_path / f"key{mode}", keyfile.dumps(ALICE._key), mode)
+        path = write(tmp_path / f"key{mode}", signers.dumps_private(ALICE._key), mode)
         assert Ed25519Signer.load(path).did == ALICE.did
 
 
 def test_a_pipe_is_a_key_file() -> None:
     end, into = os.pipe()
-    os.write(into, keyfile.dumps(ALICE._key))
+    os.write(into, signers.dumps_private(ALICE._key))
     os.close(into)
     try:
         assert load_signer(f"/dev/fd/{end}").did == ALICE.did
@@ -125,7 +124,7 @@ def test_a_pipe_is_a_key_file() -> None:
 def test_what_is_no_key_file_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    for read in (load_signer, load_master, publicfile.load):
+    for read in (load_signer, load_master, signers.load_public):
         for path, found in ((tmp_path, "a directory"), (pipe, "a pipe without a writer")):
             with pytest.raises(KeyMissingError) as refused:
                 read(path)
@@ -134,7 +133,7 @@ def test_what_is_no_key_file_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_pipe_whose_writer_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     end, into = os.pipe()
-    data = keyfile.dumps(ALICE._key)
+    data = signers.dumps_private(ALICE._key)
     waited = iter((data[:9], data[9:]))
 
     def select(*_: object) -> tuple[list[int], list[int], list[int]]:
@@ -152,7 +151,7 @@ def test_a_pipe_whose_writer_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pipe_whose_writer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     end, into = os.pipe()
-    monkeypatch.setattr(disk, "_PATIENCE", 0.01)
+    monkeypatch.setattr(private_file, "_PATIENCE", 0.01)
     with pytest.raises(KeyMissingError):
         load_signer(f"/dev/fd/{end}")
     os.close(end)
@@ -176,7 +175,7 @@ RFC8037 = {
     "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
 }
 ED_X, ED_D = ALICE.public_key.public_bytes_raw(), bytes(range(32))  # type: ignore[union-attr]
-EC: dict[int, Any] = cbor2.loads(keyfile.dumps(BOB._key, "cose"))
+EC: dict[int, Any] = cbor2.loads(signers.dumps_private(BOB._key, "cose"))
 
 
 def base64url(data: bytes) -> str:
@@ -221,14 +220,14 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_keys_that_others_made(name: str) -> None:
     data, did = FOREIGN[name]
-    key = keyfile.loads(data)
+    key = signers.loads_private(data)
     kind = Ed25519Signer if isinstance(key, Ed25519PrivateKey) else ES256Signer
     assert kind(key).did == did
 
 
 def test_pycose_reads_our_keys() -> None:
-    okp: Any = CoseKey.decode(keyfile.dumps(ALICE._key, "cose"))
-    ec2: Any = CoseKey.decode(keyfile.dumps(BOB._key, "cose"))
+    okp: Any = CoseKey.decode(signers.dumps_private(ALICE._key, "cose"))
+    ec2: Any = CoseKey.decode(signers.dumps_private(BOB._key, "cose"))
     assert (okp.x, okp.d) == (ED_X, ED_D)
     assert (ec2.x, ec2.y, ec2.d) == (EC[-2], EC[-3], EC[-4])
 
@@ -291,7 +290,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
         as_json(RFC8037, x=OTHER),
         as_json(RFC8037)[:-1],
         RFC8410.replace(b"MC4C", b"MC5C"),
-        cbor2.dumps(cbor2.loads(keyfile.dumps(ALICE._key, "cose")) | {-2: bytes(32)}),
+        cbor2.dumps(cbor2.loads(signers.dumps_private(ALICE._key, "cose")) | {-2: bytes(32)}),
     ],
     ids=["jwk", "cut jwk", "pem", "cose"],
 )
@@ -412,7 +411,7 @@ def test_what_is_loaded_when() -> None:
         """
         import sys, omsgrain, omsgrain.cli, omsgrain.cli.keys, omsgrain.ops.keys
         loaded = [name for name in ("cryptography", "pycose", "httpx") if name in sys.modules]
-        import omsgrain.crypto, omsgrain.crypto.web
+        import omsgrain.crypto, omsgrain.crypto.did_web
         loaded += [name for name in ("pycose", "httpx") if name in sys.modules]
         print(loaded)
         """,

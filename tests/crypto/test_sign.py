@@ -27,7 +27,7 @@ from omsgrain.crypto import (
     with_signed_bit,
 )
 from omsgrain.crypto.did import from_multibase
-from omsgrain.crypto.keys import verify
+from omsgrain.crypto.signers import verify
 from omsgrain.errors import (
     AddressError,
     CorruptError,

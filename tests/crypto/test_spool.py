@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omsgrain.crypto import spool as spools
-from omsgrain.crypto.spool import spool
+from omsgrain.crypto import seal as spools
+from omsgrain.crypto.seal import spool
 
 
 @given(

@@ -25,8 +25,14 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
-from omsgrain.crypto import PublicKey, did, sign, verify_signed, web
-from omsgrain.crypto.keys import Ed25519Signer
+from omsgrain.crypto import (
+    PublicKey,
+    did,
+    did_web,
+    sign,
+    verify_signed,
+)
+from omsgrain.crypto.signers import Ed25519Signer
 from omsgrain.errors import DidError, UnsupportedError
 from support.signers import ALICE, BOB, GRAIN
 
@@ -57,7 +63,7 @@ def document(*methods: Any, uses: Any = None, **more: Any) -> bytes:
 
 
 def resolve(body: bytes, text: str = NAME) -> PublicKey:
-    return web.WebResolver(lambda url: body)(text)
+    return did_web.WebResolver(lambda url: body)(text)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,7 @@ def resolve(body: bytes, text: str = NAME) -> PublicKey:
     ],
 )
 def test_urls(text: str, url: str) -> None:
-    assert web.document_url(did.parse(text)) == url
+    assert did_web.document_url(did.parse(text)) == url
 
 
 @pytest.mark.parametrize(
@@ -96,9 +102,9 @@ def test_urls(text: str, url: str) -> None:
 )
 def test_names_that_are_not_looked_up(name: str) -> None:
     with pytest.raises(DidError):
-        web.document_url(did.Did("web", name))
+        did_web.document_url(did.Did("web", name))
     with pytest.raises(DidError):
-        web.document_url(did.Did("key", "example.com"))
+        did_web.document_url(did.Did("key", "example.com"))
 
 
 GOOD: dict[str, tuple[bytes, str, PublicKey]] = {
@@ -145,7 +151,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "no key": (document({"id": "#a"}), NAME),
     "key that is none": (document({"id": "#a", "publicKeyMultibase": "z6Mk"}), NAME),
     "kinds that are wrong": (document(uses=7, verificationMethod=[1, {"id": 2}]), NAME),
-    "too large": (document(method()) + b" " * web.MAX_DOCUMENT, NAME),
+    "too large": (document(method()) + b" " * did_web.MAX_DOCUMENT, NAME),
 }
 
 
@@ -164,7 +170,7 @@ def test_keys_are_remembered_and_failures_are_not() -> None:
         asked.append(url)
         return body[0]
 
-    resolver = web.WebResolver(fetch, ttl=60, clock=lambda: now[0])
+    resolver = did_web.WebResolver(fetch, ttl=60, clock=lambda: now[0])
     with pytest.raises(DidError):
         resolver(NAME)
     body[0] = document(method())
@@ -178,14 +184,14 @@ def test_keys_are_remembered_and_failures_are_not() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "_REMEMBERED", 2)
+    monkeypatch.setattr(did_web, "_REMEMBERED", 2)
     asked = []
 
     def fetch(url: str) -> bytes:
         asked.append(url)
         return document(method(), id="did:web:" + url.split("/")[2])
 
-    resolver = web.WebResolver(fetch)
+    resolver = did_web.WebResolver(fetch)
     for host in ("a.example", "b.example", "c.example", "c.example", "a.example"):
         resolver(f"did:web:{host}")
     assert [url.split("/")[2][0] for url in asked] == ["a", "b", "c", "a"]
@@ -193,7 +199,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_grain_signed_by_a_web_name() -> None:
     robot = Ed25519Signer(ALICE._key, "did:web:example.com#a")
-    resolver = web.WebResolver(lambda url: document(method()))
+    resolver = did_web.WebResolver(lambda url: document(method()))
     envelope = sign(GRAIN, robot, iat=1)
     assert verify_signed(envelope, resolver=resolver)["object"] == "dark mode"
 
@@ -250,7 +256,7 @@ def test_a_grain_signed_by_a_web_name() -> None:
     ],
 )
 def test_public_addresses(address: str, public: bool) -> None:
-    assert web.is_public(ip_address(address)) is public
+    assert did_web.is_public(ip_address(address)) is public
 
 
 #: IANA's special-purpose address registries: of IPv4, with multicast and what lies within other
@@ -290,7 +296,7 @@ def blocks_of_python() -> list[Network]:
 def test_no_special_block_of_the_registries_is_public() -> None:
     for block in (*_REGISTRY, *_REACHABLE):
         for address in (block[0], block[-1]):
-            assert not web.is_public(address), block
+            assert not did_web.is_public(address), block
 
 
 def test_python_and_the_registries_name_the_same_addresses() -> None:
@@ -307,8 +313,8 @@ def test_python_and_the_registries_name_the_same_addresses() -> None:
         special |= address.is_loopback or address.is_link_local or address.is_unspecified
         named = any(address in block for block in (*_REGISTRY, *_REACHABLE))
         unassigned = address.version == 6 and address not in _UNASSIGNED
-        assert web.is_public(address) == (not (named or unassigned)), address
-        assert not (special and web.is_public(address)), address
+        assert did_web.is_public(address) == (not (named or unassigned)), address
+        assert not (special and did_web.is_public(address)), address
 
 
 class Net:
@@ -358,18 +364,18 @@ class Net:
 
 def test_the_address_that_was_checked_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net(monkeypatch, "93.184.215.14", "2606:2800::1", "93.184.215.15", "93.184.215.16")
-    assert web.WebResolver()(NAME) == ALICE.public_key
+    assert did_web.WebResolver()(NAME) == ALICE.public_key
     ((url, request),) = net.asked
     assert url == "https://93.184.215.14:443/.well-known/did.json"
     assert request["headers"]["Host"] == "example.com"
     assert request["extensions"]["sni_hostname"] == "example.com"
     assert net.options["follow_redirects"] is net.options["trust_env"] is False
     net.down = {"93.184.215.14"}
-    assert web.WebResolver()(NAME) == ALICE.public_key
+    assert did_web.WebResolver()(NAME) == ALICE.public_key
     assert net.asked[-1][0].startswith("https://[2606:2800::1]:443/")
     net.down |= {"2606", "93.184.215.15"}
     with pytest.raises(DidError):
-        web.WebResolver()(NAME)
+        did_web.WebResolver()(NAME)
     assert len(net.asked) == 1 + 2 + 3
 
 
@@ -383,7 +389,7 @@ def test_private_hosts_are_not_asked(
 ) -> None:
     net = Net(monkeypatch, *addresses)
     with pytest.raises(DidError):
-        web.WebResolver()(NAME)
+        did_web.WebResolver()(NAME)
     assert not net.asked
 
 
@@ -391,13 +397,13 @@ def test_answers_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net(monkeypatch, "93.184.215.14")
     net.status = 302
     with pytest.raises(DidError):
-        web.WebResolver()(NAME)
-    net.status, net.body = 200, b" " * (web.MAX_DOCUMENT + 1)
+        did_web.WebResolver()(NAME)
+    net.status, net.body = 200, b" " * (did_web.MAX_DOCUMENT + 1)
     with pytest.raises(DidError):
-        web.WebResolver()(NAME)
+        did_web.WebResolver()(NAME)
     net.body = document(method())
     with pytest.raises(DidError):
-        web.fetch_https("https://example.com/did.json", deadline=-1)
+        did_web.fetch_https("https://example.com/did.json", deadline=-1)
 
 
 def test_a_head_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,12 +411,12 @@ def test_a_head_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     net.trickles, other = socket.socketpair()
     net.trickles.settimeout(20)  # by itself it would begin anew with each byte
     with net.trickles, other, pytest.raises(DidError):
-        web.fetch_https("https://example.com/did.json", deadline=0.02)
+        did_web.fetch_https("https://example.com/did.json", deadline=0.02)
     net.trickles = None
-    assert web.WebResolver()(NAME) == ALICE.public_key
+    assert did_web.WebResolver()(NAME) == ALICE.public_key
 
 
 def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(UnsupportedError):
-        web.WebResolver()(NAME)
+        did_web.WebResolver()(NAME)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 
-from omsgrain.formats.aimem import bundle, limits
-from omsgrain.formats.aimem.fields import ENVELOPE, MEMORY_TYPES, RECORDS, Field
-from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.aimem import document
+from omsgrain.formats.aimem import fields as limits
+from omsgrain.formats.aimem.check import RULES, WARNINGS
+from omsgrain.formats.aimem.fields import ENVELOPE, LIMITS, MEMORY_TYPES, RECORDS, Field
 from omsgrain.formats.aimem.records import to_grain
-from omsgrain.formats.aimem.rules import RULES, WARNINGS
-from omsgrain.gateways.aimem.deciding import REASONS
+from omsgrain.interchange.aimem_plan import REASONS
 from support.markdown_page import table
 from support.paths import ROOT
 
@@ -66,7 +66,7 @@ def test_reasons_of_conflicts() -> None:
 
 def test_the_example_is_good() -> None:
     data = (ROOT / "examples/robot-7.aimem.json").read_bytes()
-    verdict = bundle.validate(data)
+    verdict = document.validate(data)
     assert (verdict.problems, verdict.warnings) == ((), ())
     assert verdict.document is not None
     kinds = {chunk["memory_type"] for chunk in verdict.document["chunks"]}

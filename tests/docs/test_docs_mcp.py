@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import re
 
-from omsgrain.ops.recall import MOST, TYPES
-from omsgrain.services.mcp.options import Options
-from omsgrain.services.mcp.problems import RULES
-from omsgrain.services.mcp.resources import RESOURCES, TEMPLATES
-from omsgrain.services.mcp.tools import TOOLS
+from omsgrain.mcp.service import RULES, Options
+from omsgrain.mcp.tools import RESOURCES, TEMPLATES, TOOLS
+from omsgrain.memory.memory import MOST, TYPES
 from support.markdown_page import table
 from support.paths import ROOT
 

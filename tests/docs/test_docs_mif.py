@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from omsgrain.formats.mif1 import fields as mif1
-from omsgrain.formats.mif2 import fields as mif2
+from omsgrain.formats.mif1 import check as mif1
+from omsgrain.formats.mif2 import check as mif2
 from support.conversion_pairs import PAIRS, lost_fields
 from support.markdown_page import table
 from support.paths import ROOT

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import doctest
 
-from omsgrain.formats.mif_ld.fields import MEMBERS, VOLATILE
-from omsgrain.formats.mif_ld.layouts import LAYOUTS
+from omsgrain.formats.mif_ld.document import LAYOUTS
+from omsgrain.formats.mif_ld.records import MEMBERS, VOLATILE
 from support.markdown_page import table
 from support.paths import ROOT
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from omsgrain.formats.ontology.discover import PROGRAMS
+from omsgrain.formats.ontology.discover import INSTRUCTIONS, PROGRAMS
+from omsgrain.formats.ontology.integrity import MOST
 from omsgrain.formats.ontology.load import DEPTH, LARGEST
-from omsgrain.formats.ontology.patterns import INSTRUCTIONS
 from omsgrain.formats.ontology.rules import RULES, WARNINGS
-from omsgrain.formats.ontology.traits import MOST
 from support.markdown_page import table
 from support.paths import ROOT
 

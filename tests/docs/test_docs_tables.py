@@ -9,16 +9,25 @@ from typing import Any, get_args
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.crypto import derive
-from omsgrain.engine import following, reading
-from omsgrain.engine.rights.erasing import ErasureReport
-from omsgrain.index.conditions import TESTED
-from omsgrain.index.policy import modes
-from omsgrain.privacy import presets, rules
+from omsgrain.crypto import seal
+from omsgrain.policy import modes, presets, rules
+from omsgrain.query.filters import TESTED
 from omsgrain.search import vectors
-from omsgrain.store import audit, mentions, opening, sealing, state, tables, tombstones
-from omsgrain.store.audit import entry
-from omsgrain.text import fields as searched
+from omsgrain.search import words as searched
+from omsgrain.storage import (
+    audit,
+    blind_index,
+    mentions,
+    tables,
+    tombstones,
+)
+from omsgrain.storage import (
+    records as state,
+)
+from omsgrain.storage.audit import log
+from omsgrain.storage.lmdb import open
+from omsgrain.store import consumers, reading
+from omsgrain.store.privacy.erasure import ErasureReport
 from support.markdown_page import fences, table
 from support.paths import TESTS
 
@@ -37,12 +46,12 @@ def test_tables_of_the_store() -> None:
     assert records == {
         tables.FORMAT_RECORD.decode(): tables.FORMAT_VALUE.size,
         tables.HEAD_RECORD.decode(): tables.HEAD.size,
-        entry.HEAD_RECORD.decode(): entry.HEAD_VALUE.size,
-        entry.KEY_RECORD.decode(): entry.KEY_BYTES,
+        log.HEAD_RECORD.decode(): log.HEAD_VALUE.size,
+        log.KEY_RECORD.decode(): log.KEY_BYTES,
         tombstones.KEY_RECORD.decode(): 32,
         mentions.NAMED_RECORD.decode(): tables.SEQUENCE.size,
-        sealing.SEALS_RECORD.decode(): 1,
-        f"{following.PREFIX.decode()}NAME": tables.SEQUENCE.size,
+        blind_index.SEALS_RECORD.decode(): 1,
+        f"{consumers.PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }
     assert f"format of the store, now {tables.FORMAT};" in STORE.read_text("utf-8")
     lives = {each.life.name for each in tables.TABLES}
@@ -52,7 +61,7 @@ def test_tables_of_the_store() -> None:
 def test_files_of_the_store() -> None:
     drawn = next(fences(STORE)).text
     names = {"text.db", f"vectors-{1}.usearch"}
-    names |= {getattr(opening, n) for n in dir(opening) if n.endswith(("_FILE", "_DIRECTORY"))}
+    names |= {getattr(open, n) for n in dir(open) if n.endswith(("_FILE", "_DIRECTORY"))}
     assert set(re.findall(r"^        ([\w.-]+)  ", drawn, re.MULTILINE)) == names
 
 
@@ -77,7 +86,7 @@ def test_audit_entries() -> None:
         for names, holds in table(STORE, "key", "holds")
         for key in re.findall(r"\w", names)
     }
-    assert keys.keys() == entry._KINDS.keys()
+    assert keys.keys() == log._KINDS.keys()
     assert set(re.findall(r"\w+", keys["o"])) - {"operation"} == audit.OPERATIONS
 
 
@@ -179,7 +188,7 @@ def test_what_each_table_shows() -> None:
 
 def test_keys_of_a_user() -> None:
     drawn = next(fence.text for fence in fences(SECURITY) if "user key" in fence.text)
-    assert tuple(re.findall(r"\+-- (\w+)", drawn)) == derive._NAMES
+    assert tuple(re.findall(r"\+-- (\w+)", drawn)) == seal._NAMES
 
 
 def test_what_makes_an_erasure_incomplete() -> None:

@@ -17,7 +17,7 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.cli.weather import observations
-from omsgrain.crypto.files import sign_file, signature_path
+from omsgrain.crypto.detached import sign_file, signature_path
 from omsgrain.ops import ingest
 from support.markdown_page import table
 from support.paths import ROOT

@@ -10,8 +10,8 @@ from typing import Any
 import omsgrain as og
 from faults.scenario import Said, Scenario, Steps
 from omsgrain.errors import ErasedError, NotFoundError
-from omsgrain.store import lmdb, recent
-from omsgrain.store.check import check
+from omsgrain.storage.check import check
+from omsgrain.storage.lmdb import memtable, storage
 
 TIME = 1_700_000_000_000
 
@@ -43,7 +43,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _work(folder: Path, step: Steps) -> None:
-    for module in (lmdb, recent):
+    for module in (storage, memtable):
         vars(module)["RUN"] = 40  # the index is written among the commits
     store = step("open", lambda: og.open(folder / "memory.omsg"))
     if store is None:

@@ -9,13 +9,13 @@ import omsgrain as og
 from faults.commits import event, sound
 from faults.scenario import Said, Scenario, Steps
 from omsgrain import container
-from omsgrain.crypto import Ed25519Signer, keyfile
+from omsgrain.crypto import Ed25519Signer, signers
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError
 from omsgrain.formats import load
 from omsgrain.ops.mif import export_mif
 from omsgrain.sync import LocalPeer, take_bundle, write_bundle
-from omsgrain.sync.bundle_file import BundleFile
+from omsgrain.sync.bundle import BundleFile
 from support.container_files import blob, pool
 from support.key_rings import MASTER, OTHER, all_of, keys_of
 from support.sync_stores import addresses
@@ -94,7 +94,7 @@ def _look_at_keys(folder: Path, said: Said) -> None:
         path = folder / name
         assert path.exists() or name not in said.results
         if path.exists():
-            keyfile.load(path)
+            signers.load_private(path)
     for name in ("new.keys", "copy.keys"):
         if (folder / name).exists():
             _opened(folder / name).close()

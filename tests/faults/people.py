@@ -9,12 +9,12 @@ from pathlib import Path
 
 from faults.scenario import Said, Scenario, Steps
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.engine.rights import carrying
 from omsgrain.errors import ErasedError, NotFoundError
-from omsgrain.store.check import check
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.check import check
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
+from omsgrain.store.privacy import erasure
 from support.invented_people import ANN, NAMES, Clock, belief
 from support.key_rings import MASTER
 
@@ -38,7 +38,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _work(folder: Path, step: Steps) -> None:
-    carrying._PAGE, carrying._ROWS = 2, 20
+    erasure._PAGE, erasure._ROWS = 2, 20
     with _opened(folder) as store:
         step("erase", lambda: store.erase_subject(NAMES, reason_code="gdpr17").complete)
         step("put", lambda: store.put(belief("green", user_id="ben")), str)

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from omsgrain import formats
 from omsgrain.errors import FormatError, SchemaError
-from omsgrain.formats.arrays import fill, lift
-from omsgrain.formats.document import Manifest, manifest, open_manifest, spelled
-from omsgrain.formats.exact import Style, spell, style_of
-from omsgrain.formats.packed import float32, pack, unpack
-from omsgrain.formats.source import same
+from omsgrain.formats.document import Manifest, fill, lift, manifest, open_manifest, spelled
+from omsgrain.formats.json_text import Style, spell, style_of
+from omsgrain.formats.source import float32, pack, same, unpack
 from support import mif1_documents as mif1
 from support import mif2_documents as mif2
 from support import mif_ld_documents as mif_ld

@@ -13,11 +13,12 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats import FORMATS
-from omsgrain.formats.across.gather import born
+from omsgrain.formats.convert.gather import born
 from omsgrain.formats.document import KIND, keyed, open_manifest
-from omsgrain.formats.raw import getter
+from omsgrain.formats.source import getter
 from omsgrain.grain import make
-from omsgrain.ops import memories, removing
+from omsgrain.memory import memory
+from omsgrain.ops import removing
 from support.aimem_imports import chunk, take, urn
 from support.aimem_imports import fates as counted
 from support.aimem_strategies import TENANT
@@ -134,7 +135,7 @@ def test_a_memory_of_that_name_can_come_all_the_same(maker: Maker) -> None:
 def test_its_fields_are_told(format: str) -> None:
     for kind in KINDS[format]:
         for residual in RESIDUALS:
-            assert memories.told(forged(format, kind, "a", residual), NOWHERE)["created_at"]
+            assert memory.told(forged(format, kind, "a", residual), NOWHERE)["created_at"]
 
 
 def test_what_is_to_be_forgotten_goes() -> None:

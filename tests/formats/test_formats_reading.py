@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from omsgrain import _core, formats
 from omsgrain.formats import times
-from omsgrain.formats.aimem import times as aimem_times
-from omsgrain.formats.mif1 import limits as mif1
-from omsgrain.formats.mif2 import limits as mif2
-from omsgrain.formats.mif_ld import limits as mif_ld
+from omsgrain.formats.aimem import fields as aimem_times
+from omsgrain.formats.json_text import parse, parse_canonical
+from omsgrain.formats.mif1 import check as mif1
+from omsgrain.formats.mif2 import check as mif2
+from omsgrain.formats.mif_ld import forms as mif_ld
 from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.reading import parse, parse_canonical
 from omsgrain.formats.sniff import sniff
 from omsgrain.formats.source import same
 
@@ -227,9 +227,9 @@ def test_a_time_of_nowhere_counts_as_utc_if_that_is_asked_for() -> None:
 
 def test_a_bundle_has_times_in_utc_alone() -> None:
     for text in ("2026-04-12T10:00:00Z", "2026-04-12T10:00+00", "20260412T100000-0000"):
-        assert aimem_times.parse(text) == (BASE, "")
+        assert aimem_times.parse_time(text) == (BASE, "")
     for text in ("2026-04-12 10:00:00Z", "2026-04-12T12:00:00+02:00", "2026-04-12T10:00:00"):
-        assert aimem_times.parse(text) is None
+        assert aimem_times.parse_time(text) is None
 
 
 @given(st.integers(0, times.LAST))

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import FormatError
-from omsgrain.formats import raw
-from omsgrain.formats.packed import packing
+from omsgrain.formats import source as raw
 from omsgrain.formats.records import Built, Record, Shape, Table, is_duplicate, newest
-from omsgrain.formats.source import Source, same
-from omsgrain.store.memory import MemoryStore
+from omsgrain.formats.source import Source, packing, same
+from omsgrain.storage.memory import MemoryStore
 
 OWNER = "user-7"
 

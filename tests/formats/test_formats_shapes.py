@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from omsgrain import _core
 from omsgrain.conformance.http import sample
-from omsgrain.formats.aimem import bundle
+from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.check import Checker as AimemChecker
 from omsgrain.formats.mif1 import document as mif1
 from omsgrain.formats.mif2 import document as mif2
-from omsgrain.formats.shapes.check import Checker
-from omsgrain.formats.shapes.table import Shapes
+from omsgrain.formats.schema import Checker, Shapes
 from support import aimem_strategies, mif1_documents, mif2_documents
 from support.edited_documents import damaged
 from support.mif2_documents import spelled
@@ -53,9 +52,9 @@ def test_a_look_at_mif2(whole: Any) -> None:
 
 @given(st.one_of(BUNDLES, damaged(BUNDLES)))
 def test_a_look_at_aimem(whole: Any) -> None:
-    found = bundle.validate(spelled(whole))
+    found = document.validate(spelled(whole))
     with patch("omsgrain.formats.aimem.check.fits", never):
-        assert bundle.validate(spelled(whole)) == found
+        assert document.validate(spelled(whole)) == found
 
 
 def test_a_look_is_enough_for_most() -> None:
@@ -81,7 +80,7 @@ def test_a_look_is_enough_for_most_of_a_bundle() -> None:
     whole = sample.bundle()
     whole["chunks"][1]["embedding"] = None  # each one is looked into
     with patch.object(AimemChecker, "_fields", walk):
-        assert bundle.validate(sample.spelled(sample.sealed(whole))).total == 0
+        assert document.validate(sample.spelled(sample.sealed(whole))).total == 0
     assert walked == [""]
 
 

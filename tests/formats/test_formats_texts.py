@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.formats import texts
-from omsgrain.formats.exact import spell
-from omsgrain.formats.texts import Texts, digest, drained, pieces, whole
+from omsgrain.formats import json_text
+from omsgrain.formats.json_text import (
+    Texts,
+    digest,
+    drained,
+    pieces,
+    spell,
+    whole,
+)
 from support.mif2_documents import ANY, OBJECT
 
 ARRAYS = st.lists(st.one_of(OBJECT, ANY), max_size=5)
@@ -36,7 +42,7 @@ def as_texts(value: Any, level: int = 0) -> Any:
 @given(DOCUMENTS)
 def test_pieces_are_the_whole(document: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts, "_PAGE", 2)
+        patch.setattr(json_text, "_PAGE", 2)
         by_texts = as_texts(document)
         assert whole(by_texts) == document
         for one in (document, by_texts):

@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.errors import FormatError, TooLargeError
-from omsgrain.ops import source
-from omsgrain.ops.source import Lines, detect, document_lines, json_lines
+from omsgrain.formats import source_lines
+from omsgrain.formats.source_lines import (
+    Lines,
+    detect,
+    document_lines,
+    json_lines,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -24,7 +29,7 @@ JSON = st.recursive(
 
 def read(data: bytes, *, lines: bool) -> list[Lines]:
     stream = BytesIO(data)
-    head = stream.read(source.PEEK)
+    head = stream.read(source_lines.PEEK)
     return list(json_lines(stream, head) if lines else document_lines(stream, head))
 
 
@@ -75,8 +80,8 @@ def test_what_stood_before_the_break_is_kept() -> None:
 
 @pytest.mark.parametrize("lines", [True, False])
 def test_chunks(monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
-    monkeypatch.setattr(source, "CHUNK", 64)
-    monkeypatch.setattr(source, "PEEK", 16)
+    monkeypatch.setattr(source_lines, "CHUNK", 64)
+    monkeypatch.setattr(source_lines, "PEEK", 16)
     rows = [json.dumps({"n": n, "x": "é" * (n % 40)}, ensure_ascii=False) for n in range(200)]
     text = "\n".join(rows) if lines else "[\n" + ",\n".join(rows) + "\n]"
     data = text.encode()
@@ -91,8 +96,8 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
 
 @pytest.mark.parametrize("lines", [True, False])
 def test_places_in_the_source(monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
-    monkeypatch.setattr(source, "CHUNK", 64)
-    monkeypatch.setattr(source, "PEEK", 16)
+    monkeypatch.setattr(source_lines, "CHUNK", 64)
+    monkeypatch.setattr(source_lines, "PEEK", 16)
     rows = [json.dumps({"n": n, "here": "@"}) for n in range(50)]
     data = ("\n".join(rows) if lines else "[\n" + ",\n\n".join(rows) + "]").encode()
     for chunk in read(data, lines=lines):
@@ -109,9 +114,9 @@ def test_places_in_the_source(monkeypatch: pytest.MonkeyPatch, lines: bool) -> N
 
 
 def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "CHUNK", 16)
-    monkeypatch.setattr(source, "PEEK", 4)
-    monkeypatch.setattr(source, "LONGEST_LINE", 64)
+    monkeypatch.setattr(source_lines, "CHUNK", 16)
+    monkeypatch.setattr(source_lines, "PEEK", 4)
+    monkeypatch.setattr(source_lines, "LONGEST_LINE", 64)
     data = b'{"a": 1}\n' + b'{"b": "' + b"x" * 500 + b'"}\n' + b'{"c": 3}\n'
     chunks = read(data, lines=True)
     assert [c.data for c in chunks if c.data] == [b'{"a": 1}\n', b'{"c": 3}\n']

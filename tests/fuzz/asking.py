@@ -14,9 +14,9 @@ from test_sync_bounds import GOOD as SYNC
 
 import omsgrain as og
 from fuzz.target import Run, Target
-from omsgrain.services.http.options import Options
-from omsgrain.services.http.routes import ROUTES
-from omsgrain.sync.message import MEDIA, QUESTIONS, pack
+from omsgrain.server.options import Options
+from omsgrain.server.routes import ROUTES
+from omsgrain.sync.protocol import MEDIA, QUESTIONS, pack
 from support.http_server import BLOB, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
 
 _LIMITS: Final = {"limit": 20}
@@ -154,10 +154,9 @@ def _requests() -> list[bytes]:
 @contextmanager
 def _mcp(room: Path) -> Iterator[Run]:
     """A tool and its arguments as JSON."""
-    from omsgrain.services.mcp.arguments import read
-    from omsgrain.services.mcp.options import Options as McpOptions
-    from omsgrain.services.mcp.service import Service
-    from omsgrain.services.mcp.tools import TOOLS
+    from omsgrain.mcp.service import Options as McpOptions
+    from omsgrain.mcp.service import Service
+    from omsgrain.mcp.tools import TOOLS, read
 
     (room / "files").mkdir()
     with _store(room) as store:
@@ -211,7 +210,7 @@ def _mcp_lines(room: Path) -> Iterator[Run]:
     """Lines as they come over a pipe, before any of them is a message."""
     import os
 
-    from omsgrain.services.mcp.stdio import Lines
+    from omsgrain.mcp.transport import Lines
 
     def run(data: bytes) -> None:
         here, there = os.pipe()

@@ -11,7 +11,7 @@ from pathlib import Path
 from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import container
-from omsgrain.container.packed import Unpacked, pack_stream
+from omsgrain.container.stream import Unpacked, pack_stream
 from omsgrain.errors import OmsError
 from support.container_files import pool, reclosed
 

@@ -16,13 +16,16 @@ from fuzz.target import Run, Target
 from omsgrain import formats
 from omsgrain.errors import OmsError
 from omsgrain.formats import ontology
-from omsgrain.formats.aimem import bundle, checksum, stream
-from omsgrain.formats.mif1 import envelope, layouts
-from omsgrain.formats.mif1.limits import Limits
+from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.mif1 import document as layouts
+from omsgrain.formats.mif1 import envelope
+from omsgrain.formats.mif1.check import Limits
 from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.sniff import sniff_file
-from omsgrain.privacy.presets import Preset, explain
-from omsgrain.privacy.reading import read_rules
+from omsgrain.policy.presets import Preset, explain
+from omsgrain.policy.rule_files import read_rules
 from support.mif1_documents import EXAMPLES as MIF1
 from support.mif_ld_examples import CORPUS, FULL, ONTOLOGY, REINFORCED
 

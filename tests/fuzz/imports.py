@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 from fuzz import seeds
 from fuzz.documents import with_checksum
 from fuzz.target import Run, Target
-from omsgrain.engine import GrainStore
 from omsgrain.errors import OmsError
-from omsgrain.formats.aimem import bundle
-from omsgrain.gateways.aimem import export_bundle, import_bundle
-from omsgrain.gateways.mif import export_document, import_document
-from omsgrain.store.memory import MemoryStore
+from omsgrain.formats.aimem import document
+from omsgrain.interchange.aimem import export_bundle, import_bundle
+from omsgrain.interchange.mif import export_document, import_document
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store import GrainStore
 from support.container_files import reclosed
 
 _USER: Final = "ada"
@@ -57,7 +57,7 @@ def _refused(take: Step, store: GrainStore, data: bytes) -> OmsError | None:
 
 def _bundle(*, lines: bool) -> Target:
     def take(store: GrainStore, data: bytes) -> None:
-        source = BytesIO(data) if lines else bundle.read(data)
+        source = BytesIO(data) if lines else document.read_bundle(data)
         import_bundle(store, source, keep_document=bool(len(data) & 1), batch_size=3)
 
     def give(store: GrainStore, _: bytes) -> None:

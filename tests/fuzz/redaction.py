@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuzz.target import Run, Target
 from omsgrain.privacy.detect import spans
-from omsgrain.privacy.detectors.folding import views
+from omsgrain.privacy.detectors.base import views
 from omsgrain.privacy.redact import marker, redact_text, redact_value
 from support.privacy_corpus import DISGUISES, corpus, disguised
 

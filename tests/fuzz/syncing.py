@@ -15,18 +15,17 @@ from test_sync_bounds import GOOD
 import omsgrain as og
 from fuzz.target import Run, Target
 from omsgrain import container
-from omsgrain.container.packed import pack_stream
+from omsgrain.container.stream import pack_stream
 from omsgrain.grain import encode
-from omsgrain.intake import SYNC_BYTE, SYNC_TYPE, is_sync_record
-from omsgrain.store import toggles
+from omsgrain.storage import records
+from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.sync import (
     LocalPeer,
-    bounds,
-    bundle_file,
-    message,
+    bundle,
+    peer,
+    protocol,
     sync,
     take_bundle,
-    wire,
     write_bundle,
 )
 from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldTurn, Right, Tombstone
@@ -42,12 +41,12 @@ def _message(room: Path) -> Iterator[Run]:
 
     def run(data: bytes) -> None:
         first, body = (data[0], data[1:]) if data else (0, b"")
-        table = message.QUESTIONS if first & 1 else message.ANSWERS
+        table = protocol.QUESTIONS if first & 1 else protocol.ANSWERS
         cls = table[_NAMES[(first >> 1) % len(_NAMES)]]
         if first & 0x80:
             body = b"".join(pack_stream((), len(body).to_bytes(4, "big") + body))
-        value = message.unpack(cls, body)
-        assert message.unpack(cls, message.pack(value)) == value
+        value = protocol.unpack(cls, body)
+        assert protocol.unpack(cls, protocol.pack(value)) == value
 
     yield run
 
@@ -56,8 +55,8 @@ def _messages() -> list[bytes]:
     found = []
     for number, (question, answer) in enumerate(GOOD.values()):
         for way, value in ((1, question), (0, answer)):
-            found.append(bytes([number << 1 | way]) + message.pack(value))
-            found.append(bytes([0x80 | number << 1 | way]) + wire.pack(value))
+            found.append(bytes([number << 1 | way]) + protocol.pack(value))
+            found.append(bytes([0x80 | number << 1 | way]) + protocol.pack_value(value))
     return found
 
 
@@ -67,7 +66,7 @@ def _batch(room: Path) -> Iterator[Run]:
 
     def run(data: bytes) -> None:
         first, body = (data[0], data[1:]) if data else (0, b"")
-        batch = wire.unpack(Batch, body)
+        batch = protocol.unpack_value(Batch, body)
         rights = [right for n, right in enumerate(EVERYTHING) if first >> n & 1 or right == "give"]
         with memory() as store:
             kept = store.put(belief("kept"))
@@ -78,8 +77,8 @@ def _batch(room: Path) -> Iterator[Run]:
                 if "releases" not in rights:
                     assert store.state(kept).held
                 for state in told(store).values():
-                    bounds.check(state)
-                    assert all(hold.turn <= toggles.MOST for hold in state.holds)
+                    peer.check(state)
+                    assert all(hold.turn <= records.MOST for hold in state.holds)
                 with memory() as other:
                     sync(LocalPeer(store), LocalPeer(other))
 
@@ -110,7 +109,11 @@ def _batches() -> list[bytes]:
     found = [replace(whole, tombstones=()), whole, replace(whole, grains=())]
     found += [Batch(b"o" * 16, states=(one,)) for one in states]
     found += [Batch(b"o" * 16, grains=(one,)) for one in grains]
-    return [bytes([rights]) + wire.pack(one) for rights in (0x06, 0x2E, 0x7F) for one in found]
+    return [
+        bytes([rights]) + protocol.pack_value(one)
+        for rights in (0x06, 0x2E, 0x7F)
+        for one in found
+    ]
 
 
 @contextmanager
@@ -126,7 +129,7 @@ def _taken(room: Path, path: Path) -> Iterator[Run]:
     )
 
     def run(data: bytes) -> None:
-        with bundle_file.BundleFile(path) as file:
+        with bundle.BundleFile(path) as file:
             list(file.batches())
         held = store.state(kept).held
         take_bundle(path, LocalPeer(store), rights=rights[len(data) % len(rights)])

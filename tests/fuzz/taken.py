@@ -17,10 +17,11 @@ from unittest.mock import patch
 from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import crypto
-from omsgrain.engine import GrainStore
-from omsgrain.ops import ingest, source
-from omsgrain.ops.taking import Refusal, Taken, take
-from omsgrain.store.memory import MemoryStore
+from omsgrain.formats import source_lines
+from omsgrain.ops import ingest
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store import GrainStore
+from omsgrain.store.take_messages import Refusal, Taken, take
 from support.signers import ALICE, GRAIN, IAT
 
 _CUT: Final = b"\n%%\n"
@@ -53,9 +54,9 @@ def _messages(room: Path) -> Iterator[Run]:
 @contextmanager
 def _ingest(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
-        kind = source.detect(data[: source.PEEK])
+        kind = source_lines.detect(data[: source_lines.PEEK])
         found = _put_in(data, kind)
-        with patch.multiple(source, CHUNK=200, PEEK=40):
+        with patch.multiple(source_lines, CHUNK=200, PEEK=40):
             assert _put_in(data, kind) == found, "pieces of another size give something else"
         with GrainStore(MemoryStore()) as store:
             list(ingest(store, BytesIO(data), format=kind))
@@ -64,7 +65,7 @@ def _ingest(room: Path) -> Iterator[Run]:
     yield run
 
 
-def _put_in(data: bytes, kind: source.Format) -> tuple[set[str], list[tuple[object, ...]]]:
+def _put_in(data: bytes, kind: source_lines.Format) -> tuple[set[str], list[tuple[object, ...]]]:
     """What is in the store then, and what was refused."""
     with GrainStore(MemoryStore()) as store:
         steps = list(ingest(store, BytesIO(data), format=kind, errors="collect"))

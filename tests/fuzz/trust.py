@@ -17,26 +17,30 @@ import omsgrain as og
 from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import crypto
-from omsgrain.crypto import did, keyfile, many, publicfile
+from omsgrain.crypto import (
+    cose,
+    did,
+    signers,
+)
+from omsgrain.crypto.did_web import WebResolver
 from omsgrain.crypto.disclosure import check_disclosure, disclose, reveal
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.crypto.web import WebResolver
-from omsgrain.engine.rights.certificate import Certificate
-from omsgrain.engine.rights.erasing import ErasureReport
 from omsgrain.errors import IntegrityError, OmsError
 from omsgrain.grain import Grain
-from omsgrain.store.audit import Checkpoint
+from omsgrain.storage.audit import Checkpoint
+from omsgrain.store.privacy.certificate import Certificate
+from omsgrain.store.privacy.erasure import ErasureReport
 from support.key_rings import MASTER, all_of, keys_of
 from support.signers import ALICE, BOB, CBOR, GRAIN, IAT, by_hand, headers
 
 _DATA = b"what was signed"
-_FORMATS: tuple[keyfile.Format, ...] = ("pem", "jwk", "cose")
+_FORMATS: tuple[signers.Format, ...] = ("pem", "jwk", "cose")
 
 
 @contextmanager
 def _envelope(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
-        (alone,) = many.open_many([data])
+        (alone,) = cose.open_many([data])
         signed = crypto.open_signed(data)
         assert not isinstance(alone, OmsError), "refused among many, and taken alone"
         assert alone == signed
@@ -118,15 +122,18 @@ def _views() -> list[bytes]:
 def _key_file(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
         try:
-            named = publicfile.loads(data)
+            named = signers.loads_public(data)
         except OmsError:
             named = []
         for one in named:
-            (again,) = publicfile.loads(publicfile.dumps(one.key))
+            (again,) = signers.loads_public(signers.dumps_public(one.key))
             assert again.key == one.key
-        key = keyfile.loads(data)
+        key = signers.loads_private(data)
         for format in _FORMATS:
-            assert keyfile.loads(keyfile.dumps(key, format)).public_key() == key.public_key()
+            assert (
+                signers.loads_private(signers.dumps_private(key, format)).public_key()
+                == key.public_key()
+            )
         assert key.public_key() in [one.key for one in named]
 
     yield run
@@ -135,8 +142,8 @@ def _key_file(room: Path) -> Iterator[Run]:
 def _key_files() -> list[bytes]:
     found: list[bytes] = [b"did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK\n"]
     for signer in (ALICE, BOB):
-        found += [keyfile.dumps(signer._key, form) for form in _FORMATS]
-        found.append(publicfile.dumps(signer.public_key))
+        found += [signers.dumps_private(signer._key, form) for form in _FORMATS]
+        found.append(signers.dumps_public(signer.public_key))
     return found
 
 

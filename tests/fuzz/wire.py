@@ -14,8 +14,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from fuzz.target import Run, Target
-from omsgrain.services.http.connection import HEAD, patient
-from omsgrain.services.http.options import Options
+from omsgrain.server.options import Options
+from omsgrain.server.service import HEAD, patient
 from support.http_server import BUNDLE, bundle, chunk, site
 
 

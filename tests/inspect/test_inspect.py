@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain import container
+from omsgrain import container, inspect
 from omsgrain.crypto import Ed25519Signer, sign
-from omsgrain.ops import inspection
-from omsgrain.ops.inspection.tally import Newest, Times
+from omsgrain.inspect.tally import Newest, Times
 from support.minimal_grains import minimal
 from support.shell import TIME, Shell, belief
 
@@ -165,7 +164,7 @@ def test_times_stay_few_however_long() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omsgrain.ops.inspection.tally._BYTES", 1_000)
+    monkeypatch.setattr("omsgrain.inspect.tally._BYTES", 1_000)
     newest = Newest(10)
     for n in range(100):
         newest.add(og.decode(og.encode(belief(n))))
@@ -177,7 +176,7 @@ def test_long_values_are_cut(tmp_path: Path) -> None:
     file = tmp_path / "one.mg"
     many = {f"k{n}": "v" for n in range(500)}
     file.write_bytes(og.encode(belief(1, object="x" * 100_000, context=many)))
-    assert len(inspection.page(inspection.inspect(file))) < 60_000
+    assert len(inspect.page(inspect.inspect(file))) < 60_000
 
 
 def test_damaged_store(shell: Shell, store: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from test_inspect import HOSTILE
 
 import omsgrain as og
+from omsgrain import inspect
 from omsgrain.crypto import Ed25519Signer
-from omsgrain.ops import inspection
 from support.servers.chromium import Seen, look
 from support.servers.debian import Unavailable
 from support.shell import belief
@@ -48,7 +48,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         grains.supersede(first, belief(90, object=HOSTILE))
         grains.sign(first, Ed25519Signer.generate())
     page = home / "page.html"
-    page.write_text(inspection.page(inspection.inspect(home / "memory.omsg")), "utf-8")
+    page.write_text(inspect.page(inspect.inspect(home / "memory.omsg")), "utf-8")
     try:
         return look(page, home)
     except Unavailable as why:

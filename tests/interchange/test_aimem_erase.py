@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from omsgrain import errors as err
-from omsgrain.engine import GrainStore, origins
-from omsgrain.engine.base import Settings
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import to_grain
 from omsgrain.formats.document import Manifest, manifest
-from omsgrain.gateways.aimem.erasing import erase_tenant
-from omsgrain.gateways.aimem.exporting import export_bundle
-from omsgrain.gateways.aimem.streaming import export_stream
 from omsgrain.grain import Grain
-from omsgrain.store.base import Writer
+from omsgrain.interchange.aimem_erase import erase_tenant
+from omsgrain.interchange.aimem_export import export_bundle, export_stream
+from omsgrain.storage.base import Writer
+from omsgrain.store import GrainStore, source_tombstones
+from omsgrain.store.base import Settings
 from support.aimem_memory import ADA, GRACE, NOW, canonical, chunk, entity, fill, name, sample
 from support.aimem_strategies import embedding
 from support.erasure_stores import below, is_sealed, rows
@@ -110,8 +109,8 @@ def test_what_was_erased_does_not_come_back(store: GrainStore) -> None:
     assert [bad.error.code for bad in report.errors] == ["ERR_ERASED"] * 3
     with store._store.read() as reader:
         asked = [("chunk", name("tea")), ("entity", name("tea")), ("chunk", name("new"))]
-        assert origins.erased(reader, ADA, asked) == [True, False, False]
-        assert origins.erased(reader, GRACE, asked) == [False] * 3
+        assert source_tombstones.erased(reader, ADA, asked) == [True, False, False]
+        assert source_tombstones.erased(reader, GRACE, asked) == [False] * 3
     fill(store, {"chunks": [chunk("new")]})  # the tenant itself may come again
     fill(store, {"chunks": [chunk("tea", "of Grace", tags=["x"])]}, GRACE)
     assert count(store) == 1
@@ -212,8 +211,10 @@ def test_tombstones_are_marks_and_not_names(store: GrainStore) -> None:
 
     def lifted(writer: Writer) -> list[bool]:
         grain = to_grain("chunk", chunk("tea"), tenant=ADA).grain
-        origins.lift(writer, [grain.blob])
-        return origins.erased(writer, ADA, [("chunk", name("tea")), ("chunk", name("pin"))])
+        source_tombstones.lift(writer, [grain.blob])
+        return source_tombstones.erased(
+            writer, ADA, [("chunk", name("tea")), ("chunk", name("pin"))]
+        )
 
     assert store._store.write(lifted) == [False, True]
 

@@ -18,16 +18,18 @@ from hypothesis import given
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain import formats
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.formats.aimem import bundle, native, stream
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.aimem import records as native
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import to_grain
-from omsgrain.gateways.aimem import ExportReport, export_bundle
-from omsgrain.gateways.aimem.streaming import export_stream
 from omsgrain.grain import Grain
+from omsgrain.interchange.aimem import ExportReport, export_bundle
+from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.privacy import load
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.aimem_memory import (
     ADA,
     GRACE,
@@ -61,7 +63,7 @@ def plain() -> Iterator[GrainStore]:
 def only(store: GrainStore, tenant: str = ADA, **options: Any) -> bundle.Bundle:
     """The one bundle of an export, which is valid."""
     (found,) = export_bundle(store, tenant, **options)
-    read = bundle.read(bundle.write(found))
+    read = bundle.read_bundle(bundle.write_bundle(found))
     assert read.envelope["checksum"] == found.envelope["checksum"]
     return found
 
@@ -139,10 +141,10 @@ LATER = [{"name": "Bea", "created_at": "2026-04-02T00:00:00Z"},
 
 def test_the_same_store_and_time_give_the_same_bytes(store: GrainStore) -> None:
     fill(store, sample())
-    once = bundle.write(only(store))
-    assert bundle.write(only(store)) == once
+    once = bundle.write_bundle(only(store))
+    assert bundle.write_bundle(only(store)) == once
     assert b"".join(export_stream(store, ADA)) == b"".join(export_stream(store, ADA))
-    assert bundle.write(only(store, now=NOW + 1)) != once
+    assert bundle.write_bundle(only(store, now=NOW + 1)) != once
 
 
 def test_a_tenant_without_memory_has_an_empty_bundle(store: GrainStore) -> None:
@@ -272,7 +274,7 @@ def test_a_forged_record_spoils_no_bundle(plain: GrainStore) -> None:
     assert ids(found["robot-7"]) == ["good"]
     assert sizes(found["omsgrain"]) == [5, 0, 0, 0]
     for one in found.values():
-        bundle.read(bundle.write(one))
+        bundle.read_bundle(bundle.write_bundle(one))
 
 
 def test_a_record_has_no_parts_of_another_tenant(store: GrainStore) -> None:
@@ -359,7 +361,7 @@ def test_one_bundle_a_producer(store: GrainStore) -> None:
     assert sizes(cloud) == [1, 0, 1, 1] and sizes(robot) == [1, 1, 2, 1]
     assert [(loss.field) for loss in report.losses] == ["edge"]
     for one in (cloud, robot):
-        bundle.read(bundle.write(one))
+        bundle.read_bundle(bundle.write_bundle(one))
     with pytest.raises(err.UnsupportedError) as caught:
         export_stream(store, ADA)
     assert caught.value.rule == "several_producers"
@@ -379,7 +381,7 @@ def test_an_export_needs_no_files(store: GrainStore, monkeypatch: pytest.MonkeyP
     def none(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("omsgrain.crypto.spool.SpooledTemporaryFile", none)
+    monkeypatch.setattr("omsgrain.crypto.seal.SpooledTemporaryFile", none)
     assert len(lines(export_stream(store, ADA))) == 10
     assert only(store).records["chunk"]
 

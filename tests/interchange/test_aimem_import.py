@@ -13,9 +13,9 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats.problems import DocumentError
-from omsgrain.gateways.aimem import erase_tenant, import_bundle
-from omsgrain.gateways.aimem.deciding import decide
-from omsgrain.store.memory import MemoryStore
+from omsgrain.interchange.aimem import erase_tenant, import_bundle
+from omsgrain.interchange.aimem_plan import decide
+from omsgrain.storage.memory import MemoryStore
 from support.aimem_imports import (
     NEWER,
     OLDER,

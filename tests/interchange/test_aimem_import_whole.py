@@ -17,13 +17,13 @@ from hypothesis import given
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine.base import Settings
-from omsgrain.engine.recording import Step
 from omsgrain.errors import RangeError, StoreError
-from omsgrain.formats.aimem.bundle import Bundle
+from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.records import to_grain
-from omsgrain.gateways.aimem import export_bundle, export_stream, import_bundle
-from omsgrain.store.memory import MemoryStore
+from omsgrain.interchange.aimem import export_bundle, export_stream, import_bundle
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store.base import Settings
+from omsgrain.store.import_batch import Step
 from support.aimem_imports import (
     NEWER,
     TIME,
@@ -161,8 +161,8 @@ def test_a_failure_leaves_whole_batches(
 KILLED = """
 import os, sys
 import omsgrain as og
-from omsgrain.engine.recording import Recording
-from omsgrain.gateways.aimem import import_bundle
+from omsgrain.store.import_batch import Recording
+from omsgrain.interchange.aimem import import_bundle
 path, file, batches = sys.argv[1], sys.argv[2], int(sys.argv[3])
 record, done = Recording.record, 0
 def counted(*args, **options):

@@ -11,12 +11,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.formats.aimem.bundle import Bundle
+from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.gateways.aimem import erase_tenant, export_bundle, export_stream, import_bundle
-from omsgrain.store.memory import MemoryStore
+from omsgrain.interchange.aimem import (
+    erase_tenant,
+    export_bundle,
+    export_stream,
+    import_bundle,
+)
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.aimem_memory import ADA, NOW, canonical, chunk, fill, name, sample
 from support.aimem_strategies import documents, embedding
 from support.invented_people import EITHER, Clock, opened

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.formats.aimem import stream
+from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.fields import Kind
 from support.aimem_imports import chunk, edge, entity, link
 from support.aimem_strategies import TENANT
@@ -31,8 +31,8 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 import omsgrain as og
 from benches.sampler import Sampler
-from omsgrain.engine.recording import Recording
-from omsgrain.gateways.aimem import export_stream, import_bundle
+from omsgrain.store.import_batch import Recording
+from omsgrain.interchange.aimem import export_stream, import_bundle
 what, path, file, tenant, batches = sys.argv[2], *sys.argv[3:6], int(sys.argv[6])
 record, done = Recording.record, 0
 def counted(*args, **options):
@@ -94,7 +94,7 @@ def test_a_large_memory(tmp_path: Path, long: bool, capsys: pytest.CaptureFixtur
         "scope": "FULL",
     }
     with file.open("wb") as target:
-        for line in stream.write(envelope, lambda kind: records(count, kind)):
+        for line in document.write_lines(envelope, lambda kind: records(count, kind)):
             target.write(line)
     half = count // BATCH // 2
     assert work("import", path, file, half) is None
@@ -107,7 +107,7 @@ def test_a_large_memory(tmp_path: Path, long: bool, capsys: pytest.CaptureFixtur
     exported = work("export", path, out)
     assert exported is not None
     with out.open("rb") as source:
-        assert stream.scan(source).counts == dict.fromkeys(
+        assert document.scan(source).counts == dict.fromkeys(
             ("edge", "entity", "chunk_entity"), len(range(0, count, 20))
         ) | {"chunk": count}
         source.seek(0)

@@ -13,7 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
-from omsgrain.gateways.mif import import_document
+from omsgrain.interchange.mif import import_document
 from support.aimem_imports import holdings
 from support.child_process import ended
 from support.mif_imports import MAKERS, Maker, contents, current, fates, opened
@@ -111,8 +111,8 @@ def test_a_dry_run_leaves_no_trace(store: og.GrainStore) -> None:
 KILLED = """
 import json, os, sys
 import omsgrain as og
-from omsgrain.engine.recording import _Turn
-from omsgrain.gateways.mif import import_document
+from omsgrain.store.import_batch import _Turn
+from omsgrain.interchange.mif import import_document
 from support.mif_imports import MAKERS
 path, file = sys.argv[1], sys.argv[2]
 put = _Turn._put
@@ -147,7 +147,7 @@ def test_a_full_disk_leaves_nothing(store: og.GrainStore, monkeypatch: pytest.Mo
     def full(*_: Any) -> None:
         raise StoreError("the disk is full")
 
-    from omsgrain.engine.recording import _Turn
+    from omsgrain.store.import_batch import _Turn
 
     with monkeypatch.context() as patch:
         patch.setattr(_Turn, "_put", full)

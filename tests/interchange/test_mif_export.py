@@ -14,10 +14,15 @@ from omsgrain.crypto import Ed25519Signer
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.formats import times
-from omsgrain.formats.mif1.consent import STAYS
-from omsgrain.gateways.aimem import ExportReport as BundleReport
-from omsgrain.gateways.aimem import export_bundle, import_bundle
-from omsgrain.gateways.mif import documents, export_document, export_kept, import_document
+from omsgrain.formats.mif1.document import STAYS
+from omsgrain.interchange.aimem import ExportReport as BundleReport
+from omsgrain.interchange.aimem import export_bundle, import_bundle
+from omsgrain.interchange.mif import (
+    documents,
+    export_document,
+    export_kept,
+    import_document,
+)
 from support.aimem_imports import holdings
 from support.mif_imports import (
     MAKERS,

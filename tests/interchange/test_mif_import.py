@@ -17,9 +17,9 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError, StoreError
 from omsgrain.formats.problems import DocumentError
-from omsgrain.gateways.aimem import export_bundle
-from omsgrain.gateways.mif import export_document, export_kept, import_document
-from omsgrain.store import due
+from omsgrain.interchange.aimem import export_bundle
+from omsgrain.interchange.mif import export_document, export_kept, import_document
+from omsgrain.storage import due
 from support.aimem_imports import holdings
 from support.child_process import ended
 from support.mif_imports import MAKERS, NOW, USER, Maker, contents, current, fates, opened
@@ -314,7 +314,7 @@ def test_what_may_be_kept_no_longer_leaves_for_the_person_alone(
 KILLED = """
 import os, sys
 import omsgrain as og
-from omsgrain.engine.recording import Recording
+from omsgrain.store.import_batch import Recording
 from support.mif_imports import Maker
 path, format, batches, file = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 record, done = Recording.record, 0
@@ -327,7 +327,7 @@ def counted(*args, **options):
 Recording.record = counted
 import json
 from omsgrain.formats.problems import DocumentError
-from omsgrain.gateways.mif import import_document
+from omsgrain.interchange.mif import import_document
 with og.open(path) as store:
     import_document(store, Maker(format).load(json.load(open(file))), batch_size=5)
 """

@@ -17,9 +17,15 @@ from omsgrain.formats import FORMATS
 from omsgrain.formats.document import Manifest, manifest, open_manifest
 from omsgrain.formats.mif2 import convert
 from omsgrain.formats.source import Source
-from omsgrain.gateways.mif import documents, export_document, export_kept, import_document
 from omsgrain.grain import make
-from omsgrain.ops import recall, removing
+from omsgrain.interchange.mif import (
+    documents,
+    export_document,
+    export_kept,
+    import_document,
+)
+from omsgrain.memory import memory
+from omsgrain.ops import removing
 from support.aimem_imports import holdings
 from support.mif_imports import MAKERS, USER, contents, current, opened, uuid
 
@@ -176,7 +182,7 @@ def test_what_is_said_stays_with_what_does_not_leave(store: og.GrainStore) -> No
 def test_what_is_forgotten_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     rules(store, document(3, vendor_extensions=vendors(1)))  # of what is not in it
-    recall.forget(store, USER, uuid(1))
+    memory.forget(store, USER, uuid(1))
     assert said(store) == vendors(2)
     assert rules(store, document(1, 2)) == {"document_kept_in_part"}
     assert said(store) == vendors(2)
@@ -193,7 +199,7 @@ def test_what_may_not_be_forgotten_stays_as_it_was(store: og.GrainStore) -> None
     store.hold(current(store, uuid(1)).address, authority="court", reason_code="case")
     before = holdings(store)
     with pytest.raises(InvalidationDeniedError):
-        recall.forget(store, USER, uuid(1))
+        memory.forget(store, USER, uuid(1))
     assert holdings(store) == before
     assert said(store) == vendors(1, 2)
 
@@ -201,7 +207,7 @@ def test_what_may_not_be_forgotten_stays_as_it_was(store: og.GrainStore) -> None
 def test_the_text_of_a_document_goes_with_what_is_forgotten(store: og.GrainStore) -> None:
     data = json.dumps(document(1, 2)).replace(": ", " :  ").encode()
     import_document(store, convert.load(data, exact=True))
-    recall.forget(store, USER, uuid(1))
+    memory.forget(store, USER, uuid(1))
     assert not any(b"text 1" in grain.blob or b"about 1" in grain.blob for grain in store)
     assert said(store) == vendors(2)
 

@@ -19,7 +19,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.formats.mif1 import layouts
+from omsgrain.formats.mif1 import document as layouts
 from omsgrain.ops import mif
 from support.mif_large import USER, Large
 from support.paths import ROOT

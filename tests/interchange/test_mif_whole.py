@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omsgrain.formats import Import
 from omsgrain.formats.mif1 import convert as mif1
 from omsgrain.formats.mif2 import convert as mif2
-from omsgrain.gateways.mif import documents, export_kept, import_document
+from omsgrain.interchange.mif import documents, export_kept, import_document
 from support import mif1_documents, mif2_documents
 from support.aimem_imports import holdings
 from support.mif_imports import USER, opened

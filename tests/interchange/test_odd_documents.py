@@ -15,15 +15,15 @@ import omsgrain as og
 from omsgrain import Event, formats
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats import ontology
-from omsgrain.formats.mif1 import layouts
+from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif_ld.validate import judge
-from omsgrain.gateways.aimem.importing import import_bundle
-from omsgrain.gateways.mif.importing import import_document
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.apply import import_document
+from omsgrain.policy.presets import Preset
+from omsgrain.policy.rule_files import read_rules
 from omsgrain.privacy import explain, load
 from omsgrain.privacy.detectors.custom import pattern_detector
-from omsgrain.privacy.presets import Preset
-from omsgrain.privacy.reading import read_rules
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
 from support import mif_ld_documents as documents
 from support.mif1_documents import EXAMPLES as MIF1
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from omsgrain.errors import OmsError
-from omsgrain.services.mcp.root import Root
-from omsgrain.services.mcp.stdio import TOO_LONG, Lines
+from omsgrain.mcp.service import Root
+from omsgrain.mcp.transport import TOO_LONG, Lines
 
 MOST = 1_000
 

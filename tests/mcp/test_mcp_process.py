@@ -263,7 +263,7 @@ def test_it_does_not_start_without_a_store_or_a_user(
     code, error = shell.error("mcp", tmp_path / "empty", "--user", ADA)
     assert (code, error["code"]) == (exit_code("ERR_STORE"), "ERR_STORE")
     monkeypatch.setitem(sys.modules, "mcp.server", None)
-    for name in [name for name in sys.modules if name.startswith("omsgrain.services.mcp")]:
+    for name in [name for name in sys.modules if name.startswith("omsgrain.mcp")]:
         monkeypatch.delitem(sys.modules, name)
     code, error = shell.error("mcp", path, "--user", ADA)
     assert error["code"] == "ERR_UNSUPPORTED"

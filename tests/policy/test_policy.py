@@ -17,7 +17,12 @@ from omsgrain.errors import (
     PolicyError,
     SchemaError,
 )
-from omsgrain.index.policy import Act, Verdict, check, operation_of
+from omsgrain.policy import (
+    Act,
+    Verdict,
+    check,
+    operation_of,
+)
 from support.policy_outcome import act, outcome, outcomes
 from support.policy_table import (
     BROKEN,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.index.policy import check_export, claim
+from omsgrain.policy import check_export, claim
 from support import oracle
 from support.policy_world import grain, opaque
 

@@ -9,7 +9,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import EvidenceRequiredError, InvalidationDeniedError, PolicyError
-from omsgrain.index.policy import (
+from omsgrain.policy import (
     LIMIT,
     Act,
     Verdict,

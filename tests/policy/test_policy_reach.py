@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 from omsgrain.errors import InvalidationDeniedError, PolicyError
-from omsgrain.index.policy import HOPS, LIMIT, Act, Verdict, check, check_goal
+from omsgrain.policy import (
+    HOPS,
+    LIMIT,
+    Act,
+    Verdict,
+    check,
+    check_goal,
+)
 from support.policy_outcome import act, outcome, outcomes
 from support.policy_table import CASES, NOW, OPERATIONS, PROOFS, Proof
 from support.policy_world import AGENT, AUTHOR, COURT, FakeWorld, at, goal, grain

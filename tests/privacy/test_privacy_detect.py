@@ -15,8 +15,13 @@ from hypothesis import strategies as st
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.privacy.detect import DEFAULT, Finding, detect, pattern_detector
 from omsgrain.privacy.detectors import detectors_of
-from omsgrain.privacy.detectors.folding import IGNORED, MARKER, lower, views
-from omsgrain.privacy.detectors.libraries import library
+from omsgrain.privacy.detectors.base import (
+    IGNORED,
+    MARKER,
+    library,
+    lower,
+    views,
+)
 from omsgrain.privacy.redact import redact_text, redact_value
 from support.privacy_corpus import corpus
 

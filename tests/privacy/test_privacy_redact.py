@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from omsgrain.errors import SchemaError
 from omsgrain.privacy.detect import DEFAULT
-from omsgrain.privacy.records import Flags, redact_record
-from omsgrain.privacy.redact import redact_value
+from omsgrain.privacy.redact import Flags, redact_record, redact_value
 from support.privacy_corpus import corpus
 
 MAIL, PHONE, CARD = "bob@example.com", "+1 202-555-0143", "4111 1111 1111 1111"

@@ -19,22 +19,24 @@ from omsgrain.errors import (
     SchemaError,
 )
 from omsgrain.grain import Grain
-from omsgrain.index.history import (
+from omsgrain.query.graph import (
     LINKS,
-    Goal,
-    GoalTree,
     Graph,
-    branches,
-    chain,
     descendants,
-    goal_tree,
-    heads,
     naming,
     provenance,
+)
+from omsgrain.query.history import (
+    Goal,
+    GoalTree,
+    branches,
+    chain,
+    goal_tree,
+    heads,
     thread,
 )
-from omsgrain.store.base import Reader
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.base import Reader
+from omsgrain.storage.memory import MemoryStore
 from support.history_stores import ABSENT, FORMS, TIME, Kept, belief, kept_in
 
 LONG = 10_000

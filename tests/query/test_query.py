@@ -12,9 +12,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.index.filters import CONDITIONS, conditions
-from omsgrain.index.holds import holds
-from omsgrain.store.state import State
+from omsgrain.query.filters import CONDITIONS, conditions
+from omsgrain.query.walk import holds
+from omsgrain.storage.records import State
 from support.query_stores import (
     KINDS,
     NEW,

@@ -13,9 +13,9 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.formats import FORMATS
-from omsgrain.formats.raw import NAMESPACES, is_beside
-from omsgrain.gateways.mif import import_document
-from omsgrain.ops.recall import stats
+from omsgrain.formats.source import NAMESPACES, is_beside
+from omsgrain.interchange.mif import import_document
+from omsgrain.memory.memory import stats
 from support.mif_imports import USER, Maker
 from support.query_stores import KINDS, opened
 from support.shell import Shell

@@ -16,12 +16,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.index.hits import Page
-from omsgrain.index.query import Terms, match
-from omsgrain.store.base import Reader, Which
-from omsgrain.store.pages import entries
-from omsgrain.store.simply import placed
-from omsgrain.store.tables import Table
+from omsgrain.query.query import Page, Terms, match
+from omsgrain.storage.base import Reader, Which
+from omsgrain.storage.scan import entries, placed
+from omsgrain.storage.tables import Table
 from support.query_stores import (
     KINDS,
     OLD_STATE,

@@ -23,13 +23,12 @@ from hypothesis.stateful import (
 )
 
 import omsgrain as og
-from omsgrain.index.filters import conditions
-from omsgrain.index.holds import holds
-from omsgrain.index.query import match
-from omsgrain.index.walk import Walk
-from omsgrain.store.check import check
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.state import State
+from omsgrain.query.filters import conditions
+from omsgrain.query.query import match
+from omsgrain.query.walk import Walk, holds
+from omsgrain.storage.check import check
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.records import State
 from support.query_stores import ask, numbers, remove, set_state
 from support.store_kinds import POSTGRES, made
 
@@ -430,8 +429,8 @@ class LmdbQueryModel(QueryModel):
 def test_queries(
     machine: type[QueryModel], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    for module in ("recent", "lmdb", "upkeep"):
-        monkeypatch.setattr(f"omsgrain.store.{module}.RUN", RUN)
+    for module in ("memtable", "storage", "maintenance"):
+        monkeypatch.setattr(f"omsgrain.storage.lmdb.{module}.RUN", RUN)
     long = request.config.getoption("--long")
     run_state_machine_as_test(
         machine,

@@ -23,9 +23,9 @@ from pathlib import Path
 import omsgrain as og
 from omsgrain.ops import keys as signing
 from omsgrain.crypto import KeyRing
-from omsgrain.services.http import crew
-from omsgrain.services.mcp.root import Root
-from omsgrain.services.mcp.stdio import Lines
+from omsgrain.server import app as crew
+from omsgrain.mcp.service import Root
+from omsgrain.mcp.transport import Lines
 import os
 
 said = [{"type": "belief", "subject": "lamp", "relation": "is", "object": f"brass {n}",

@@ -11,13 +11,12 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import RangeError, SchemaError
-from omsgrain.search import feed, finding
-from omsgrain.search.finding import Found, Texts
-from omsgrain.search.query import read_query
+from omsgrain.search import feed, find
+from omsgrain.search.find import Found, Texts, read_query
 from omsgrain.search.snippet import show
-from omsgrain.search.text import FILE
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
+from omsgrain.search.text_index import FILE
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.memory import MemoryStore
 from support.store_kinds import POSTGRES
 from support.text_stores import CREATED, Opened, event, put, remove, say, seqs, texts_in
 
@@ -152,7 +151,7 @@ def test_only_some_grains(store: MemoryStore, index: Texts) -> None:
 def test_a_filter_is_asked_until_there_are_enough(
     store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "_FIRST_PAGE", 4)
+    monkeypatch.setattr(find, "_FIRST_PAGE", 4)
     say(store, *(f"word {n}" for n in range(100)))
     found = index.search(store.read, "word", limit=3, accept=lambda seq: seq % 10 == 0)
     assert seqs(found) == [100, 90, 80]
@@ -178,7 +177,7 @@ def test_a_filter_that_refuses_too_much_ends_the_search(store: MemoryStore, inde
 def test_grains_that_come_while_a_filter_is_asked(
     store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "_FIRST_PAGE", 4)
+    monkeypatch.setattr(find, "_FIRST_PAGE", 4)
     say(store, *(f"word {n}" for n in range(60)))
 
     def accept(seq: int) -> bool:

@@ -12,11 +12,11 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.search import database, feed
-from omsgrain.search.text import FILE, TextIndex
-from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
+from omsgrain.search import feed, text_file
+from omsgrain.search.text_index import FILE, TextIndex
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.memory import MemoryStore
 from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
 
 
@@ -256,7 +256,7 @@ def test_a_reader_beside_a_long_read_holds_up_scrubbing(
     disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grown(disk)
-    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    monkeypatch.setattr(text_file, "PATIENCE", 0.05)
     index = opened(path)
     remove(disk, 1)
     index.catch_up(disk.read)
@@ -316,7 +316,7 @@ def test_after_closing(store: MemoryStore, index: TextIndex) -> None:
 def test_sqlite_without_full_text_search(
     store: MemoryStore, index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "_TABLES", database._TABLES.replace("fts5(", "fts55("))
+    monkeypatch.setattr(text_file, "_TABLES", text_file._TABLES.replace("fts5(", "fts55("))
     with pytest.raises(og.errors.UnsupportedError):
         index.search(store.read, "owl")
 

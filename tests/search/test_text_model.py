@@ -11,12 +11,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import SchemaError
-from omsgrain.search import ranking
-from omsgrain.search.finding import Texts
-from omsgrain.search.query import Phrase, Query, read_query
-from omsgrain.store.memory import MemoryStore
-from omsgrain.text import words
-from omsgrain.text.fields import texts
+from omsgrain.search import rank, words
+from omsgrain.search.find import Phrase, Query, Texts, read_query
+from omsgrain.search.words import texts
+from omsgrain.storage.memory import MemoryStore
 from support.store_kinds import POSTGRES
 from support.text_stores import event, put, remove, say, seqs, texts_in
 
@@ -100,7 +98,7 @@ def random_query(rng: Random) -> str:
 def test_a_model_finds_the_same(
     store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(ranking, "SMALL", small)
+    monkeypatch.setattr(rank, "SMALL", small)
     rng = Random(5)
 
     def sentence() -> str:
@@ -138,7 +136,7 @@ def test_common_words_do_not_change_the_order(
         "else",
     )
     weighed = index.search(store.read, "common rare -41", limit=100)
-    monkeypatch.setattr(ranking, "SMALL", 10)
+    monkeypatch.setattr(rank, "SMALL", 10)
     counted = index.search(store.read, "common rare -41", limit=100)
     assert seqs(counted)[:12] == seqs(weighed)[:12]
     scores = [[match.score for match in found.matches[:12]] for found in (counted, weighed)]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from omsgrain.search.text import FILE
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
+from omsgrain.search.text_index import FILE
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.memory import MemoryStore
 from support.child_process import run
 from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
 
@@ -60,8 +60,8 @@ KILLED = """
     import os, sys
     from pathlib import Path
     from omsgrain.search import feed
-    from omsgrain.search.text import FILE, TextIndex
-    from omsgrain.store.lmdb import LmdbStore
+    from omsgrain.search.text_index import FILE, TextIndex
+    from omsgrain.storage.lmdb.storage import LmdbStore
     feed.PAGE = 50
     store = LmdbStore(sys.argv[1])
     index = TextIndex(store.path / FILE)
@@ -103,8 +103,8 @@ def test_a_kill_at_any_time_is_caught_up(
 FEEDING = """
     import sys
     from omsgrain.search import feed
-    from omsgrain.search.text import FILE, TextIndex
-    from omsgrain.store.lmdb import LmdbStore
+    from omsgrain.search.text_index import FILE, TextIndex
+    from omsgrain.storage.lmdb.storage import LmdbStore
     feed.PAGE = 20
     store = LmdbStore(sys.argv[1])
     for n in range(15):
@@ -139,8 +139,8 @@ def test_processes_feed_together(disk: LmdbStore, opened: Opened) -> None:
 FORKING = """
     import os, sys
     from omsgrain.errors import StoreError
-    from omsgrain.search.text import FILE, TextIndex
-    from omsgrain.store.lmdb import LmdbStore
+    from omsgrain.search.text_index import FILE, TextIndex
+    from omsgrain.storage.lmdb.storage import LmdbStore
     path = sys.argv[1]
     store = LmdbStore(path)
     index = TextIndex(store.path / FILE)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from omsgrain.search import graphs
+from omsgrain.search import ann
 from omsgrain.search.nearest import Nearest
-from omsgrain.store.base import Store
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.base import Store
+from omsgrain.storage.memory import MemoryStore
 from support.graph_stores import (
     COUNT,
     LARGE,
@@ -107,7 +107,7 @@ class TestGraph(WithGraph):
         assert uses_graph(nearest, store, monkeypatch)
         nearest.catch_up(store)  # too few to write the file again
         assert written(folder) == before
-        monkeypatch.setattr(graphs, "_FEW", 1)
+        monkeypatch.setattr(ann, "_FEW", 1)
         monkeypatch.setattr(
             nearest._graphs, "_large", COUNT + 10_000
         )  # it is there, so it is kept
@@ -129,7 +129,7 @@ class TestGraph(WithGraph):
     def test_an_older_snapshot_does_not_see_a_newer_graph(
         self, nearest: Nearest, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(graphs, "_FEW", 1)
+        monkeypatch.setattr(ann, "_FEW", 1)
         query = queries()[0]
         with store.read() as reader:
             before = nearest.search(reader, query)
@@ -142,7 +142,7 @@ class TestGraph(WithGraph):
     def test_searching_while_graphs_are_written(
         self, nearest: Nearest, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(graphs, "_FEW", 1)
+        monkeypatch.setattr(ann, "_FEW", 1)
         failed: list[BaseException] = []
         done = threading.Event()
         query = queries()[0]

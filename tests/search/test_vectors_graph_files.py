@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.search import graph, graphs
+from omsgrain.search import ann
 from omsgrain.search.nearest import Nearest
-from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import EVENTS
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import EVENTS
 from support.graph_stores import (
     COUNT,
     DIMENSION,
@@ -111,7 +111,7 @@ class TestGraphFiles(WithGraph):
     def test_a_library_that_does_not_write_over_is_not_trusted(
         self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        made = graph.library()
+        made = ann.library()
         assert made is not None
         monkeypatch.setattr(made[0], "remove", lambda self, keys: None)
         remove(store, [5])
@@ -124,11 +124,11 @@ class TestGraphFiles(WithGraph):
         before = written(folder)
         first = iter([True])
 
-        def covering(self: graphs.Graphs, *args: Any) -> graphs.Covered[graph.Graph] | None:
+        def covering(self: ann.Graphs, *args: Any) -> ann.Covered[ann.Graph] | None:
             return None if next(first, False) else original(self, *args)
 
-        original = graphs.Graphs.covering
-        monkeypatch.setattr(graphs.Graphs, "covering", covering)
+        original = ann.Graphs.covering
+        monkeypatch.setattr(ann.Graphs, "covering", covering)
         nearest.catch_up(store)
         assert written(folder) == before
 
@@ -138,15 +138,15 @@ class TestGraphFiles(WithGraph):
         rows = rows_of(store)
         events: list[int] = []
 
-        def slow(path: Path, made: graph.Graph, stamp: graph.Stamp) -> None:
+        def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
             if len(events) < 2:
                 remove(
                     store, [10 + len(events)]
                 )  # after the graph was made, before it is in place
             events.append(stamp.event)
-            graph.write(path, made, stamp)
+            ann.write(path, made, stamp)
 
-        monkeypatch.setattr(graphs, "write", slow)
+        monkeypatch.setattr(ann, "write", slow)
         remove(store, [5])
         nearest.catch_up(store, make=False)
         assert len(events) == 3
@@ -158,11 +158,11 @@ class TestGraphFiles(WithGraph):
     ) -> None:
         seqs = iter(range(10, 100))
 
-        def slow(path: Path, made: graph.Graph, stamp: graph.Stamp) -> None:
+        def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
             remove(store, [next(seqs)])
-            graph.write(path, made, stamp)
+            ann.write(path, made, stamp)
 
-        monkeypatch.setattr(graphs, "write", slow)
+        monkeypatch.setattr(ann, "write", slow)
         remove(store, [5])
         nearest.catch_up(store)
         assert not list(folder.glob("vectors*"))
@@ -171,19 +171,19 @@ class TestGraphFiles(WithGraph):
         self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two processes catch up; the slower one has seen less."""
-        monkeypatch.setattr(graphs, "_FEW", 1)
+        monkeypatch.setattr(ann, "_FEW", 1)
         other = Nearest(folder, large=LARGE)
         newest = []
 
-        def slow(path: Path, made: graph.Graph, stamp: graph.Stamp) -> None:
-            monkeypatch.setattr(graphs, "write", graph.write)
-            graph.write(path, made, stamp)
+        def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
+            monkeypatch.setattr(ann, "write", ann.write)
+            ann.write(path, made, stamp)
             add(store, rows_of(store, 50, 6_000))
             other.catch_up(store)
             newest.append(file(folder).read_bytes())
-            graph.write(path, made, stamp)  # the other one swept it away
+            ann.write(path, made, stamp)  # the other one swept it away
 
-        monkeypatch.setattr(graphs, "write", slow)
+        monkeypatch.setattr(ann, "write", slow)
         add(store, rows_of(store, 50, 5_000))
         nearest.catch_up(store)
         assert newest == [file(folder).read_bytes()]
@@ -251,11 +251,11 @@ class TestGraphFiles(WithGraph):
     def test_a_full_disk(
         self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(path: Path, made: graph.Graph, stamp: graph.Stamp) -> None:
+        def full(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
             path.write_bytes(b"some of it")
             raise OSError(28, "no space left")
 
-        monkeypatch.setattr(graphs, "write", full)
+        monkeypatch.setattr(ann, "write", full)
         remove(store, [5])
         nearest.catch_up(store)
         assert not list(folder.glob("vectors*"))
@@ -280,10 +280,10 @@ class TestGraphFiles(WithGraph):
 class TestWithoutTheLibrary(WithGraph):
     @pytest.fixture(autouse=True)
     def no_library(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        graph.library.cache_clear()
-        monkeypatch.setattr(graph, "import_module", self.missing)
+        ann.library.cache_clear()
+        monkeypatch.setattr(ann, "import_module", self.missing)
         yield
-        graph.library.cache_clear()
+        ann.library.cache_clear()
 
     @staticmethod
     def missing(name: str) -> None:
@@ -301,7 +301,7 @@ class TestWithoutTheLibrary(WithGraph):
             last = reader.last_row(EVENTS)
         assert last is not None
         ((number,), row) = struct.unpack(">Q", last[0]), last[1]
-        stamp = graph._STAMP.pack(b"omgv", 0, 1, DIMENSION, 0, number, row)
+        stamp = ann._STAMP.pack(b"omgv", 0, 1, DIMENSION, 0, number, row)
         file(folder).write_bytes(b"a graph" + stamp + bytes(32))
         assert recall(nearest, store) == 1
         nearest.catch_up(store)

@@ -19,8 +19,14 @@ import omsgrain as og
 from omsgrain.errors import OmsError
 from omsgrain.search import vectors
 from omsgrain.search.nearest import Near, Nearest
-from omsgrain.store.base import Store
-from omsgrain.store.tables import EMBEDDED, EVENT, EVENTS, MODELS, VECTORS
+from omsgrain.storage.base import Store
+from omsgrain.storage.tables import (
+    EMBEDDED,
+    EVENT,
+    EVENTS,
+    MODELS,
+    VECTORS,
+)
 from support.store_kinds import POSTGRES, made
 from support.vector_stores import Floats, add, cosine, noise, put, remove, set_row
 

@@ -10,9 +10,15 @@ import pytest
 
 from omsgrain import registry
 from omsgrain.errors import OmsError, RangeError, SchemaError
-from omsgrain.search.query import LONGEST, MOST_PHRASES, Query, read_query
+from omsgrain.search import words
+from omsgrain.search import words as fields
+from omsgrain.search.find import (
+    LONGEST,
+    MOST_PHRASES,
+    Query,
+    read_query,
+)
 from omsgrain.search.snippet import WIDTH, show
-from omsgrain.text import fields, words
 from support.random_values import random_text
 
 # --- words ---------------------------------------------------------------------------------------

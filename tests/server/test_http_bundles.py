@@ -14,13 +14,13 @@ import cbor2
 import pytest
 
 import omsgrain as og
-from omsgrain.crypto import publicfile
+from omsgrain.crypto import signers
 from omsgrain.crypto import trust as trusted
-from omsgrain.crypto.keys import SIGNERS, KeySigner
+from omsgrain.crypto.signers import SIGNERS, KeySigner
 from omsgrain.formats.aimem import signature
-from omsgrain.formats.aimem.bundle import validate
-from omsgrain.gateways.aimem.erasing import erase_tenant
-from omsgrain.services.http.options import Options
+from omsgrain.formats.aimem.document import validate
+from omsgrain.interchange.aimem_erase import erase_tenant
+from omsgrain.server.options import Options
 from support.http_server import (
     ADA,
     BUNDLE,
@@ -130,7 +130,7 @@ def test_documents_are_made_of_lines_with_all_kinds(served: Site) -> None:
         "entities": [entity | {"created_at": time}],
         "chunk_entities": [{"chunk_id": "urn:aimem:lab:c1", "entity_id": "urn:aimem:lab:e1"}],
     }  # fmt: skip
-    from omsgrain.formats.aimem.bundle import Bundle, write
+    from omsgrain.formats.aimem.document import Bundle, write_bundle
 
     records = {
         "chunk": whole["chunks"],
@@ -139,7 +139,7 @@ def test_documents_are_made_of_lines_with_all_kinds(served: Site) -> None:
         "chunk_entity": more["chunk_entities"],
     }
     envelope = {k: v for k, v in whole.items() if not isinstance(v, list)}
-    imported(served, token, write(Bundle(envelope, records)))  # type: ignore[arg-type]
+    imported(served, token, write_bundle(Bundle(envelope, records)))  # type: ignore[arg-type]
     answer = served.ask("GET", EXPORT, token)
     assert not validate(answer.content).total
     assert {name: answer.json()[name] for name in more} == more
@@ -249,7 +249,7 @@ def test_exports_are_signed(tmp_path: Path, kind: str) -> None:
         shown = served.ask("GET", "/.well-known/aimem-pubkey")
         assert shown.headers["content-type"] == "application/cose-key"
         assert cbor2.loads(shown.content)[1] in (1, 2)
-        trust = trusted.Trust(tuple(publicfile.loads(shown.content)))
+        trust = trusted.Trust(tuple(signers.loads_public(shown.content)))
         answer = served.ask("GET", EXPORT, token)
         made = signature.from_header(answer.headers["aimem-signature"])
         text = signature.canonical(answer.content)
@@ -283,7 +283,7 @@ def signed(body: bytes, signer: Any) -> str:
 @pytest.mark.parametrize("lines", [False, True])
 def test_signatures_of_imports(tmp_path: Path, lines: bool) -> None:
     ours, other = ED25519.generate(), ED25519.generate()
-    trust = trusted.Trust(tuple(publicfile.loads(ours.did.encode())))
+    trust = trusted.Trust(tuple(signers.loads_public(ours.did.encode())))
     body, second = bundle(chunk(1)), bundle(chunk(2))
     send = by_lines if lines else bytes
     media = LINES if lines else BUNDLE
@@ -345,7 +345,7 @@ def test_a_signature_is_looked_at_however_large_the_bundle_is(
     good = signed(body, signer)
     bent = bytearray(signature.from_header(good))
     bent[-1] ^= 1
-    trust = trusted.Trust(tuple(publicfile.loads(signer.did.encode()))) if known else None
+    trust = trusted.Trust(tuple(signers.loads_public(signer.did.encode()))) if known else None
     with site(tmp_path / "m.omsg", Options(signed=1_000, trust=trust)) as served:
         token = served.token()
         for value in ("garbage", signed(other, signer), signature.to_header(bytes(bent))):

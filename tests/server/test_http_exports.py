@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.formats.aimem.bundle import validate
-from omsgrain.services.http import exporting
-from omsgrain.services.http.options import Options
+from omsgrain.formats.aimem.document import validate
+from omsgrain.server import bundles
+from omsgrain.server.options import Options
 from support.http_server import (
     ADA,
     BUNDLE,
@@ -146,14 +146,14 @@ def test_a_client_that_leaves_ends_the_work_before_the_first_byte(
     token = served.token()
     imported(served, token, bundle(*(chunk(n) for n in range(300))))
     flags: list[Any] = []
-    real = exporting.lines_of
+    real = bundles.lines_of
 
     def leaving(*given: Any) -> Any:
         flags.append(given[-1])
         given[-1].set()
         return real(*given)
 
-    monkeypatch.setattr(exporting, "lines_of", leaving)
+    monkeypatch.setattr(bundles, "lines_of", leaving)
     for path in (EXPORT, STREAM):
         with pytest.raises(AssertionError):  # of the transport: there was no answer
             served.ask("GET", path, token)

@@ -14,7 +14,7 @@ import omsgrain as og
 from omsgrain import registry
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import seal
-from omsgrain.services.http import finding
+from omsgrain.server import grains as finding
 from support import oracle
 from support.http_server import (
     ADA,

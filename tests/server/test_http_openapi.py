@@ -16,14 +16,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.aimem.rules import RULES as AIMEM
-from omsgrain.services.http.openapi import document
-from omsgrain.services.http.options import Options
-from omsgrain.services.http.problems import RULES, Refusal, answer, refusal_of
-from omsgrain.services.http.routes import ROUTES
-from omsgrain.sync import message
-from omsgrain.sync.message import Changes, Give, Lacking, Ranges
+from omsgrain.formats.aimem.check import RULES as AIMEM
+from omsgrain.server.errors import (
+    RULES,
+    Refusal,
+    answer,
+    refusal_of,
+)
+from omsgrain.server.options import Options
+from omsgrain.server.routes import ROUTES, document
+from omsgrain.sync import protocol
 from omsgrain.sync.peer import START, Batch, Hello
+from omsgrain.sync.protocol import (
+    Changes,
+    Give,
+    Lacking,
+    Ranges,
+)
 from support.http_server import ALL, BLOB, BUNDLE, GRACE, LINES, Site, bundle, chunk, lamp, site
 from support.http_status_table import LIMIT, ROWS, Row
 from support.markdown_page import table
@@ -150,10 +159,10 @@ def test_good_answers_are_described(served: Site, token: str) -> None:
         "take": Batch(b""),
     }
     for name, question in questions.items():
-        given = {"content": message.pack(question), "headers": {"content-type": message.MEDIA}}
-        asked.append(("POST", message.PATH + name, given))
+        given = {"content": protocol.pack(question), "headers": {"content-type": protocol.MEDIA}}
+        asked.append(("POST", protocol.PATH + name, given))
     for method, path, more in asked:
-        shown = syncs if path.startswith(message.PATH) else token
+        shown = syncs if path.startswith(protocol.PATH) else token
         answer = served.ask(method, path, shown, **more)
         assert answer.status_code == 200, answer.text
         fits(answer, path, method)

@@ -14,8 +14,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 import omsgrain as og
 from omsgrain.ops.tokens import add_token
-from omsgrain.services.http.routes import ROUTES
-from omsgrain.sync.message import MEDIA as SYNC
+from omsgrain.server.routes import ROUTES
+from omsgrain.sync.protocol import MEDIA as SYNC
 from support.http_process import Served
 from support.http_server import ADA, ALL
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from omsgrain.services.http.options import Options
-from omsgrain.services.http.problems import RULES
+from omsgrain.server.errors import RULES
+from omsgrain.server.options import Options
 from support.http_server import ALL, GRACE, Site, site
 from support.http_status_table import LIMIT, ROWS, Row
 

@@ -16,11 +16,11 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError, StoreError
 from omsgrain.ops.tokens import add_token, list_tokens, revoke_token
-from omsgrain.store.base import Store
-from omsgrain.store.home import home_of
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import AUDIT, TOKENS
-from omsgrain.store.tokens import Tokens, is_token
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.location import home_of
+from omsgrain.storage.tables import AUDIT, TOKENS
+from omsgrain.storage.tokens import Tokens, is_token
 from support.child_process import run as run_child
 from support.http_process import Served
 from support.http_server import ADA, GRACE, lamp, site

@@ -17,15 +17,12 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.ops.serving import Stores
-from omsgrain.services.http import body as bodies
-from omsgrain.services.http import bundles
-from omsgrain.services.http.gate import Gate
-from omsgrain.services.http.log import AccessLog
-from omsgrain.services.http.options import Options
-from omsgrain.services.http.problems import Refusal
-from omsgrain.services.http.work import Service
-from omsgrain.services.log import Log
+from omsgrain.server import bodies, bundles
+from omsgrain.server.errors import Refusal
+from omsgrain.server.log import Log
+from omsgrain.server.options import Options
+from omsgrain.server.service import AccessLog, Gate, Service
+from omsgrain.server.serving import Stores
 from support.http_server import ADA, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
 
 IMPORT, EXPORT = "/v1/brain/import", "/v1/brain/export"

@@ -23,10 +23,15 @@ from omsgrain.errors import (
     SchemaError,
     StoreError,
 )
-from omsgrain.store import audit
-from omsgrain.store.audit import AuditLog, AuditReport, Checkpoint, reading
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.tables import HELD, META, NOTES
+from omsgrain.storage import audit
+from omsgrain.storage.audit import (
+    AuditLog,
+    AuditReport,
+    Checkpoint,
+    trail,
+)
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.tables import HELD, META, NOTES
 from support.audit_trails import (
     HEAD,
     KEY,
@@ -361,7 +366,7 @@ def test_numbers_that_cannot_be(store: Store) -> None:
 def test_a_walk_goes_by_pages_and_sees_what_arrives(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_PAGE", 3)
+    monkeypatch.setattr(trail, "_PAGE", 3)
     lived(store)
     seen = []
     for entry in AuditLog(store).entries():

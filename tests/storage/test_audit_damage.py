@@ -13,12 +13,12 @@ import msgpack
 import pytest
 
 from conftest import Scale
-from omsgrain.store import audit
-from omsgrain.store.audit import AuditEntry, AuditLog, Checkpoint
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import AUDIT, META
+from omsgrain.storage import audit
+from omsgrain.storage.audit import AuditEntry, AuditLog, Checkpoint
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import AUDIT, META
 from support.audit_trails import (
     HEAD,
     KEY,

@@ -13,8 +13,8 @@ import pytest
 
 from omsgrain import errors as err
 from omsgrain import ops
-from omsgrain.store.audit import Checkpoint
-from omsgrain.store.tables import AUDIT, META
+from omsgrain.storage.audit import Checkpoint
+from omsgrain.storage.tables import AUDIT, META
 from support.signed_stores import EVERYWHERE, WEB, WEB_ALICE, SigningStore, belief, find_web, make
 from support.signers import ALICE, BOB, IAT
 

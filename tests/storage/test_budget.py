@@ -11,9 +11,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import OmsError, RangeError, SchemaError
-from omsgrain.store.base import Store
-from omsgrain.store.budget import LEAST, Budget, parse
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.files import LEAST, Budget, parse
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support.child_process import run
 from support.shell import Shell, belief, lines
 from support.store_contract import StoreContract, make_pairs, pair, put
@@ -125,7 +125,8 @@ def test_the_map_grows_by_small_steps(tmp_path: Path) -> None:
 BOUND = """
 import random, sqlite3, sys, threading
 import omsgrain as og
-import omsgrain.engine, omsgrain.index.query, omsgrain.search.text, omsgrain.store.lmdb
+import omsgrain.store, omsgrain.query.query, omsgrain.search.text_index
+import omsgrain.storage.lmdb.storage
 
 
 def anonymous():

@@ -16,9 +16,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.store.check import check_in_child
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.side import SideFile
+from omsgrain.storage.check import check_in_child
+from omsgrain.storage.lmdb.files import SideFile
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support import damaged_stores
 
 GRAINS, TAIL = 150, 20

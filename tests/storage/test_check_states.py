@@ -12,11 +12,11 @@ import msgpack
 import pytest
 
 import omsgrain as og
-from omsgrain.store import audit
-from omsgrain.store.check import check
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.state import State, pack
-from omsgrain.store.tables import (
+from omsgrain.storage import audit
+from omsgrain.storage.check import check
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.records import State, pack
+from omsgrain.storage.tables import (
     ADDRESSES,
     AUDIT,
     COUNTER,

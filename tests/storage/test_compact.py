@@ -15,10 +15,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store import compact, sharing
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import BLOBS, TABLES
-from omsgrain.store.writing import LmdbWriter
+from omsgrain.storage.lmdb import compact, storage
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.writer import LmdbWriter
+from omsgrain.storage.tables import BLOBS, TABLES
 from support.child_process import check, ended, run
 from support.processes import Process
 from support.store_contract import Pair, contents, pair, put
@@ -29,7 +29,7 @@ NAMES = {"data.mdb", "lock.mdb", "writer.lock", "head"}
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "memory.omsg"
-    assert not sharing._shared, "a store was left open"
+    assert not storage._shared, "a store was left open"
 
 
 @pytest.fixture
@@ -234,8 +234,8 @@ def test_a_damaged_table_is_not_copied(path: Path, store: LmdbStore) -> None:
 OTHER = """
 import sys
 from hashlib import sha256
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.pages import pages
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.scan import pages
 store = LmdbStore(sys.argv[1], readonly=sys.argv[2] == "r")
 snapshot = store.read()
 snapshot.__enter__()
@@ -278,7 +278,7 @@ def test_the_other_process_compacts(path: Path, store: LmdbStore) -> None:
     pairs = blobs(60)
     code = """
         import sys
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1])
         store.compact()
         store.close()
@@ -302,7 +302,7 @@ def test_all_at_once(path: Path) -> None:
     code = """
         import sys
         from hashlib import sha256
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1], durability="relaxed")
         print("ready", flush=True)
         sys.stdin.readline()
@@ -354,7 +354,7 @@ def test_a_replacement_waits_for_those_who_open(
     code = """
         import sys
         from pathlib import Path
-        from omsgrain.store.door import passing
+        from omsgrain.storage.lmdb.data_file import passing
         with passing(Path(sys.argv[1]), 5):
             print("inside", flush=True)
             sys.stdin.readline()
@@ -375,7 +375,7 @@ def test_a_fork_beside_a_compaction(path: Path) -> None:
     """The child holds neither the door nor the writers' turn."""
     code = """
         import os, sys, threading
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1])
         store.write(lambda writer: writer.put([(b"a" * 32, b"blob")]))
         go = True
@@ -407,7 +407,7 @@ def test_a_fork_beside_a_compaction(path: Path) -> None:
 # Dies before the n-th time that it makes, names or changes a file; says so if it got to the end.
 DYING = """
 import os, sys
-from omsgrain.store import compact, lmdb
+from omsgrain.storage import compact, lmdb
 store = lmdb.LmdbStore(sys.argv[1])
 store.write(lambda writer: None)
 left = int(sys.argv[2])

@@ -12,7 +12,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support.child_process import ended
 from support.store_contract import contents, pair, put
 
@@ -77,7 +77,7 @@ def test_nothing_returned_is_lost(tmp_path: Path, request: pytest.FixtureRequest
 
 
 # The same, with an index that is written every few grains.
-FLUSHING = "from omsgrain.store import lmdb, recent\nlmdb.RUN = recent.RUN = 90\n" + WRITER
+FLUSHING = "from omsgrain.storage import lmdb, recent\nlmdb.RUN = recent.RUN = 90\n" + WRITER
 
 
 def test_nothing_returned_is_lost_from_the_index(
@@ -125,8 +125,8 @@ def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: st
     code = f"""if True:
         import os, sys
         import omsgrain as og
-        from omsgrain.store.lmdb import LmdbStore
-        from omsgrain.store.writing import LmdbWriter
+        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.writer import LmdbWriter
         store = LmdbStore(sys.argv[1])
         for n in range(50, 80):
             og.GrainStore(store).put(og.Belief(subject=f"room {{n}}", relation="has", object="x"))
@@ -168,7 +168,7 @@ def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
     path = tmp_path / "memory.omsg"
     code = f"""if True:
         import os, sys
-        from omsgrain.store import file, lmdb, opening
+        from omsgrain.storage import file, lmdb, opening
         def die(*args, **options):
             os.kill(os.getpid(), 9)
         {moment}
@@ -205,7 +205,7 @@ def test_killed_before_a_short_file_is_extended(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
     code = """if True:
         import os, sys
-        from omsgrain.store import environment, lmdb
+        from omsgrain.storage import environment, lmdb
         def die(*args):
             os.kill(os.getpid(), 9)
         def work(writer):

@@ -23,8 +23,8 @@ def belief(what: str, at: int = 0) -> og.Grain:
 SUPERSEDE = f"""
     import os, sys
     import omsgrain as og
-    from omsgrain.store import lmdb
-    from omsgrain.store.writing import LmdbWriter
+    from omsgrain.storage.lmdb import storage as lmdb
+    from omsgrain.storage.lmdb.writer import LmdbWriter
     path, old, at = sys.argv[1], sys.argv[2], int(sys.argv[3])
     steps = 0
     def counted(inner):

@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from omsgrain import errors as err
-from omsgrain.engine import GrainStore
-from omsgrain.engine.access import MANY
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import COUNTERS, EVENTS, HOLDS, REVIEWS, SEQUENCE, Table
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import (
+    COUNTERS,
+    EVENTS,
+    HOLDS,
+    REVIEWS,
+    SEQUENCE,
+    Table,
+)
+from omsgrain.store import GrainStore
+from omsgrain.store.base import MANY
 from omsgrain.sync import LocalPeer, sync
 from support.invented_people import ANN, belief
 

@@ -12,13 +12,13 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.engine.base import Settings
 from omsgrain.privacy import load
-from omsgrain.store import due
-from omsgrain.store.base import Writer
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.sealed import SealedStore
-from omsgrain.store.tables import BLOBS, DUE, SEQUENCE
+from omsgrain.storage import due
+from omsgrain.storage.base import Writer
+from omsgrain.storage.encrypted import SealedStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import BLOBS, DUE, SEQUENCE
+from omsgrain.store.base import Settings
 from support.invented_people import DAY, EVERYWHERE, NOW, Clock, belief, consent, current, opened
 
 CASCADE = {"mode": "consent_cascade"}

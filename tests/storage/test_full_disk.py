@@ -25,14 +25,14 @@ from omsgrain.errors import (
     StoreDamagedError,
     StoreError,
 )
-from omsgrain.store.opening import failure
+from omsgrain.storage.lmdb.open import failure
 from support.child_process import run
 
 BEGIN = """
 import resource, signal, sys
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store import lmdb, upkeep
+from omsgrain.storage import lmdb, upkeep
 lmdb.RUN = 300
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 def limit(size):
@@ -114,7 +114,7 @@ store.close()
 """
 
 CHECK = """
-from omsgrain.store.check import check
+from omsgrain.storage.check import check
 addresses += [store.put(event(n)) for n in range(10)]
 store.close()
 from omsgrain.cli import run
@@ -244,8 +244,8 @@ FILL = """
 import os, sys, threading
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store import lmdb
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb import storage as lmdb
 lmdb.RUN = 300
 disk = sys.argv[1]
 def event(n):

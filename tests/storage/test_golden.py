@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 import omsgrain as og
-from omsgrain.store.tables import TABLES
+from omsgrain.storage.tables import TABLES
 from support import golden
 from support.golden import CODECS, STORES, answers, opened, unpack
 

@@ -9,10 +9,17 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
-from omsgrain.store.home import Beside, Directory, Served, beside, directory_of, home_of
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.url import StoreUrl
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.location import (
+    Beside,
+    Directory,
+    Served,
+    beside,
+    directory_of,
+    home_of,
+)
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.url import StoreUrl
 from support.shell import Shell, exit_code
 
 URL = "postgresql://robots:s3cret%40@hub.example:5433/memory"

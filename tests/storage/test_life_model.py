@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.store.check import check
+from omsgrain.storage.check import check
 from support import store_kinds
 
 TIME = 1_700_000_000_000

@@ -11,9 +11,9 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.errors import OmsError, StoreError
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
 from omsgrain.sync import LocalPeer, write_bundle
-from omsgrain.sync.bundle_file import BundleFile
+from omsgrain.sync.bundle import BundleFile
 
 Call = Callable[[og.GrainStore, Path, str], object]
 

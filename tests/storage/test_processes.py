@@ -11,8 +11,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store import writer_lock
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.lmdb import commit_queue
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support.processes import Process
 from support.store_contract import Pair, contents, make_pairs, put
 
@@ -40,7 +40,7 @@ def belief(number: int) -> dict[str, Any]:
 # Writes, and holds its turn until a line comes in.
 HOLDER = """
 import sys
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStore
 store = LmdbStore(sys.argv[1])
 def work(writer):
     writer.put([(b"h" * 32, b"held")])
@@ -100,7 +100,7 @@ def test_a_child_of_a_killed_holder_does_not_keep_the_lock(path: Path) -> None:
     LmdbStore(path).close()
     code = """if True:
         import os, sys
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1])
         store.write(lambda writer: None)
         store._env._lock.__enter__()  # as between two steps of a commit
@@ -161,7 +161,7 @@ def test_closing_while_writers_wait(path: Path) -> None:
 BUSY = """
 import sys
 from pathlib import Path
-from omsgrain.store import writer_lock
+from omsgrain.storage.lmdb import commit_queue as writer_lock
 writer_lock._LOOK = 0.0
 lock = writer_lock.WriterLock(Path(sys.argv[1]), 20)
 lock.__enter__()
@@ -182,10 +182,10 @@ with lock:
 def test_who_waits_long_goes_before_a_busy_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_lock, "_LONG", 0.0)
+    monkeypatch.setattr(commit_queue, "_LONG", 0.0)
     first, end = threading.Event(), threading.Event()
 
-    class Telling(writer_lock.WriterLock):
+    class Telling(commit_queue.WriterLock):
         __slots__ = ()
 
         def _goes_first(self) -> bool:
@@ -217,7 +217,7 @@ def test_two_processes_write(path: Path) -> None:
     code = """if True:
         import sys, omsgrain as og
         path, who, run = sys.argv[1], sys.argv[2], int(sys.argv[3])
-        from omsgrain.store import lmdb, recent
+        from omsgrain.storage import lmdb, recent
         lmdb.RUN = recent.RUN = run
         with og.open(path) as store:
             print("ready", flush=True)
@@ -270,7 +270,7 @@ def test_a_reader_sees_each_grain_at_once(
     path: Path, run: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any flush, and across flushes."""
-    monkeypatch.setattr("omsgrain.store.lmdb.RUN", run)
+    monkeypatch.setattr("omsgrain.storage.lmdb.storage.RUN", run)
     with og.open(path) as store:
         with Process(READER, path) as reader:
             assert reader.hear() == "ready"
@@ -320,7 +320,7 @@ def test_processes_see_each_other_by_turns(path: Path) -> None:
 OPENING = """
 import fcntl, sys
 from pathlib import Path
-from omsgrain.store.door import passing
+from omsgrain.storage.lmdb.data_file import passing
 path = Path(sys.argv[1])
 with passing(path, 5):
     with open(path / "lock.mdb", "r+b", buffering=0) as lock:
@@ -341,8 +341,8 @@ def test_who_is_killed_while_it_opens_does_no_harm(path: Path, count: int) -> No
     store.close()
     code = """
         import sys
-        from omsgrain.store import door
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb import data_file as door
+        from omsgrain.storage.lmdb.storage import LmdbStore
         sleep = door.time.sleep
         def tell(seconds):
             door.time.sleep = sleep

@@ -11,9 +11,9 @@ from queue import SimpleQueue
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.store import quiet, sharing
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.quiet import LEAST, Quiet
+from omsgrain.storage.lmdb import environment, storage
+from omsgrain.storage.lmdb.environment import LEAST, Quiet
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support.child_process import run
 from support.store_contract import make_pairs, put
 
@@ -23,7 +23,7 @@ LONG = 20.0  # seconds until a test that is stuck gives up
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "memory.omsg"
-    assert not sharing._shared, "a store was left open"
+    assert not storage._shared, "a store was left open"
 
 
 class Moments:
@@ -168,7 +168,7 @@ def test_no_thread_before_the_first_write(path: Path) -> None:
 
 
 def test_by_the_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "PAUSE", 0.001)
+    monkeypatch.setattr(environment, "PAUSE", 0.001)
     store = LmdbStore(path, durability="relaxed")
     flushed = threading.Event()
     watched = quiet_of(store)
@@ -190,8 +190,8 @@ def test_a_fork_beside_it(path: Path) -> None:
     code = """
         import os, sys, threading
         from hashlib import sha256
-        from omsgrain.store import quiet
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb import environment as quiet
+        from omsgrain.storage.lmdb.storage import LmdbStore
         quiet.PAUSE = 0.0005
         def put(store, start):
             blobs = [b"%d" % n for n in range(start, start + 300)]

@@ -13,10 +13,10 @@ import pytest
 import omsgrain as og
 from omsgrain import _core
 from omsgrain import errors as err
-from omsgrain.engine.access import MANY, Access
-from omsgrain.store.gate import Gate
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import COUNTER, COUNTERS, SEQUENCE
+from omsgrain.storage.lmdb.data_file import Gate
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
+from omsgrain.store.base import MANY, Access
 
 
 def belief(n: int) -> dict[str, object]:

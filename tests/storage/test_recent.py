@@ -12,7 +12,12 @@ import pytest
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.store.recent import RUN, Appended, Recent, run_in
+from omsgrain.storage.lmdb.memtable import (
+    RUN,
+    Appended,
+    Recent,
+    run_in,
+)
 
 ALL = _core.term("all", None)
 

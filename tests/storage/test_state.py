@@ -16,12 +16,13 @@ import pytest
 
 from omsgrain._core import term
 from omsgrain.errors import IntegrityError, SchemaError
-from omsgrain.store.base import Reader, Store, Writer
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.reading import LmdbReader
-from omsgrain.store.recent import Recent
-from omsgrain.store.state import (
+from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.lmdb.memtable import Recent
+from omsgrain.storage.lmdb.reader import LmdbReader
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.writer import LmdbWriter
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.records import (
     CONTESTED,
     RESTRICTED,
     RETRACTED,
@@ -31,8 +32,15 @@ from omsgrain.store.state import (
     pack,
     unpack,
 )
-from omsgrain.store.tables import ADDRESSES, BLOBS, HELD, PAST_TERMS, STATES, TERMS, Table
-from omsgrain.store.writing import LmdbWriter
+from omsgrain.storage.tables import (
+    ADDRESSES,
+    BLOBS,
+    HELD,
+    PAST_TERMS,
+    STATES,
+    TERMS,
+    Table,
+)
 from support.child_process import run
 from support.paths import TESTS
 from support.small_grains import (
@@ -217,7 +225,7 @@ def test_another_process_removes(path: Path, store: LmdbStore) -> None:
         import os, sys
         sys.path.insert(0, sys.argv[2])
         from support.small_grains import facts, put, remove, retract
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1])
         remove(store, 2, 3)
         put(store, *facts(2))

@@ -17,11 +17,16 @@ import lmdb
 import pytest
 
 from omsgrain.errors import OmsError, StoreDamagedError, StoreError
-from omsgrain.store import files, sharing
-from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import FORMAT, FORMAT_RECORD, FORMAT_VALUE, META
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb import files, storage
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import (
+    FORMAT,
+    FORMAT_RECORD,
+    FORMAT_VALUE,
+    META,
+)
 from support.child_process import run
 from support.store_contract import StoreContract, contents, make_pairs, pair, put
 
@@ -52,7 +57,7 @@ class TestRelaxedLmdbStore(StoreContract):
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "memory.omsg"
     gc.collect()
-    assert not sharing._shared, "a store was left open"
+    assert not storage._shared, "a store was left open"
 
 
 @pytest.fixture
@@ -229,7 +234,7 @@ def test_the_strictest_handle_decides_on_durability(path: Path) -> None:
 def test_a_forgotten_handle_is_closed(path: Path) -> None:
     put(LmdbStore(path), *make_pairs(2))
     gc.collect()
-    assert not sharing._shared
+    assert not storage._shared
 
 
 def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
@@ -237,7 +242,7 @@ def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
         import os, sys, threading
         from hashlib import sha256
         from omsgrain.errors import StoreError
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1])
         def digest(n):
             return sha256(n.to_bytes(32, "big")).digest()
@@ -342,7 +347,7 @@ def test_another_process_lets_the_map_grow(path: Path, readonly: bool) -> None:
     code = """
         import sys
         from random import Random
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1])
         for n in range(100):
             blob = Random(n).randbytes(20_000)
@@ -364,7 +369,7 @@ def test_a_map_that_cannot_grow(path: Path) -> None:
         from pathlib import Path
         from random import Random
         from omsgrain.errors import StoreError
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         store = LmdbStore(sys.argv[1])
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20),) * 2)
@@ -392,7 +397,7 @@ def test_a_full_disk(path: Path) -> None:
         import resource, signal, sys
         from random import Random
         from omsgrain.errors import StoreError
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         store = LmdbStore(sys.argv[1])
@@ -439,7 +444,7 @@ def test_a_vanished_directory(path: Path) -> None:
 
 
 def test_a_transaction_that_does_not_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omsgrain.store.gate.PATIENCE", 0.01)
+    monkeypatch.setattr("omsgrain.storage.lmdb.data_file.PATIENCE", 0.01)
     monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
     store = LmdbStore(path)
     with store.read(), pytest.raises(StoreError):

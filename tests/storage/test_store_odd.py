@@ -25,7 +25,7 @@ def test_a_store_in_memory_is_refused_after_a_fork() -> None:
     code = """
         import os, threading
         from omsgrain.errors import StoreError
-        from omsgrain.store.memory import MemoryStore
+        from omsgrain.storage.memory import MemoryStore
         store = MemoryStore()
         begun, go_on = threading.Event(), threading.Event()
         def work(writer):
@@ -63,7 +63,7 @@ def test_no_permission() -> None:
         import os, tempfile
         from pathlib import Path
         from omsgrain.errors import StoreError
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         with tempfile.TemporaryDirectory() as top:
             os.chmod(top, 0o755)
             store, closed = Path(top, "memory.omsg"), Path(top, "closed")
@@ -89,7 +89,7 @@ def test_who_may_only_read_needs_no_lock_file() -> None:
     code = """
         import os, tempfile
         from pathlib import Path
-        from omsgrain.store.lmdb import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStore
         def look():
             if os.getuid() == 0:
                 os.seteuid(65534)

@@ -15,12 +15,17 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto import Ed25519Signer, sign, with_signed_bit
-from omsgrain.engine.world import StoreWorld
-from omsgrain.store import signatures
-from omsgrain.store.base import Writer
-from omsgrain.store.check import check
-from omsgrain.store.signatures import MOST, Signature, examine, examine_many
-from omsgrain.store.tables import SEQUENCE, SIGNATURES
+from omsgrain.storage import signatures
+from omsgrain.storage.base import Writer
+from omsgrain.storage.check import check
+from omsgrain.storage.signatures import (
+    MOST,
+    Signature,
+    examine,
+    examine_many,
+)
+from omsgrain.storage.tables import SEQUENCE, SIGNATURES
+from omsgrain.store.policy_context import StoreWorld
 from support.signed_stores import (
     EVERYWHERE,
     WEB,

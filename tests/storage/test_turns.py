@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.store import environment, files
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.lmdb import environment, files
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support.child_process import run
 from support.store_contract import Pair, contents, make_pairs, pair, put
 

@@ -15,10 +15,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store import sharing, upkeep
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.side import SideFile
-from omsgrain.store.tables import FORMAT
+from omsgrain.storage.lmdb import maintenance, storage
+from omsgrain.storage.lmdb.files import SideFile
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import FORMAT
 from support.child_process import check, ended
 from support.store_contract import contents, pair, put
 
@@ -30,7 +30,7 @@ NEW = {"terms-1", "past-1", "states-0", "events-0"}
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "memory.omsg"
-    assert not sharing._shared, "a store was left open"
+    assert not storage._shared, "a store was left open"
 
 
 def blob(number: int) -> bytes:
@@ -123,9 +123,9 @@ def test_killed_halfway(old: Path, moment: str) -> None:
     code = f"""if True:
         import os, sys
         from types import SimpleNamespace
-        from omsgrain.store import upgrade
-        from omsgrain.store.lmdb import LmdbStore
-        from omsgrain.store.writing import LmdbWriter
+        from omsgrain.storage.lmdb import maintenance as upgrade
+        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.writer import LmdbWriter
         pack = upgrade.FORMAT_VALUE.pack
         upgrade.FORMAT_VALUE = SimpleNamespace(pack=pack)
         calls = 0
@@ -215,7 +215,7 @@ def test_who_may_not_read_the_store_may_not_read_its_backup(
 KILLED = """
 import os, signal, sys
 import omsgrain as og
-from omsgrain.store import upkeep
+from omsgrain.storage.lmdb import maintenance as upkeep
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 upkeep._finish = kill
@@ -269,7 +269,7 @@ def test_what_is_not_ours_stays(path: Path, tmp_path: Path, kind: str) -> None:
 
 def test_two_backups_to_one_place(path: Path, tmp_path: Path) -> None:
     store = make(path)
-    with upkeep.appearing(tmp_path / "copy.omsg") as made:
+    with maintenance.appearing(tmp_path / "copy.omsg") as made:
         with pytest.raises(StoreError):
             store.backup(tmp_path / "copy.omsg")
         (made / "note").write_text("still here")

@@ -11,9 +11,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.engine import GrainStore, acts
-from omsgrain.engine.base import Settings
-from omsgrain.engine.world import StoreWorld
+from omsgrain.store import GrainStore, lifecycle
+from omsgrain.store.base import Settings
+from omsgrain.store.policy_context import StoreWorld
 from support.store_kinds import POSTGRES, made
 
 TIME = 1_700_000_000_000
@@ -99,7 +99,7 @@ def test_by_a_grain_that_is_there_already(store: og.GrainStore) -> None:
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7])
 def test_no_circles(store: og.GrainStore, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acts, "_WALK", 4)  # all of a lineage is looked at, however long it is
+    monkeypatch.setattr(lifecycle, "_WALK", 4)  # all of a lineage is looked at, however long it is
     chain = [store.put(belief("0"))]
     for number in range(1, length):
         chain.append(store.supersede(chain[-1], belief(str(number), number)))
@@ -115,7 +115,7 @@ def test_a_history_that_is_too_long_to_look_through(
     chain = [store.put(belief("0"))]
     for number in range(1, 5):
         chain.append(store.supersede(chain[-1], belief(str(number), number)))
-    monkeypatch.setattr(acts, "LIMIT", 3)
+    monkeypatch.setattr(lifecycle, "LIMIT", 3)
     with pytest.raises(err.RangeError):
         store.supersede(chain[-1], store.get(chain[0]))
 
@@ -396,7 +396,7 @@ def test_a_goal_is_not_active_before_what_it_depends_on(store: og.GrainStore) ->
 
 def test_a_quorum_of_real_signatures(store: og.GrainStore) -> None:
     from omsgrain import crypto
-    from omsgrain.index.policy import claim
+    from omsgrain.policy import claim
 
     members = [crypto.Ed25519Signer.generate() for _ in range(3)]
     stranger = crypto.ES256Signer.generate()

@@ -23,7 +23,7 @@ _LONG: dict[str, Any] = {
 }
 _PLAIN: dict[str, Any] = {"int": 10**6, "int | None": 10**12, "bool": True}
 _ADDRESSES = [f"{number:064x}" for number in range(1000)]
-_INTERNAL = "omsgrain.formats.across"
+_INTERNAL = "omsgrain.formats.convert"
 
 
 def _reports() -> dict[str, Any]:

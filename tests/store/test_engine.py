@@ -12,10 +12,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.engine import Change
-from omsgrain.intake import Item
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import BLOBS
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import BLOBS
+from omsgrain.store import Change
+from omsgrain.store.prepared import Item
 from support.shell import USAGE, Shell
 from support.store_kinds import POSTGRES, made
 

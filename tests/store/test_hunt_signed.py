@@ -13,17 +13,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto import Ed25519Signer, sign
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.engine.incoming import Incoming
-from omsgrain.engine.required import Required
-from omsgrain.engine.rights import carrying, removal, withdrawing
-from omsgrain.index.history import supersession
 from omsgrain.privacy import load
-from omsgrain.store.base import Reader, Writer
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.signatures import MOST
-from omsgrain.store.tables import EVENTS, SEQUENCE, STATES
+from omsgrain.query import history
+from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.signatures import MOST
+from omsgrain.storage.tables import EVENTS, SEQUENCE, STATES
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
+from omsgrain.store.prepared import Incoming
+from omsgrain.store.privacy import consent as withdrawing
+from omsgrain.store.privacy import erasure, removal
+from omsgrain.store.signature_policy import Required
 from support.invented_people import EVERYWHERE, KINDS, NOW, belief, consent, opened
 from support.signed_stores import make, signed, signed_by
 from support.signers import ALICE, BOB, CAROL, FIELDS
@@ -113,7 +114,7 @@ def test_signatures_of_nobody_leave_room_for_those_that_hold(
 def test_a_signature_too_many_keeps_a_grain_from_superseding(
     store: og.GrainStore, user: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omsgrain.store.signatures.MOST", 2)
+    monkeypatch.setattr("omsgrain.storage.signatures.MOST", 2)
     old = store.put(belief("dim", **user))
     first, second, third = signed(belief("lit", **user), ALICE, BOB, CAROL)
     new = store.put(first)
@@ -224,7 +225,7 @@ def test_a_withdrawal_beside_the_grain_counts_by_any_name(regulated: og.GrainSto
 
 def test_a_lineage_is_walked_once(store: og.GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
-    walk = supersession.members
+    walk = history.members
 
     def counted(reader: Reader, seq: int) -> dict[int, list[int]]:
         nonlocal calls
@@ -250,7 +251,7 @@ def test_a_lineage_is_walked_once(store: og.GrainStore, monkeypatch: pytest.Monk
 def test_what_an_erasure_marks_it_marks_for_all_its_pages(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "_PAGE", 3)
+    monkeypatch.setattr(erasure, "_PAGE", 3)
     monkeypatch.setattr(removal, "_ROWS", 4)
     old = [store.put(belief(f"{n}", subject="lamp", user_id="ben")) for n in range(8)]
     new = [

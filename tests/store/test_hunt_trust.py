@@ -12,10 +12,16 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import BLIND, KEPT, NOTES, PLAIN, VEILED
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import (
+    BLIND,
+    KEPT,
+    NOTES,
+    PLAIN,
+    VEILED,
+)
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.invented_people import ANN, EVERYWHERE, KINDS, Clock, belief, opened
 from support.signed_stores import signed_by
 from support.signers import ALICE, BOB

@@ -12,9 +12,9 @@ import pytest
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats.document import Loss
-from omsgrain.gateways.aimem import ExportReport, export_bundle
-from omsgrain.gateways.mif import export_document, import_document
 from omsgrain.grain import Grain
+from omsgrain.interchange.aimem import ExportReport, export_bundle
+from omsgrain.interchange.mif import export_document, import_document
 from support.mif_imports import opened
 
 USER = "ada"

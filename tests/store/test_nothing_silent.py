@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from omsgrain.formats import Loss
-from omsgrain.formats.aimem.bundle import read
-from omsgrain.gateways.aimem import ExportReport, export_bundle, import_bundle
-from omsgrain.gateways.mif import export_document, import_document
+from omsgrain.formats.aimem.document import read_bundle
+from omsgrain.interchange.aimem import ExportReport, export_bundle, import_bundle
+from omsgrain.interchange.mif import export_document, import_document
 from support import mif1_documents, mif2_documents, mif_ld_documents
 from support.conversion_pairs import BUNDLE, corpus, id_of, records, sealed
 from support.mif_imports import USER, opened
@@ -73,7 +73,7 @@ def through(document: dict[str, Any], format: str, to: str) -> tuple[dict[str, A
     with opened() as store:
         data = json.dumps(document).encode()
         if format == "aimem":
-            import_bundle(store, read(data), tenant=USER, keep_document=True)
+            import_bundle(store, read_bundle(data), tenant=USER, keep_document=True)
         else:
             assert not import_document(store, data, user_id=USER).errors
         if to == "aimem":

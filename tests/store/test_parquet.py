@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import omsgrain as og
-from omsgrain.analytics import parquet
-from omsgrain.engine.base import Settings
 from omsgrain.errors import IntegrityError, OmsError, UnsupportedError
+from omsgrain.store import parquet
+from omsgrain.store.base import Settings
 from support.invented_people import KINDS, belief, opened
 from support.random_grains import random_grain
 from support.shell import Shell, exit_code
@@ -123,7 +123,7 @@ def test_a_file_appears_whole_or_not_at_all(
     source: og.GrainStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source.put_many([belief(str(n)) for n in range(50)])
-    monkeypatch.setattr("omsgrain.analytics.batches.ROWS", 10)
+    monkeypatch.setattr("omsgrain.store.arrow.ROWS", 10)
     monkeypatch.setattr(parquet, "GROUP_ROWS", 20)
     file = tmp_path / "all.parquet"
     file.touch(0o600)
@@ -138,7 +138,7 @@ def test_a_file_appears_whole_or_not_at_all(
         yield from some
         raise IntegrityError("the stored bytes are damaged")
 
-    monkeypatch.setattr("omsgrain.analytics.batches.batches", broken)
+    monkeypatch.setattr("omsgrain.store.arrow.batches", broken)
     with pytest.raises(IntegrityError):
         source.export_parquet(file, columns=columns)
     assert file.read_bytes() == before

@@ -16,7 +16,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support.child_process import ended, run
 from support.processes import Process
 from support.store_contract import put
@@ -27,9 +27,9 @@ NOBODY = """
 import os, sys, tempfile
 import omsgrain as og
 from omsgrain.errors import OmsError
-from omsgrain.search.database import to_read
-from omsgrain.store.check import check
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.search.text_file import to_read
+from omsgrain.storage.check import check
+from omsgrain.storage.lmdb.storage import LmdbStore
 path = sys.argv[1]
 with tempfile.TemporaryDirectory() as room, og.open(room + "/first.omsg") as first:
     first.put(og.Belief(subject="room", relation="has", object="light"))

@@ -11,9 +11,6 @@ import pytest
 import omsgrain as og
 from omsgrain import crypto
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.engine.required import Required
 from omsgrain.errors import (
     ErasedError,
     EvidenceRequiredError,
@@ -23,9 +20,9 @@ from omsgrain.errors import (
     SignatureError,
 )
 from omsgrain.search.vectors import models
-from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import (
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import (
     ADDRESSES,
     BLIND,
     BLOBS,
@@ -38,6 +35,9 @@ from omsgrain.store.tables import (
     VEILED,
     Life,
 )
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
+from omsgrain.store.signature_policy import Required
 from support.sealed_stores import USERS, belief, some
 from support.signers import ALICE, BOB, GRAIN
 

@@ -13,10 +13,10 @@ import omsgrain as og
 from omsgrain import container, crypto
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import KEY, NONCE, Sealer
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
 from omsgrain.errors import OmsError
-from omsgrain.store.base import Store
+from omsgrain.storage.base import Store
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.sealed_stores import USERS, belief
 from support.signers import ALICE
 from support.sync_stores import addresses, memory, together

@@ -11,8 +11,6 @@ import pytest
 import omsgrain as og
 from omsgrain import crypto
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
 from omsgrain.errors import (
     IntegrityError,
     KeyMissingError,
@@ -20,14 +18,12 @@ from omsgrain.errors import (
     SchemaError,
     UnsupportedError,
 )
-from omsgrain.index import query
-from omsgrain.store.base import Store
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import (
-    BLIND,
-    META,
-    SEALED,
-)
+from omsgrain.query import query
+from omsgrain.storage.base import Store
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import BLIND, META, SEALED
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from omsgrain.sync import LocalPeer, sync
 from support.sealed_stores import USERS, belief, some
 from support.signers import ALICE

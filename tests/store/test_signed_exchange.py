@@ -14,9 +14,10 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain import errors as err
+from omsgrain.container.read import blob_of
 from omsgrain.crypto import sign, with_signed_bit
-from omsgrain.store.base import Writer
-from omsgrain.store.tables import SIGNATURES
+from omsgrain.storage.base import Writer
+from omsgrain.storage.tables import SIGNATURES
 from support.signed_stores import (
     KINDS,
     WEB,
@@ -158,7 +159,7 @@ def test_a_signature_too_many_of_a_successor_is_told(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its claim says is taken over all the same."""
-    monkeypatch.setattr("omsgrain.store.signatures.MOST", 2)
+    monkeypatch.setattr("omsgrain.storage.signatures.MOST", 2)
     source, target = stores
     first, second, third = signed(
         belief("not so", created_at=LATER, supersession_justification="seen"), ALICE, BOB, CAROL
@@ -201,7 +202,7 @@ def test_a_forged_successor_is_refused(stores: Stores, tmp_path: Path) -> None:
     old = source.put(belief("so", **rule))
     unproven = sign(og.Grain(og.encode(fields)), WEB_ALICE)
     for envelope in (unproven, signed_by(ALICE, fields), flip(signed_by(BOB, fields), -1)):
-        address = og.address(og.container.check.blob_of(envelope))
+        address = og.address(blob_of(envelope))
         container.write(
             tmp_path / "lie.mg",
             [og.encode(belief("so", **rule)), envelope],
@@ -225,7 +226,7 @@ def test_a_replayed_statement_of_the_delegate_is_refused(
         envelope = signed_by(BOB, belief("good morning", created_at=LATER, **why))
         if there and not why:
             target.put(envelope)
-        new = og.address(og.container.check.blob_of(envelope))
+        new = og.address(blob_of(envelope))
         path = tmp_path / "replay.mg"
         container.write(path, [og.encode(rule), envelope], manifest={old: {"superseded_by": new}})
         report = target.import_mg(path, errors="collect")

@@ -12,9 +12,9 @@ from test_signatures_many import Fixed
 
 import omsgrain as og
 from omsgrain import errors as err
+from omsgrain import policy
 from omsgrain.crypto import Signer, co_sign, with_signed_bit
-from omsgrain.engine.required import Required
-from omsgrain.index import policy
+from omsgrain.store.signature_policy import Required
 from support.signed_stores import (
     EVERYWHERE,
     KINDS,
@@ -146,7 +146,7 @@ def test_what_cannot_be_signed(store: SigningStore) -> None:
 
 
 def test_bytes_that_were_damaged_are_not_signed(tmp_path: Path) -> None:
-    from omsgrain.store.tables import BLOBS, SEQUENCE
+    from omsgrain.storage.tables import BLOBS, SEQUENCE
 
     with make("lmdb", tmp_path) as store:
         old = store.put(FIELDS)
@@ -379,7 +379,7 @@ def test_who_may_agree_is_told_by_every_quorum_on_the_way(store: SigningStore) -
     root = store.put(belief("root", **{**rule, "author_did": "did:example:author"}))
     old = store.put(belief("leaf", derived_from=[root]))
     with store._store.read() as reader:
-        from omsgrain.engine.world import StoreWorld
+        from omsgrain.store.policy_context import StoreWorld
 
         new = og.Grain(og.encode(new_fields()))
         act = policy.Act("supersede", old, new=new)
@@ -413,7 +413,7 @@ def test_a_hold_in_a_grain_binds_if_an_authority_signed_it(kind: str, tmp_path: 
 
 def rule_of(store: SigningStore, address: str, operation: Any) -> str | None:
     """The rule that refuses an operation."""
-    from omsgrain.engine.world import StoreWorld
+    from omsgrain.store.policy_context import StoreWorld
 
     new = og.Grain(og.encode(new_fields())) if operation == "supersede" else None
     act = policy.Act(operation, address, new=new)

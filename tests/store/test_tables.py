@@ -14,13 +14,17 @@ import pytest
 
 import omsgrain as og
 from omsgrain import registry
-from omsgrain.analytics import batches
-from omsgrain.analytics.columns import EXTRA, STORED, chosen, columns
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.ops import revive
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store import GrainStore, arrow
+from omsgrain.store.arrow import (
+    EXTRA,
+    STORED,
+    chosen,
+    columns,
+)
+from omsgrain.store.base import Settings
 from support.invented_people import belief, opened
 from support.markdown_page import table
 from support.paths import ROOT
@@ -150,9 +154,9 @@ def test_what_cannot_be_asked(store: GrainStore, given: dict[str, Any], code: st
 
 def test_batches_are_bounded(store: GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put_many([belief(str(n)) for n in range(25)])
-    monkeypatch.setattr(batches, "ROWS", 10)
+    monkeypatch.setattr(arrow, "ROWS", 10)
     assert [batch.num_rows for batch in store.to_arrow()] == [10, 10, 5]
-    monkeypatch.setattr(batches, "BYTES", 1)
+    monkeypatch.setattr(arrow, "BYTES", 1)
     assert [batch.num_rows for batch in store.to_arrow()] == [1] * 25
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain.crypto import prove, sign
-from omsgrain.engine import GrainStore
 from omsgrain.errors import StoreError
-from omsgrain.ops.taking import take
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store import GrainStore
+from omsgrain.store.take_messages import take
 from support.shell import belief, lines
 from support.signers import ALICE
 

@@ -13,8 +13,8 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.gateways.aimem import ExportReport, export_bundle
-from omsgrain.gateways.mif import export_document
+from omsgrain.interchange.aimem import ExportReport, export_bundle
+from omsgrain.interchange.mif import export_document
 from support.mif_imports import MAKERS, USER, opened
 from support.shell import Shell
 

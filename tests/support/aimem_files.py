@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from omsgrain.formats.aimem import bundle
+from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from support.aimem_strategies import TENANT
 from support.paths import ROOT
@@ -37,7 +37,7 @@ def made(*chunks: dict[str, Any], tenant: str = TENANT, **more: Any) -> bytes:
         "scope": "FULL",
         **more,
     }
-    return bundle.write(bundle.Bundle(envelope, records))
+    return bundle.write_bundle(bundle.Bundle(envelope, records))
 
 
 def records(path: Path) -> dict[str, Any]:

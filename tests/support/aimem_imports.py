@@ -7,10 +7,11 @@ from io import BytesIO
 from typing import Any
 
 import omsgrain as og
-from omsgrain.formats.aimem import bundle, stream
-from omsgrain.formats.aimem.bundle import Bundle
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
-from omsgrain.gateways.aimem import ImportSummary, import_bundle
+from omsgrain.interchange.aimem import ImportSummary, import_bundle
 from support.aimem_strategies import TENANT, hash_of
 
 OLDER, TIME, NEWER = (f"2026-04-0{day}T09:30:00Z" for day in (1, 2, 3))
@@ -68,7 +69,7 @@ def made(
         "entity": entities or [],
         "chunk_entity": links or [],
     }
-    return bundle.read(bundle.write(Bundle(head | envelope, records)))
+    return bundle.read_bundle(bundle.write_bundle(Bundle(head | envelope, records)))
 
 
 def of_document(document: dict[str, Any]) -> Bundle:
@@ -76,13 +77,15 @@ def of_document(document: dict[str, Any]) -> Bundle:
     envelope = {name: value for name, value in document.items() if name not in ARRAYS}
     records = {kind: document[name] for name, kind in ARRAYS.items() if name in document}
     whole = Bundle(envelope, records)
-    return bundle.read(bundle.write(whole, [name for name in ARRAYS if name in document]))
+    return bundle.read_bundle(
+        bundle.write_bundle(whole, [name for name in ARRAYS if name in document])
+    )
 
 
 def lines(whole: Bundle) -> BytesIO:
     """The same by lines."""
     return BytesIO(
-        b"".join(stream.write(whole.envelope, lambda kind: whole.records.get(kind, ())))
+        b"".join(stream.write_lines(whole.envelope, lambda kind: whole.records.get(kind, ())))
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from omsgrain import _core
-from omsgrain.engine import GrainStore
 from omsgrain.errors import RangeError
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import to_grain
+from omsgrain.store import GrainStore
 from support.aimem_strategies import hash_of
 
 ADA = "11111111-1111-4111-8111-111111111111"

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from omsgrain.store import audit
-from omsgrain.store.audit import AuditLog, AuditReport, Checkpoint
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.tables import AUDIT, DELETED, HELD, SUPERSEDED
+from omsgrain.storage import audit
+from omsgrain.storage.audit import AuditLog, AuditReport, Checkpoint
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.tables import (
+    AUDIT,
+    DELETED,
+    HELD,
+    SUPERSEDED,
+)
 from support.store_contract import Pair, make_pairs
 
 HEAD, KEY = b"audit.head", b"audit.key"

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from omsgrain.engine import GrainStore
-from omsgrain.services.bridge.bridge import Bridge, Limits
-from omsgrain.services.bridge.letters import Letters, Topic
-from omsgrain.services.bridge.transport import Letter, Message, Unreachable
-from omsgrain.services.log import Log
+from omsgrain.bridge.bridge import Bridge, Limits
+from omsgrain.bridge.dead_letters import Letters, Topic
+from omsgrain.bridge.transport import Letter, Message, Unreachable
+from omsgrain.server.log import Log
+from omsgrain.store import GrainStore
 
 #: Nobody waits: what has not come when it is asked for does not come.
 LIMITS = Limits(count=4, age=60.0, lull=0.0, idle=0.0)

@@ -20,13 +20,13 @@ from textwrap import dedent
 from threading import Lock
 from typing import NamedTuple
 
-from omsgrain.store.base import CheckReport, Problem
-from omsgrain.store.check import check_in_child
+from omsgrain.storage.base import CheckReport, Problem
+from omsgrain.storage.check import check_in_child
 
 _LONGEST = 120  # seconds until a child is taken to hang
 _NURSERY = """
 import gc, json, os, sys
-import omsgrain.engine, omsgrain.store.check, omsgrain.store.lmdb
+import omsgrain.store, omsgrain.storage.check, omsgrain.storage.lmdb.storage
 gc.collect()
 gc.freeze()  # or each child would copy what it looks through
 print(flush=True)
@@ -145,6 +145,6 @@ _CHECK = """
 import json, sys
 from dataclasses import asdict
 from pathlib import Path
-from omsgrain.store.check import check
+from omsgrain.storage.check import check
 print(json.dumps(asdict(check(Path(sys.argv[1])))))
 """

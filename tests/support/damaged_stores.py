@@ -19,7 +19,7 @@ from pathlib import Path
 
 import omsgrain as og
 from omsgrain.errors import OmsError
-from omsgrain.store.check import check
+from omsgrain.storage.check import check
 
 TIME = 1_700_000_000_000
 LONGEST = 20  # seconds until a child that hangs is killed by its alarm

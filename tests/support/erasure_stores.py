@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from omsgrain import errors as err
-from omsgrain.engine import GrainStore
-from omsgrain.engine.rights.erasing import ErasureReport
-from omsgrain.store.base import Store
-from omsgrain.store.tables import TABLES, Life
+from omsgrain.storage.base import Store
+from omsgrain.storage.tables import TABLES, Life
+from omsgrain.store import GrainStore
+from omsgrain.store.privacy.erasure import ErasureReport
 from support.invented_people import NAMES
 
 USER: dict[str, Any] = {"user_id": "ann-17"}

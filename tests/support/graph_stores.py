@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from omsgrain.search import graph
+from omsgrain.search import ann
 from omsgrain.search.nearest import Near, Nearest
-from omsgrain.store.base import Store
-from omsgrain.store.lmdb import LmdbStore
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.storage import LmdbStore
 from support.vector_stores import Floats, add, noise, put
 
 DIMENSION, COUNT, LARGE = 16, 600, 300
@@ -66,14 +66,14 @@ def uses_graph(
 ) -> bool:
     """Whether the candidates of a search come from a graph."""
     asked = []
-    original = graph.Graph.search
+    original = ann.Graph.search
 
-    def spy(self: graph.Graph, query: bytes, count: int) -> list[tuple[int, float]]:
+    def spy(self: ann.Graph, query: bytes, count: int) -> list[tuple[int, float]]:
         asked.append(count)
         return original(self, query, count)
 
     with monkeypatch.context() as patch:
-        patch.setattr(graph.Graph, "search", spy)
+        patch.setattr(ann.Graph, "search", spy)
         search(nearest, store, query or queries()[0], **options)
     return bool(asked)
 

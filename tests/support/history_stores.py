@@ -12,9 +12,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pytest
 
 import omsgrain as og
-from omsgrain.store.base import Reader, Store, Writer
-from omsgrain.store.state import pack, unpack
-from omsgrain.store.tables import SEQUENCE, STATES, SUPERSEDES
+from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.records import pack, unpack
+from omsgrain.storage.tables import SEQUENCE, STATES, SUPERSEDES
 from support.store_kinds import POSTGRES, made
 
 P = ParamSpec("P")

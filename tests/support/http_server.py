@@ -15,14 +15,14 @@ from typing import Any
 import httpx
 
 import omsgrain as og
-from omsgrain.formats.aimem.bundle import Bundle, write
+from omsgrain.formats.aimem.document import Bundle, write_bundle
 from omsgrain.ops import tokens
 from omsgrain.ops.opening import using
-from omsgrain.ops.serving import open_stores
-from omsgrain.services.http.application import application
-from omsgrain.services.http.options import Options
-from omsgrain.services.http.work import Service
-from omsgrain.services.log import Log
+from omsgrain.server.app import application
+from omsgrain.server.log import Log
+from omsgrain.server.options import Options
+from omsgrain.server.service import Service
+from omsgrain.server.serving import open_stores
 
 ADA, GRACE = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 ALL = ("import", "export", "admin")
@@ -159,7 +159,7 @@ def envelope(**more: Any) -> dict[str, Any]:
 
 def bundle(*chunks: dict[str, Any], **more: Any) -> bytes:
     """A bundle in one document, with its checksum."""
-    return write(Bundle(envelope(**more), {"chunk": list(chunks)}))
+    return write_bundle(Bundle(envelope(**more), {"chunk": list(chunks)}))
 
 
 def by_lines(document: bytes) -> bytes:

@@ -11,9 +11,15 @@ from typing import Any
 
 from omsgrain import _core
 from omsgrain.formats.aimem import checksum
-from omsgrain.sync import message, wire
-from omsgrain.sync.message import MEDIA, Changes, Give, Lacking, Ranges
+from omsgrain.sync import protocol
 from omsgrain.sync.peer import ITEMS, START, Batch, GrainState, Hello, Item, Position
+from omsgrain.sync.protocol import (
+    MEDIA,
+    Changes,
+    Give,
+    Lacking,
+    Ranges,
+)
 from support.http_server import BLOB, BUNDLE, GRACE, LINES, bundle, by_lines, chunk, lamp
 
 LIMIT = 20_000
@@ -258,7 +264,7 @@ def framed(value: bytes, grains: bytes = bytes(4)) -> bytes:
     return _core.pack_frame(1, len(value).to_bytes(4, "big") + value + grains)
 
 
-HELLO = message.pack(Hello())
+HELLO = protocol.pack(Hello())
 BOMB = _core.pack_frame(1, bytes(8 << 20))
 KEY = b"k" * 32
 EMPTY = b"\x92\xc4\x00\xc0"  # Hello() as a value
@@ -267,11 +273,11 @@ MANY = (Item(KEY),) * (ITEMS + 1)
 
 
 def ranges(*prefixes: str, hello: Hello = Hello()) -> bytes:  # noqa: B008  # it is frozen
-    return message.pack(Ranges("grains", prefixes, hello))
+    return protocol.pack(Ranges("grains", prefixes, hello))
 
 
 def taken(**more: Any) -> bytes:
-    return message.pack(Batch(b"", **more))
+    return protocol.pack(Batch(b"", **more))
 
 
 DENIED: list[tuple[str, str, str | None, int, str]] = [
@@ -287,33 +293,33 @@ MESSAGES: list[tuple[str, str, bytes]] = [
     ("no frames", "greet", b"{}"),
     ("a message cut short", "greet", HELLO[:-1]),
     ("more than a message", "greet", HELLO + b"x"),
-    ("another message", "greet", message.pack(START)),
+    ("another message", "greet", protocol.pack(START)),
     ("a message of JSON", "greet", framed(b"{}")),
     ("a message that is shorter than it says", "greet", framed(b"")),
     ("a message without an end", "greet", framed(EMPTY, b"")),
     ("a text for bytes", "greet", framed(b"\x92\xa0\xc0")),
-    ("half an id", "greet", message.pack(Hello(b"half"))),
+    ("half an id", "greet", protocol.pack(Hello(b"half"))),
     ("grains behind a greeting", "greet", framed(EMPTY, SHORT)),
     ("a bomb", "greet", BOMB * 4),
     ("a bomb of one frame", "greet", _core.pack_frame(1, bytes(9 << 20))),
     ("a long value", "greet", _core.pack_frame(1, b"\xff" * 8)),
-    ("a position below", "changes", message.pack(Changes(Position(-1, b""), Hello(), 1))),
+    ("a position below", "changes", protocol.pack(Changes(Position(-1, b""), Hello(), 1))),
     ("a prefix of letters", "ranges", ranges("xy")),
     ("a prefix too long", "listing", ranges("0" * 65)),
     ("too many prefixes", "ranges", ranges(*[""] * (ITEMS + 1))),
     ("no namespaces", "ranges", ranges("", hello=Hello(b"", ()))),
-    ("a short key", "give", message.pack(Give("grains", (b"k",), Hello()))),
-    ("too many keys", "give", message.pack(Give("grains", (KEY,) * (ITEMS + 1), Hello()))),
-    ("too many items", "lacking", message.pack(Lacking("grains", MANY))),
-    ("a short item", "lacking", message.pack(Lacking("grains", (Item(b"k"),)))),
+    ("a short key", "give", protocol.pack(Give("grains", (b"k",), Hello()))),
+    ("too many keys", "give", protocol.pack(Give("grains", (KEY,) * (ITEMS + 1), Hello()))),
+    ("too many items", "lacking", protocol.pack(Lacking("grains", MANY))),
+    ("a short item", "lacking", protocol.pack(Lacking("grains", (Item(b"k"),)))),
     ("no such space", "lacking", framed(b"\x92\xa4keys\x90")),
-    ("half a key", "share", message.pack((b"half",))),
+    ("half a key", "share", protocol.pack((b"half",))),
     ("a short successor", "take", taken(states=(GrainState(KEY, (b"k",)),))),
-    ("grains in the value", "take", framed(wire.pack(Batch(b"", grains=(KEY,))))),
+    ("grains in the value", "take", framed(protocol.pack_value(Batch(b"", grains=(KEY,))))),
     ("a grain that is none", "take", taken(grains=(b"\xd2" + bytes(20),))),
 ]
-OPEN = message.pack(Changes(START, Hello(), 1))
-LARGER = bytes(message.MOST + 1)
+OPEN = protocol.pack(Changes(START, Hello(), 1))
+LARGER = bytes(protocol.MOST + 1)
 SYNC = [
     *(asked(n, q, b"", rule, status=status, token=who) for n, q, who, status, rule in DENIED),
     *(asked(*row) for row in MESSAGES),

@@ -11,8 +11,8 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.signers import ALICE, BOB
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
 

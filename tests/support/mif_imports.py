@@ -12,10 +12,10 @@ from uuid import UUID
 
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine.base import Settings
 from omsgrain.formats import Import
-from omsgrain.gateways.mif import MifReport, import_document
-from omsgrain.store.memory import MemoryStore
+from omsgrain.interchange.mif import MifReport, import_document
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store.base import Settings
 
 USER = "ada"
 TIME = "2026-03-04T05:06:07.080Z"

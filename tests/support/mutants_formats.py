@@ -19,9 +19,9 @@ __all__ = ["MUTANTS"]
 
 _AIMEM = "omsgrain.formats.aimem."
 _HEARD = f"{_AIMEM}check_values.Values._wrong"
-_SHAPED = "omsgrain.formats.shapes.check.Checker._wrong"
-_WARNED = "omsgrain.formats.shapes.check.Checker._warn"
-_LOADED = ("omsgrain.formats.mif_ld.walk.load",)
+_SHAPED = "omsgrain.formats.schema.Checker._wrong"
+_WARNED = "omsgrain.formats.schema.Checker._warn"
+_LOADED = ("omsgrain.formats.mif_ld.schema_walk.load",)
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # AIMEM
@@ -70,7 +70,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "the DNA class",
-        ("omsgrain.gateways.aimem.deciding.is_protected",),
+        ("omsgrain.interchange.aimem_plan.is_protected",),
         always(False),
         "aimem.dna",
         "aimem.dna.preference aimem.dna.decision aimem.dna.identity aimem.dna.pitfall "

@@ -178,14 +178,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "what must be shown",
-        ("omsgrain.crypto.elided.refuse_unless_elidable",),
+        ("omsgrain.crypto.disclosure.refuse_unless_elidable",),
         nothing,
         "oms.disclosure",
         "oms.disclosure.shown",
     ),
     Mutant(
         "guesses",
-        ("omsgrain.crypto.elided.guessable",),
+        ("omsgrain.crypto.disclosure.guessable",),
         always(False),
         "oms.disclosure",
         "oms.disclosure.guessable",

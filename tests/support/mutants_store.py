@@ -9,7 +9,7 @@ from support.mutants import Mutant, always, instead, nothing
 
 __all__ = ["MUTANTS"]
 
-_POLICY = "omsgrain.index.policy."
+_POLICY = "omsgrain.policy."
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # containers
@@ -43,7 +43,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "rebuilding",
-        ("omsgrain.store.lmdb.LmdbStore.rebuild",),
+        ("omsgrain.storage.lmdb.storage.LmdbStore.rebuild",),
         nothing,
         "oms.store.rebuild",
         "oms.store.rebuild",
@@ -126,7 +126,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # stores
     Mutant(
         "tombstones",
-        ("omsgrain.store.tombstones.add",),
+        ("omsgrain.storage.tombstones.add",),
         nothing,
         "oms.erase",
         "oms.erase.again",
@@ -140,28 +140,28 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "what is kept",
-        ("omsgrain.engine.rights.keeping.refusal",),
+        ("omsgrain.store.privacy.removal.refusal",),
         always(None),
         "oms.erase oms.policy.hold",
         "oms.policy.hold.erasure oms.policy.hold.authorities oms.erase.kept",
     ),
     Mutant(
         "the oldest first",
-        ("omsgrain.index.query.run",),
+        ("omsgrain.query.query.run",),
         lambda real: lambda *a, **k: real(*a, **{**k, "order": "oldest"}),
         "oms.store.order oms.store.envelope",
         "oms.store.order oms.store.envelope",
     ),
     Mutant(
         "ends of truth",
-        ("omsgrain.index.holds._time",),
+        ("omsgrain.query.walk._time",),
         always(None),
         "oms.time",
         "oms.time.valid oms.time.known",
     ),
     Mutant(
         "chains",
-        ("omsgrain.store.audit.writing.link",),
+        ("omsgrain.storage.audit.log.link",),
         lambda real: lambda previous, body: real(bytes(32), body),
         "oms.audit",
         "oms.audit.chain oms.audit.tail",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from omsgrain.errors import InvalidationDeniedError
-from omsgrain.index.policy import Act, check
+from omsgrain.policy import Act, check
 from support.policy_table import NOW, OPERATIONS, PROOFS, Case, Proof
 from support.policy_world import FakeWorld, at, grain, replaces
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omsgrain.index.policy import Operation
+from omsgrain.policy import Operation
 from support.policy_world import AGENT, ANN, AUTHOR, BEN, CAT, COURT, STRANGER
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import omsgrain as og
-from omsgrain.index.policy import Scope, covers_lineage
+from omsgrain.policy import Scope, covers_lineage
 
 AUTHOR = "did:example:author"
 AGENT = "did:example:agent"

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from omsgrain.index.query import Page, Terms, run
-from omsgrain.store.base import Writer
-from omsgrain.store.state import PAST, State, Verification, pack
-from omsgrain.store.tables import SEQUENCE, STATES
+from omsgrain.query.query import Page, Terms, run
+from omsgrain.storage.base import Writer
+from omsgrain.storage.records import (
+    PAST,
+    State,
+    Verification,
+    pack,
+)
+from omsgrain.storage.tables import SEQUENCE, STATES
 from support.store_kinds import POSTGRES, made
 
 TIME = 1_700_000_000_000

@@ -6,9 +6,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from omsgrain.store.base import Writer
-from omsgrain.store.postgres import PostgresStore
-from omsgrain.store.postgres.writing import PostgresWriter
+from omsgrain.storage.base import Writer
+from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres.writer import PostgresWriter
 
 __all__ = ["shared"]
 

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import omsgrain as og
 from omsgrain.crypto import Ed25519Signer, PublicKey, Signer, sign
 from omsgrain.crypto.did import resolve
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.engine.signing import Signing
 from omsgrain.errors import DidError
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
+from omsgrain.store.signing import Signing
 from support.signers import ALICE, FIELDS, IAT
 from support.store_kinds import POSTGRES, made
 

@@ -9,9 +9,14 @@ from hashlib import sha256
 
 import omsgrain as og
 from omsgrain._core import term
-from omsgrain.store.base import Reader, Store, Which, Writer
-from omsgrain.store.state import State, pack
-from omsgrain.store.tables import SEQUENCE, STATES, Table
+from omsgrain.storage.base import (
+    Reader,
+    Store,
+    Which,
+    Writer,
+)
+from omsgrain.storage.records import State, pack
+from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
 Pair = tuple[bytes, bytes]
 ALL = term("all", None)

@@ -13,10 +13,18 @@ import pytest
 
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.pages import pages
-from omsgrain.store.state import CONTESTED, RESTRICTED, RETRACTED, VERIFIED, State, pack, unpack
-from omsgrain.store.tables import (
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.records import (
+    CONTESTED,
+    RESTRICTED,
+    RETRACTED,
+    VERIFIED,
+    State,
+    pack,
+    unpack,
+)
+from omsgrain.storage.scan import pages
+from omsgrain.storage.tables import (
     COUNTERS,
     EVENT,
     EVENTS,

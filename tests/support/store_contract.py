@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of ``omsgrain.store.base.Store``, as tests that any implementation can run.
+"""The contract of ``omsgrain.storage.base.Store``, as tests that any implementation can run.
 
 Subclass ``StoreContract`` under a name that pytest collects and give it a fixture ``store`` that
 yields a new, empty store:
@@ -21,8 +21,8 @@ from random import Random
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Reader, Store, Writer
-from omsgrain.store.pages import Entry, pages
+from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.scan import Entry, pages
 from support.state_contract import StateContract
 
 Pair = tuple[bytes, bytes]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omsgrain.store.base import Store
-from omsgrain.store.home import home_of
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.location import home_of
+from omsgrain.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from support.servers.postgres import Postgres
@@ -51,7 +51,7 @@ def _started() -> Postgres | str:
 @cache
 def database() -> str:
     """A database for the stores of many tests, each a tenant of its own."""
-    from omsgrain.store.postgres import PostgresStore
+    from omsgrain.storage.postgres import PostgresStore
 
     url = server().database()
     PostgresStore(url, partitions=2).close()

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from omsgrain.sync.http_peer import HttpPeer
+from omsgrain.sync.http import HttpPeer
 from support.http_server import Site
 
 URL = "http://127.0.0.1:1"

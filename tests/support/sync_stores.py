@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import omsgrain as og
-from omsgrain.engine.base import Settings
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store.base import Settings
 from omsgrain.sync import LocalPeer, SyncReport, sync
 from omsgrain.sync.peer import GrainState
+from omsgrain.sync.protocol import pack_value
 from omsgrain.sync.states import state_told
-from omsgrain.sync.wire import pack
 
 TIME = 1_700_000_000_000
 CALLS = ("greet", "share", "changes", "ranges", "listing", "lacking", "give", "take")
@@ -54,7 +54,7 @@ class Watched:
                         call(*given)
                     raise Cut
             answer = call(*given)
-            self.bytes += len(pack(given)) + len(pack(answer))
+            self.bytes += len(pack_value(given)) + len(pack_value(answer))
             return answer
 
         return watched

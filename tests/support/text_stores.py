@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from omsgrain.search.finding import Found, Texts
-from omsgrain.search.opening import texts_of
-from omsgrain.search.text import FILE, TextIndex
-from omsgrain.store.base import Store
-from omsgrain.store.budget import Budget
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import DELETED
+from omsgrain.search.find import Found, Texts
+from omsgrain.search.text_index import FILE, TextIndex, texts_of
+from omsgrain.storage.base import Store
+from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import DELETED
 from support.store_kinds import made
 
 CREATED = 1_768_471_200_000

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, TypeAlias
 
 from omsgrain.search import vectors
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.tables import DELETED, VECTORS
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.tables import DELETED, VECTORS
 
 Floats: TypeAlias = Sequence[float]
 

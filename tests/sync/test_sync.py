@@ -12,10 +12,16 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.index.policy import Verdict
-from omsgrain.store.check_states import state_problems
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.sync import LocalPeer, erasing, local, records, sync
+from omsgrain.policy import Verdict
+from omsgrain.storage.check import state_problems
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.sync import (
+    LocalPeer,
+    erasures,
+    local,
+    states,
+    sync,
+)
 from omsgrain.sync.peer import Hello
 from support.signed_stores import signed
 from support.signers import ALICE, BOB
@@ -217,7 +223,7 @@ def test_a_replayed_statement_of_a_delegate_lifts_nothing(
     old = robot.put(rule)
     (replayed,) = signed(belief("good morning", 1), BOB)
     with monkeypatch.context() as patched:
-        patched.setattr("omsgrain.index.policy.check", lambda *_, **__: Verdict())
+        patched.setattr("omsgrain.policy.check", lambda *_, **__: Verdict())
         robot.supersede(old, replayed)
     report = together(robot, hub)
     assert [(one.part, one.code, one.rule) for one in report.sent.refused] == [
@@ -233,7 +239,7 @@ def test_a_rule_about_nobody_is_not_restricted_from_outside(
     rule = belief("rule", invalidation_policy={"mode": "locked"})
     safety, hers = robot.put(rule), robot.put(belief("on", user_id="ann-17"))
     with monkeypatch.context() as patched:
-        patched.setattr("omsgrain.index.policy.check", lambda *_, **__: Verdict())
+        patched.setattr("omsgrain.policy.check", lambda *_, **__: Verdict())
         for address in (safety, hers):
             robot.restrict(address, reason_code="dispute")
     report = together(robot, hub)
@@ -281,7 +287,7 @@ def test_a_restored_store_is_compared(direction: Any, tmp_path: Path) -> None:
 def test_what_is_erased_is_found_among_other_namespaces(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "_LUMP", 500)  # bytes: some grains
+    monkeypatch.setattr(erasures, "_LUMP", 500)  # bytes: some grains
     robot, hub = pair
     grains = [belief(f"{n}", n, namespace=f"robots:{n // 20}") for n in range(60)]
     names = [one for one in robot.put_many(grains).addresses if one is not None]
@@ -301,7 +307,7 @@ def test_an_erasure_that_is_cut_off_leaves_no_address(
     hub.contest(gone)
     robot.delete_many([gone], erased="gdpr17")
     with monkeypatch.context() as cut, pytest.raises(Cut):
-        cut.setattr(records, "clear_erasing", lambda *_, done: Cut.of())
+        cut.setattr(states, "clear_erasing", lambda *_, done: Cut.of())
         together(robot, hub)
     assert addresses(hub) == set() and gone not in {change.address for change in hub.changes()}
     together(robot, hub)
@@ -319,7 +325,7 @@ def test_erasures_that_come_while_others_are_followed(monkeypatch: pytest.Monkey
     other.delete_many([second], erased="gdpr17")
     keys = [item.key for item in LocalPeer(other).listing("tombstones", [""], Hello())]
     told_later = LocalPeer(other).give("tombstones", keys, Hello())
-    real, came = erasing._hints, list[object]()
+    real, came = erasures._hints, list[object]()
 
     def meanwhile(*given: Any) -> Any:
         if not came:  # the marks that are followed were just read
@@ -328,7 +334,7 @@ def test_erasures_that_come_while_others_are_followed(monkeypatch: pytest.Monkey
         return real(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(erasing, "_hints", meanwhile)
+        patched.setattr(erasures, "_hints", meanwhile)
         assert together(robot, hub, direction="push").sent.erased == 1
     assert addresses(hub) == {second} and came
     assert LocalPeer(hub).take(told_later).erased == 1

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omsgrain.container.packed import pack_stream
+from omsgrain.container.stream import pack_stream
 from omsgrain.errors import OmsError
-from omsgrain.sync import bounds, message, parts, wire
-from omsgrain.sync.message import ANSWERS, QUESTIONS, Changes, Give, Lacking, Ranges
+from omsgrain.sync import (
+    parts,
+    peer,
+    protocol,
+)
 from omsgrain.sync.peer import (
     START,
     Batch,
@@ -27,6 +30,14 @@ from omsgrain.sync.peer import (
     Refusal,
     Taken,
     Tombstone,
+)
+from omsgrain.sync.protocol import (
+    ANSWERS,
+    QUESTIONS,
+    Changes,
+    Give,
+    Lacking,
+    Ranges,
 )
 
 KEY, STORE = b"k" * 32, b"s" * 16
@@ -51,8 +62,8 @@ GOOD: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", GOOD)
 def test_messages_come_back(name: str) -> None:
     question, answer = GOOD[name]
-    assert message.unpack(QUESTIONS[name], message.pack(question)) == question
-    assert message.unpack(ANSWERS[name], message.pack(answer)) == answer
+    assert protocol.unpack(QUESTIONS[name], protocol.pack(question)) == question
+    assert protocol.unpack(ANSWERS[name], protocol.pack(answer)) == answer
     assert GOOD.keys() == QUESTIONS.keys() == ANSWERS.keys()
 
 
@@ -100,19 +111,19 @@ BAD = [
 @pytest.mark.parametrize("value", BAD, ids=lambda value: type(value).__name__)
 def test_what_cannot_be(value: Any) -> None:
     with pytest.raises(OmsError) as refused:
-        bounds.check(value)
+        peer.check(value)
     assert refused.value.code in ("ERR_SCHEMA", "ERR_RANGE")
 
 
 @given(st.sampled_from(sorted(GOOD)), st.integers(0, 400), st.binary(max_size=3))
 def test_noise(name: str, at: int, more: bytes) -> None:
     """Only declared errors, whatever the bytes are."""
-    data = wire.pack(GOOD[name][0])
+    data = protocol.pack_value(GOOD[name][0])
     at %= len(data)
     bad = data[:at] + more + data[at + len(more) :]
     framed = b"".join(pack_stream((), len(bad).to_bytes(4, "big") + bad))
     try:
-        message.unpack(QUESTIONS[name], framed)
+        protocol.unpack(QUESTIONS[name], framed)
     except OmsError:
         pass
 

@@ -19,11 +19,15 @@ from omsgrain import _core
 from omsgrain.crypto import sign
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.ops.tokens import add_token
-from omsgrain.sync import LocalPeer, Progress, message, sync
+from omsgrain.sync import (
+    LocalPeer,
+    Progress,
+    protocol,
+    sync,
+)
 from omsgrain.sync.bundle import write_bundle
-from omsgrain.sync.http_peer import HttpPeer
+from omsgrain.sync.http import HttpPeer, service_url
 from omsgrain.sync.peer import SIZE, START, Batch, Hello, Item, Position, Space, Taken
-from omsgrain.sync.urls import service_url
 from support.http_process import Served, certified
 from support.http_server import Site, lamp, site
 from support.shell import Shell, exit_code
@@ -48,7 +52,7 @@ def robot(tmp_path: Path) -> Iterator[og.GrainStore]:
 
 def taken(bridge: Bridge) -> list[Batch]:
     """The batches that reached the server."""
-    return [message.unpack(Batch, body) for name, body in bridge.asked if name == "take"]
+    return [protocol.unpack(Batch, body) for name, body in bridge.asked if name == "take"]
 
 
 @pytest.mark.parametrize("most", [900, 1_600, 3_000])
@@ -139,7 +143,7 @@ def problem(status: int, text: str, retry_after: str | None = None) -> httpx.Res
 
 def test_waits_grow_and_end(hub: Site) -> None:
     waits: list[float] = []
-    greeting = answer(message.pack(GREETING), message.MEDIA)
+    greeting = answer(protocol.pack(GREETING), protocol.MEDIA)
     nobody = Refusing(greeting)
     peer = HttpPeer(URL, transport=nobody, tries=9, wait=waits.append)
     peer.greet(Hello())
@@ -170,7 +174,7 @@ def test_a_server_that_is_busy_says_when_to_come_back(hub: Site) -> None:
     assert waits[:2] == [7, 60] and waits[2] < 30
 
 
-MEDIA = message.MEDIA
+MEDIA = protocol.MEDIA
 
 
 @pytest.mark.parametrize(
@@ -185,9 +189,9 @@ MEDIA = message.MEDIA
         (problem(403, '{"code":"ERR_UNSUPPORTED","rule":"not_let"}'), "ERR_UNSUPPORTED"),
         (problem(403, '{"code":5,"detail":"\\u001b[31m"}'), "ERR_KEY"),
         (answer(b"{}", MEDIA), "ERR_CORRUPT"),
-        (answer(message.pack(START), MEDIA), "ERR_CORRUPT"),
+        (answer(protocol.pack(START), MEDIA), "ERR_CORRUPT"),
         (answer(_core.pack_frame(1, bytes(8 << 20)) * 3, MEDIA), "ERR_CORRUPT"),
-        (answer(bytes(message.MOST + 1), MEDIA), "ERR_TOO_LARGE"),
+        (answer(bytes(protocol.MOST + 1), MEDIA), "ERR_TOO_LARGE"),
     ],
 )  # fmt: skip
 def test_servers_that_are_none(given: httpx.Response, code: str) -> None:
@@ -201,7 +205,7 @@ def test_servers_that_are_none(given: httpx.Response, code: str) -> None:
 
 def test_answers_to_what_nobody_asked() -> None:
     def said(value: Any) -> HttpPeer:
-        given = answer(message.pack(value), MEDIA)
+        given = answer(protocol.pack(value), MEDIA)
         return HttpPeer(URL, transport=Refusing(given), wait=lambda _: None)
 
     blob = og.encode(lamp("on"))

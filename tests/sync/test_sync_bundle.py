@@ -16,11 +16,23 @@ import omsgrain as og
 from omsgrain import container, crypto, ops
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import OmsError, SchemaError, TooLargeError, UnsupportedError
-from omsgrain.exchange import import_mg
-from omsgrain.intake import SYNC_BYTE, SYNC_TYPE, sync_record
-from omsgrain.sync import LocalPeer, SyncReport, bundle_file, sync
-from omsgrain.sync.bundle import take_bundle, write_bundle
-from omsgrain.sync.bundle_file import BundleFile, Head, Tail, _records, write_file
+from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, sync_record
+from omsgrain.store.state_merge import import_mg
+from omsgrain.sync import (
+    LocalPeer,
+    SyncReport,
+    bundle,
+    sync,
+)
+from omsgrain.sync.bundle import (
+    BundleFile,
+    Head,
+    Tail,
+    _records,
+    take_bundle,
+    write_bundle,
+    write_file,
+)
 from omsgrain.sync.peer import START, Batch, GrainState, Hello, Position, Right
 from support.shell import USAGE, Shell, exit_code
 from support.signers import ALICE
@@ -425,7 +437,7 @@ def test_a_batch_that_would_fill_the_memory(
     """Packed, thousands of large grains take no room in a file."""
     robot, hub = stores
     written(robot, tmp_path / "all.mg")
-    monkeypatch.setattr(bundle_file, "_BATCH", 1_000)
+    monkeypatch.setattr(bundle, "_BATCH", 1_000)
     with pytest.raises(TooLargeError):
         taken(tmp_path / "all.mg", hub)
     assert len(hub) == 20

@@ -13,9 +13,9 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, UnsupportedError
-from omsgrain.services.http.options import Options
-from omsgrain.sync import LocalPeer, message, sync
-from omsgrain.sync.http_peer import HttpPeer
+from omsgrain.server.options import Options
+from omsgrain.sync import LocalPeer, protocol, sync
+from omsgrain.sync.http import HttpPeer
 from omsgrain.sync.peer import HAS, LACKS, START, Batch, GrainState, Hello, Item, Taken
 from support.container_files import sealed as noise
 from support.http_server import TIME, Site, lamp, site
@@ -289,10 +289,10 @@ def test_peers_that_are_not_asked_are_let_go(hub: Site) -> None:
 
 def test_who_goes_away_before_his_turn_is_not_heard(tmp_path: Path) -> None:
     with site(tmp_path / "hub.omsg", Options(at_work=1)) as hub:
-        body = message.pack(Batch(b"", grains=(og.encode(lamp("on")),)))
+        body = protocol.pack(Batch(b"", grains=(og.encode(lamp("on")),)))
         headers = {
             "authorization": f"Bearer {hub.sync_token()}",
-            "content-type": message.MEDIA,
+            "content-type": protocol.MEDIA,
             "content-length": str(len(body)),
         }
         scope = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import omsgrain as og
-from omsgrain.store.check import check
+from omsgrain.storage.check import check
 from support.sync_stores import addresses, belief, together, told
 
 # Says when it begins, and syncs by small batches, so that a kill is in the midst of many.
@@ -18,7 +18,7 @@ SYNC = """
 import sys
 import omsgrain as og
 from omsgrain.sync import LocalPeer, peer, running, giving, comparing, local, sync
-from omsgrain.sync import taking
+from omsgrain.sync import take as taking
 giving.ITEMS = running.ITEMS = comparing.ITEMS = 7
 inner, count, limit = taking.take, 0, int(sys.argv[3])
 def counted(*given):

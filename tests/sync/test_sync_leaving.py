@@ -10,8 +10,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.store import due
-from omsgrain.sync import LocalPeer, records, sync
+from omsgrain.storage import due
+from omsgrain.sync import LocalPeer, states, sync
 from support.signed_stores import signed
 from support.signers import ALICE, BOB
 from support.sync_stores import addresses, belief, heads, memory, together
@@ -71,7 +71,7 @@ def test_the_audit_trail_tells_what_left_and_to_whom() -> None:
     assert exports(robot) == [(4, "sync")] and exports(hub) == [(1, "sync")]
     (entry,) = [one for one in robot.audit.entries() if one.operation == "export"]
     with hub._store.read() as reader:
-        assert entry.details["store"] == (records.store_id(reader) or b"").hex()
+        assert entry.details["store"] == (states.store_id(reader) or b"").hex()
     together(robot, hub, direction="pull", full=True)
     assert exports(hub) == [(1, "sync")]
     third = memory()

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.engine import holding
-from omsgrain.engine.holding import Hold
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Writer
-from omsgrain.store.tables import HOLDS, SEQUENCE, STATES
+from omsgrain.storage.base import Writer
+from omsgrain.storage.tables import HOLDS, SEQUENCE, STATES
+from omsgrain.store import holds as holding
+from omsgrain.store.holds import Hold
 from omsgrain.sync import (
     LocalPeer,
     SyncReport,
-    asking,
-    giving,
+    local,
+    run,
     states,
     sync,
     take_bundle,
@@ -102,7 +102,7 @@ def test_successors_and_holds_in_pieces(pieces: Crowd, way: Way, tmp_path: Path)
 def test_one_that_supersedes_many(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giving, "ITEMS", 50)
+    monkeypatch.setattr(local, "ITEMS", 50)
     robot, hub = memory(), memory()
     new = belief("new", 9_999)
     old = [robot.put(belief(f"old {n}", n)) for n in range(120)]
@@ -118,7 +118,7 @@ def test_states_larger_than_a_message(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their pieces stand in several batches, each asked for from where the last one ended."""
-    monkeypatch.setattr(giving, "_TOLD", 800)
+    monkeypatch.setattr(local, "_TOLD", 800)
     monkeypatch.setattr(states, "_PIECE", 600)
     robot, hub = memory(), memory()
     old = forked(robot, 24)
@@ -202,12 +202,12 @@ class Endless(LocalPeer):
 def test_a_hostile_store_does_not_hold_us_for_ever(
     rest: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "_PIECES", 20)
+    monkeypatch.setattr(run, "_PIECES", 20)
     peer = Endless(memory())
     peer.rest = rest
     typed: Peer = peer
     with pytest.raises(StoreError):
-        list(asking.by_keys(typed, "states", [b"k" * 32], Hello()))
+        list(run.by_keys(typed, "states", [b"k" * 32], Hello()))
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -10,10 +10,16 @@ import msgpack
 import pytest
 
 import omsgrain as og
-from omsgrain.store import toggles, tombstones
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.tables import SEQUENCE, TOGGLES, TOMBSTONES
-from omsgrain.sync import LocalPeer, bounds, message, states, sync
+from omsgrain.storage import records, tombstones
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.tables import SEQUENCE, TOGGLES, TOMBSTONES
+from omsgrain.sync import (
+    LocalPeer,
+    peer,
+    protocol,
+    states,
+    sync,
+)
 from omsgrain.sync.peer import Batch, GrainState, HoldTurn, Taken, Tombstone
 from support.sync_stores import belief, memory, together, told
 
@@ -28,7 +34,7 @@ def store(below: Store) -> og.GrainStore:
 
 def tell(store: og.GrainStore, *states: GrainState) -> Taken:
     """Take over states as another store tells them, through the bytes of a message."""
-    batch = message.unpack(Batch, message.pack(Batch(OTHER, states=states)))
+    batch = protocol.unpack(Batch, protocol.pack(Batch(OTHER, states=states)))
     return LocalPeer(store).take(batch)
 
 
@@ -39,9 +45,9 @@ def refusals(taken: Taken) -> list[tuple[str, str]]:
 def sendable(store: og.GrainStore) -> None:
     """Whatever it tells is taken by others, whole."""
     for state in told(store).values():
-        bounds.check(state)
-        assert all(hold.turn <= toggles.MOST for hold in state.holds)
-        assert state.restricted <= toggles.MOST
+        peer.check(state)
+        assert all(hold.turn <= records.MOST for hold in state.holds)
+        assert state.restricted <= records.MOST
     with memory() as other:
         assert together(store, other, direction="push", full=True).refused == ()
 
@@ -94,7 +100,7 @@ def test_a_store_that_holds_such_a_number_works_again(store: og.GrainStore, turn
     if turn % 2:
         store.hold(address, authority="court", reason_code="case")
         store.restrict(address, reason_code="dispute")
-    for what, name in ((toggles.hold_of("court"), "court"), (toggles.RESTRICTION, "")):
+    for what, name in ((records.hold_of("court"), "court"), (records.RESTRICTION, "")):
         store._store.write(partial(poison, address=address, what=what, row=[turn, name]))
     assert store.check().ok
     sendable(store)
@@ -127,19 +133,19 @@ def test_what_is_counted_to_is_believed() -> None:
         robot.release(address, authority="court", reason_code="settled")
     assert together(robot, hub).refused == ()
     assert told(robot) == told(hub)
-    assert toggles.taken(1, toggles.JUMP) == toggles.JUMP
+    assert records.taken(1, records.JUMP) == records.JUMP
 
 
 def test_the_highest_number_is_not_left() -> None:
     robot = memory()
     address = robot.put(belief("0"))
-    what = toggles.hold_of("court")
-    row = [toggles.MOST, "court"]
+    what = records.hold_of("court")
+    row = [records.MOST, "court"]
     robot._store.write(partial(poison, address=address, what=what, row=row))
     for _ in range(2):
         robot.hold(address, authority="court", reason_code="case")
         robot.release(address, authority="court", reason_code="settled")
-        assert max(hold.turn for hold in told(robot)[address].holds) <= toggles.MOST
+        assert max(hold.turn for hold in told(robot)[address].holds) <= records.MOST
         assert not robot.state(address).held
 
 
@@ -159,8 +165,8 @@ def test_tombstones(store: og.GrainStore, times: int) -> None:
     with store._store.read() as reader:
         ((_, row),) = reader.rows(TOMBSTONES)
         stone = states.tombstone_of(mark, row)
-    bounds.check(stone)
-    assert 2 < stone.times <= toggles.MOST
+    peer.check(stone)
+    assert 2 < stone.times <= records.MOST
 
 
 def test_nothing_else_of_the_batch_is_lost(store: og.GrainStore) -> None:
@@ -188,7 +194,7 @@ def test_the_other_side_is_told_of_what_it_sent() -> None:
     robot, hub = memory(), memory()
     address = robot.put(belief("0"))
     together(robot, hub)
-    what = toggles.hold_of("court")
+    what = records.hold_of("court")
     robot.hold(address, authority="court", reason_code="case")
     robot._store.write(partial(poison, address=address, what=what, row=[2**20 + 1, "court"]))
     report = sync(LocalPeer(robot), LocalPeer(hub), full=True)

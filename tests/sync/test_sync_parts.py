@@ -9,12 +9,12 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.store.tables import TOMBSTONES
-from omsgrain.store.tombstones import MOST_KEYS, adopt
-from omsgrain.sync import LocalPeer, erasing, sync
+from omsgrain.storage.tables import TOMBSTONES
+from omsgrain.storage.tombstones import MOST_KEYS, adopt
+from omsgrain.sync import LocalPeer, erasures, sync
+from omsgrain.sync.parts import Scope
 from omsgrain.sync.peer import Batch, GrainState, Greeting, Hello, Item, Position, Range, Taken
-from omsgrain.sync.scope import Scope
-from omsgrain.sync.wire import pack, unpack
+from omsgrain.sync.protocol import pack_value, unpack_value
 from support.sync_stores import Cut, Watched, addresses, belief, memory, settle, together
 
 
@@ -155,14 +155,14 @@ def test_values_cross_as_bytes() -> None:
         (GrainState(bytes(32), (bytes(32),), 7, "contested", 3),),
         until=Position(3, b"m"),
     )
-    assert unpack(Batch, pack(batch)) == batch
+    assert unpack_value(Batch, pack_value(batch)) == batch
     greeting = Greeting(b"", 1, Position(0, b""), 0, None, ("give",), b"", b"", b"")
-    assert unpack(Greeting, pack(greeting)) == greeting
+    assert unpack_value(Greeting, pack_value(greeting)) == greeting
     items = (Item(bytes(32)), Item(bytes(32), b"v", 7))
-    assert unpack(tuple[Item, ...], pack(items)) == items
-    for data in (b"", b"\xc1", pack(greeting), pack(batch)[:-1], b"\x90" * 9):
+    assert unpack_value(tuple[Item, ...], pack_value(items)) == items
+    for data in (b"", b"\xc1", pack_value(greeting), pack_value(batch)[:-1], b"\x90" * 9):
         with pytest.raises(err.CorruptError):
-            unpack(Taken, data)
+            unpack_value(Taken, data)
 
 
 def test_settling_takes_one_round_for_what_is_the_same() -> None:
@@ -179,7 +179,7 @@ def test_an_erasure_that_was_cut_off_is_finished(monkeypatch: pytest.MonkeyPatch
     together(robot, hub)
     robot.delete_many([gone], erased="gdpr17")
     with monkeypatch.context() as patch:
-        patch.setattr(erasing, "_erase", fail)
+        patch.setattr(erasures, "_erase", fail)
         with pytest.raises(Cut):
             together(robot, hub)
     assert addresses(hub) == {gone, stays}

@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto import sign_file
 from omsgrain.errors import InvalidationDeniedError, SchemaError
-from omsgrain.store.base import Store
+from omsgrain.storage.base import Store
 from omsgrain.sync import LocalPeer, sync, take_bundle, write_bundle
 from omsgrain.sync.peer import EVERYTHING, Right
 from support.bridge_memory import Broker, Run

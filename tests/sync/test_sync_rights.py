@@ -15,8 +15,8 @@ import omsgrain as og
 from omsgrain.crypto import sign_file
 from omsgrain.errors import SchemaError, SignatureError
 from omsgrain.ops.tokens import add_token
-from omsgrain.store import tombstones
-from omsgrain.store.base import Store, Writer
+from omsgrain.storage import tombstones
+from omsgrain.storage.base import Store, Writer
 from omsgrain.sync import LocalPeer, SyncReport, sync, take_bundle, write_bundle
 from omsgrain.sync.blind import Outcome, erased_successors
 from omsgrain.sync.peer import EVERYTHING, GrainState, Terms

@@ -12,7 +12,7 @@ from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.sync import LocalPeer, sync
 from omsgrain.sync.peer import START, Hello
-from omsgrain.sync.wire import pack
+from omsgrain.sync.protocol import pack_value
 from support.signed_stores import signed
 from support.signers import ALICE
 from support.sync_stores import addresses, belief, heads, memory, settle, together, told
@@ -42,7 +42,9 @@ def test_no_answer_has_a_key_or_plain_text(ring: KeyRing) -> None:
     peer = LocalPeer(robot)
     hello = Hello(b"x" * 16)
     greeting = peer.greet(hello)
-    said = pack(greeting) + pack(peer.changes(START, hello)) + pack(peer.share(()))
+    said = (
+        pack_value(greeting) + pack_value(peer.changes(START, hello)) + pack_value(peer.share(()))
+    )
     for secret in (keys.content, keys.address, keys.token, b"4711", b"ann-17"):
         assert secret not in said
 

@@ -19,7 +19,7 @@ from omsgrain.cli.store import Where, store_argument
 from omsgrain.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from omsgrain.store.audit import AuditEntry
+    from omsgrain.storage.audit.log import AuditEntry
 
 EXAMPLES = r"""
 What was done to one grain, and by whom:

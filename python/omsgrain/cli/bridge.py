@@ -21,9 +21,9 @@ from omsgrain.cli.opening import first_line, plain_option, policy_option, trust_
 from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
-    from omsgrain.services.bridge.options import Broker
-    from omsgrain.services.bridge.process import Connection
-    from omsgrain.services.log import Log
+    from omsgrain.bridge.bridge import Broker
+    from omsgrain.bridge.process import Connection
+    from omsgrain.server.log import Log
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -168,10 +168,10 @@ def bridge(
     if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
         raise click.UsageError("what the bridge publishes would come back to it as messages")
     from omsgrain import ops
-    from omsgrain.services.bridge.bridge import Limits
-    from omsgrain.services.bridge.feed import follower
-    from omsgrain.services.bridge.process import Plan, run
-    from omsgrain.services.log import Log
+    from omsgrain.bridge.bridge import Limits
+    from omsgrain.bridge.feed import follower
+    from omsgrain.bridge.process import Plan, run
+    from omsgrain.server.log import Log
 
     log = Log(log_format)
     broker = _broker(mqtt or nats or "", nats is not None, given)
@@ -221,13 +221,13 @@ def _check_word(option: str, name: str | None) -> None:
 
 def _covered(name: str, given: dict[str, Any]) -> bool:
     """Whether what is published there would be read again; of a stream only the server knows."""
-    from omsgrain.services.bridge.transport import covers
+    from omsgrain.bridge.transport import covers
 
     return any(covers(t, name, between="/", one="+", rest="#") for t in given["topic"])
 
 
 def _broker(url: str, is_nats: bool, given: dict[str, Any]) -> Broker:
-    from omsgrain.services.bridge.options import Credentials, broker
+    from omsgrain.bridge.bridge import Credentials, broker
 
     password = os.environ.get(PASSWORD)
     if (file := given["password_file"]) is not None:
@@ -260,9 +260,9 @@ def _connector(
     extra, module = ("nats", "nats") if is_nats else ("mqtt", "paho")
     try:
         if is_nats:
-            from omsgrain.services.bridge.nats import Nats
+            from omsgrain.bridge.nats import Nats
         else:
-            from omsgrain.services.bridge.mqtt import Mqtt, shared
+            from omsgrain.bridge.mqtt import Mqtt, shared
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != module:
             raise

@@ -20,7 +20,7 @@ from omsgrain.cli.vectors import tell_vectors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omsgrain.conformance.http import Outcome
+    from omsgrain.conformance.http.runner import Outcome
     from omsgrain.conformance.runner import Verdict
 
 FAILED = 1
@@ -197,8 +197,8 @@ def _tell(verdicts: Sequence[Verdict], counts: dict[str, int], file: Path | None
 
 
 def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
-    from omsgrain.conformance.http import Tokens
     from omsgrain.conformance.http.asking import aimem
+    from omsgrain.conformance.http.probe import Tokens
 
     tokens = Tokens(
         given["token"],

@@ -21,12 +21,12 @@ MODEL = "toy-3"
 def tell(story: Story, data: Path, beside: Path) -> None:
     """Tell it, with the bundle in a directory; what is made on the way goes beside."""
     import omsgrain as og
-    from omsgrain.formats.aimem import bundle
+    from omsgrain.formats.aimem import document as bundle
 
     story.step(f"An AIMEM bundle: the memory of one tenant, {data / BUNDLE}")
     given = (data / BUNDLE).read_bytes()
     document = json.loads(given)
-    read = bundle.read(given)
+    read = bundle.read_bundle(given)
     story.say(f"{sum(map(len, read.records.values()))} records, {document['checksum'][:23]}...")
     _without_store(story, given, document)
     with og.open(beside / "brain.omsg", actor="demo") as store:
@@ -56,8 +56,9 @@ def _without_store(story: Story, given: bytes, document: dict[str, Any]) -> None
 
 
 def _import(story: Story, store: GrainStore, read: Any, document: dict[str, Any]) -> None:
-    from omsgrain.formats.aimem.bundle import Bundle
-    from omsgrain.gateways.aimem import export_bundle, import_bundle
+    from omsgrain.formats.aimem.document import Bundle
+    from omsgrain.interchange.aimem_export import export_bundle
+    from omsgrain.interchange.aimem_import import import_bundle
 
     tenant = document["tenant_id"]
     start = time.perf_counter()
@@ -90,17 +91,17 @@ def _import(story: Story, store: GrainStore, read: Any, document: dict[str, Any]
 
 
 def _sign(story: Story, store: GrainStore, read: Any, tenant: str) -> None:
-    from omsgrain.crypto import Ed25519Signer
-    from omsgrain.crypto.publicfile import dumps, loads
+    from omsgrain.crypto.signers import Ed25519Signer, dumps_public, loads_public
     from omsgrain.crypto.trust import Trust, check
     from omsgrain.errors import SignatureError
-    from omsgrain.formats.aimem import bundle, signature
-    from omsgrain.gateways.aimem import export_bundle
+    from omsgrain.formats.aimem import document as bundle
+    from omsgrain.formats.aimem import signature
+    from omsgrain.interchange.aimem_export import export_bundle
 
     robot = Ed25519Signer.generate()
-    text = signature.canonical(bundle.write(export_bundle(store, tenant)[0]))
+    text = signature.canonical(bundle.write_bundle(export_bundle(store, tenant)[0]))
     made = signature.sign_bundle(text, robot)
-    known = Trust(tuple(loads(dumps(robot.public_key))))
+    known = Trust(tuple(loads_public(dumps_public(robot.public_key))))
     proof = check(made, text, known)
     story.check("its signature holds", proof is not None and proof.signer == robot.did)
     try:
@@ -112,7 +113,9 @@ def _sign(story: Story, store: GrainStore, read: Any, tenant: str) -> None:
 
 
 def _erase(story: Story, store: GrainStore, read: Any, tenant: str) -> None:
-    from omsgrain.gateways.aimem import erase_tenant, export_bundle, import_bundle
+    from omsgrain.interchange.aimem_erase import erase_tenant
+    from omsgrain.interchange.aimem_export import export_bundle
+    from omsgrain.interchange.aimem_import import import_bundle
 
     report = erase_tenant(store, tenant, reason_code="gdpr17")
     story.say(f"The tenant erased: {report.erased} grains removed.")

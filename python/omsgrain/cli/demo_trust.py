@@ -12,7 +12,7 @@ from omsgrain.cli.story import Story, since
 
 if TYPE_CHECKING:
     from omsgrain import Grain, GrainStore
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
 #: Both are invented, and so is what they note; the readings that they keep are NOAA's.
 MIRA, JONAS = "mira.quill@example.org", "jonas.tarn@example.org"
@@ -24,7 +24,7 @@ GAUGE = "gauge g2"
 def tell(story: Story, directory: Path, beside: Path) -> None:
     """Tell it, with readings and beliefs of the store in a directory; all else goes beside."""
     import omsgrain as og
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.ops import rings
 
     people, keys, master = beside / "people.omsg", beside / "people.keys", beside / "master.key"

@@ -87,9 +87,9 @@ def disclose(
 
 
 def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bool) -> None:
+    from omsgrain.durable import write_new
     from omsgrain.ops import disclose as verbs
     from omsgrain.ops.lookup import BLOB_LIMIT
-    from omsgrain.ops.writing import write_new
 
     view = verbs.disclose(file.read(BLOB_LIMIT), names)
     if target is not None:

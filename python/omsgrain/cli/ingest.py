@@ -21,9 +21,9 @@ from omsgrain.cli.opening import plain_option, trust_options
 from omsgrain.cli.store import Where, store_argument
 
 if TYPE_CHECKING:
-    from omsgrain.engine import GrainStore
     from omsgrain.errors import OmsError
-    from omsgrain.ops import Step
+    from omsgrain.ops.ingest import Step
+    from omsgrain.store import GrainStore
 
 SHOWN = 10  # warnings and rejects printed one by one; the rest are counted
 

@@ -56,8 +56,8 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
     stands in the page and does not change the exit code; `omsgrain verify` and `omsgrain check`
     are for scripts.
     """
-    from omsgrain.ops import inspection
-    from omsgrain.ops.writing import NewFiles, refuse_existing
+    from omsgrain import inspect as inspection
+    from omsgrain.durable import NewFiles, refuse_existing
 
     refuse_existing(target, replace)
     with output.progress(None, "grains", as_json) as advance:

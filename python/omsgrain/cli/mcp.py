@@ -81,16 +81,16 @@ def mcp(
     """
     from omsgrain.errors import UnsupportedError, packages_of
     from omsgrain.ops.opening import make_store
-    from omsgrain.ops.serving import open_one
+    from omsgrain.server.serving import open_one
 
     if not user.strip():
         raise click.UsageError("--user is a name")
     if create and readonly:
         raise click.UsageError("--create and --readonly exclude each other")
     try:
-        from omsgrain.services.log import Log
-        from omsgrain.services.mcp.options import Options
-        from omsgrain.services.mcp.server import run
+        from omsgrain.mcp.server import run
+        from omsgrain.mcp.service import Options
+        from omsgrain.server.log import Log
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "anyio"):
             raise

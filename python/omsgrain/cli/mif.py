@@ -15,7 +15,7 @@ from omsgrain.cli.opening import first_line
 from omsgrain.cli.store import Where
 
 if TYPE_CHECKING:
-    from omsgrain.gateways.mif.report import MifReport
+    from omsgrain.interchange.report import MifReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 

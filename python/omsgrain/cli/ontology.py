@@ -15,7 +15,7 @@ from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
 if TYPE_CHECKING:
-    from omsgrain.formats.ontology import Report
+    from omsgrain.formats.ontology.load import Report
 
 CHECK = """
 An ontology, and memories that name it:

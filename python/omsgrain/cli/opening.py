@@ -14,7 +14,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.keyring import KeyRing, MasterKey
+    from omsgrain.crypto.keyring.keyring import KeyRing
+    from omsgrain.crypto.master_key import MasterKey
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +48,7 @@ def plain_option(command: F) -> F:
 
 def presets_begun(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the name of a preset, or else the path of a file of rules."""
-    from omsgrain.privacy.presets import BUILT_IN
+    from omsgrain.policy.presets import BUILT_IN
 
     names = [CompletionItem(name) for name in BUILT_IN if name.startswith(begun)]
     return names or [CompletionItem(begun, type="file")]
@@ -166,12 +167,12 @@ def _from_environment(name: str) -> bytes:
 
 
 def _ring(keys: Path, master: str) -> KeyRing:
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
     return KeyRing.open(keys, master=master_key(master))
 
 
 def _web() -> Any:
-    from omsgrain.crypto.web import WebResolver
+    from omsgrain.crypto.did_web import WebResolver
 
     return WebResolver()

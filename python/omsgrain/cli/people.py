@@ -26,7 +26,7 @@ from omsgrain.errors import (
 )
 
 if TYPE_CHECKING:
-    from omsgrain.engine.rights.erasing import ErasureReport
+    from omsgrain.store.privacy.erasure import ErasureReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -184,7 +184,7 @@ def erase(
     The certificate says when and why, counts keys and grains, says what was kept and why, and
     names the end of the audit trail.
     """
-    from omsgrain.crypto import load_signer
+    from omsgrain.crypto.signers import load_signer
     from omsgrain.ops import rights, tokens
     from omsgrain.ops.opening import keys_in_use
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from omsgrain.index.query import Page, Plan
-    from omsgrain.store.state import State
+    from omsgrain.query.query import Page, Plan
+    from omsgrain.storage.records import State
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 WIDEST_TYPE = 20  # an opaque grain's own name may be longer

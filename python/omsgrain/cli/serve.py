@@ -174,20 +174,20 @@ def serve(
         raise click.UsageError("--require-signature needs --trust")
     if did is not None and sign_with is None:
         raise click.UsageError("--did goes with --sign")
-    from omsgrain.crypto import load_signer
+    from omsgrain.crypto.signers import load_signer
     from omsgrain.crypto.trust import Trust
     from omsgrain.errors import UnsupportedError, packages_of
     from omsgrain.ops.opening import make_store, resolver_in_use
-    from omsgrain.ops.serving import Listening, check_producer, open_stores
-    from omsgrain.store.home import home_of
+    from omsgrain.server.serving import Listening, check_producer, open_stores
+    from omsgrain.storage.location import home_of
 
     check_producer(producer)
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
     listening.check()
     try:
-        from omsgrain.services.http.options import Options
-        from omsgrain.services.http.server import run
-        from omsgrain.services.log import Log
+        from omsgrain.server.app import run
+        from omsgrain.server.log import Log
+        from omsgrain.server.options import Options
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise

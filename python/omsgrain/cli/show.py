@@ -21,7 +21,7 @@ from omsgrain.errors import KeyMissingError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from omsgrain.ops import Explanation
+    from omsgrain.ops.explain import Explanation
 
 ROW = 16  # bytes on a line of the dump
 VALUE_WIDTH = 72
@@ -73,7 +73,7 @@ def get(
     Of a sealed grain that --keys does not open there is nothing to print but --blob.
     """
     from omsgrain import ops
-    from omsgrain.ops.writing import write_new
+    from omsgrain.durable import write_new
 
     if as_blob + envelope + as_json > 1:
         raise click.UsageError("--blob, --envelope and --json exclude each other")

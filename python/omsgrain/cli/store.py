@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 
 from omsgrain.cli.manual import F, argument
 from omsgrain.cli.newpath import refuse_dash
-from omsgrain.store.home import IN_MEMORY, Where
-from omsgrain.store.url import StoreUrl, is_url
+from omsgrain.storage.location import IN_MEMORY, Where
+from omsgrain.storage.url import StoreUrl, is_url
 
 __all__ = ["TOLD", "StoreParam", "Where", "create_option", "store_argument"]
 

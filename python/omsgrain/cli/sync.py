@@ -23,7 +23,7 @@ from omsgrain.cli.opening import (
 from omsgrain.cli.store import TOLD
 
 if TYPE_CHECKING:
-    from omsgrain.sync.report import Passed, Progress, SyncReport
+    from omsgrain.sync.run import Passed, Progress, SyncReport
 
 TOKEN = "OMSGRAIN_TOKEN"
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -154,7 +154,7 @@ def sync(
     from omsgrain import ops
     from omsgrain.errors import BY_CODE, StoreError
     from omsgrain.sync.bundle import is_bundle
-    from omsgrain.sync.urls import is_url
+    from omsgrain.sync.http import is_url
 
     refuse_dash(target)
     if not is_url(source) and not is_url(target) and (token_file or trusted):

@@ -14,7 +14,7 @@ from omsgrain.cli.manual import Chapter, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.numbers import Until
 from omsgrain.cli.store import Where, create_option, store_argument
-from omsgrain.store.tokens import SCOPES
+from omsgrain.storage.tokens import SCOPES
 
 ADD = """
 A token that may take out the memory of one tenant, in a file for you alone:
@@ -134,8 +134,8 @@ def add(
 @output.json_option
 def list_(store: Where, as_json: bool) -> None:
     """List the tokens of STORE, those that were revoked too; never the tokens themselves."""
+    from omsgrain.json_values import time_text
     from omsgrain.ops import tokens
-    from omsgrain.ops.plain import time_text
 
     found = tokens.list_tokens(store)
     if as_json:

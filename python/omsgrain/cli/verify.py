@@ -15,8 +15,9 @@ from omsgrain.cli.pipes import refuse_pipe
 from omsgrain.cli.store import StoreParam, Where
 
 if TYPE_CHECKING:
-    from omsgrain.ops import Failure, SignedBy
     from omsgrain.ops.bundles import Document
+    from omsgrain.ops.signed import SignedBy
+    from omsgrain.ops.verify import Failure
 
 EXAMPLES = """
 What a robot has brought; its signature; a bundle that a known key must have signed:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import omsgrain as og
 from omsgrain.conformance.http.probe import Probe, Tokens
-from omsgrain.engine.base import Settings
 from omsgrain.errors import packages_of
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store.base import Settings
 
 __all__ = ["NOW", "Bench", "MissingError"]
 
@@ -104,7 +104,7 @@ class Bench:
             MissingError: the server is not installed.
         """
         try:
-            from omsgrain.services.mcp.tools import listed
+            from omsgrain.mcp.tools import listed
         except ImportError as error:
             raise MissingError(f"no {error.name}: needs {packages_of('mcp')}") from None
         return {tool.name: tool.input_schema for tool in listed(readonly=False)}

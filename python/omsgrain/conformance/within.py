@@ -14,11 +14,11 @@ import httpx
 
 import omsgrain as og
 from omsgrain.ops import tokens
-from omsgrain.ops.serving import open_stores
-from omsgrain.services.http.application import application
-from omsgrain.services.http.options import Options
-from omsgrain.services.http.work import Service
-from omsgrain.services.log import Log
+from omsgrain.server.app import application
+from omsgrain.server.log import Log
+from omsgrain.server.options import Options
+from omsgrain.server.service import Service
+from omsgrain.server.serving import open_stores
 
 __all__ = ["client"]
 

@@ -10,9 +10,7 @@ manifest            state of the grains, beside them
 stream, packed      grains over a pipe, a socket or a network
 """
 
-from omsgrain.container.files import parts
-from omsgrain.container.layout import ContainerHeader
-from omsgrain.container.problem import Problem
+from omsgrain.container.layout import ContainerHeader, Problem, parts
 from omsgrain.container.read import Container, read
 from omsgrain.container.stream import read_stream, write_stream
 from omsgrain.container.verify import Report, verify

@@ -30,11 +30,38 @@ they are unpacked. A grain ends where the next begins, and the last one where th
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from mmap import mmap
+from pathlib import Path
 from struct import Struct
-from typing import Literal
+from typing import IO, Any, Literal
 
-from omsgrain.errors import CorruptError, TooShortError, UnsupportedError, VersionError
+import msgpack
+
+from omsgrain import _core, registry
+from omsgrain.durable import file_path
+from omsgrain.errors import (
+    CorruptError,
+    NotFoundError,
+    NotMapError,
+    OmsError,
+    RangeError,
+    SchemaError,
+    StoreError,
+    TooLargeError,
+    TooShortError,
+    UnsupportedError,
+    VersionError,
+)
+
+__all__ = [
+    "likely_after",
+    "measure",
+]
 
 Codec = Literal["none", "zstd", "lz4"]
 
@@ -172,3 +199,301 @@ class ContainerHeader:
 def is_sealed(grain: bytes) -> bool:
     """Whether a grain is encrypted and without envelope, and so does not say where it ends."""
     return grain[:1] == b"\x01" and bool(int.from_bytes(grain[1:2], "big") & 2)
+
+
+@contextmanager
+def os_errors(doing: str, path: Path) -> Iterator[None]:
+    """Turn what the operating system refuses into a StoreError."""
+    try:
+        yield
+    except OSError as error:
+        kind = NotFoundError if isinstance(error, FileNotFoundError) else StoreError
+        reason = error.strerror or type(error).__name__
+        raise kind(f"could not {doing} {str(path)!r}", found=reason) from error
+
+
+def target_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that is to be written.
+
+    Raises:
+        StoreError: no file can be called so.
+    """
+    path = file_path(path)
+    if not path.name:
+        raise StoreError(f"could not write {str(path)!r}", expected="the name of a file")
+    return path
+
+
+def part(path: Path, number: int) -> Path:
+    """The name of the n-th file, from 1, of what is too large for one. Spec: OMS §11."""
+    return path.with_name(f"{path.stem}-{number:04d}{path.suffix}")
+
+
+def parts(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of an export: the path itself, or ``name-0001.mg`` and those that follow.
+
+    Raises:
+        NotFoundError: there is neither.
+        StoreError: no file can be called so.
+    """
+    path = file_path(path)
+    found: list[Path] = []
+    with os_errors("open", path):
+        if path.exists():
+            return [path]
+        while (next_part := part(path, len(found) + 1)).exists():
+            found.append(next_part)
+    if not found:
+        raise NotFoundError(f"there is neither {str(path)!r} nor {str(part(path, 1))!r}")
+    return found
+
+
+@contextmanager
+def spool(directory: Path) -> Iterator[IO[bytes]]:
+    """A file without a name, on the disk that the result goes to."""
+    with os_errors("write to", directory):
+        file = tempfile.TemporaryFile(dir=directory)
+    try:
+        yield file
+    finally:
+        # On a full disk closing fails too, and would hide what happened first.
+        with suppress(OSError):
+            file.close()
+
+
+#: None that may be unpacked, to 8 MiB, takes more.
+_LONGEST = 9 << 20
+_LEAST = 4 << 10
+
+
+def likely_after(length: int, most: int) -> int:
+    """How many bytes to look at for a frame that follows one of some length.
+
+    Frames are mostly alike; and of many tiny ones each would else cost as much as a large one.
+    """
+    return min(max(2 * length, _LEAST), most)
+
+
+def measure(
+    codec: int, data: bytes | mmap, start: int, end: int, *, likely: int
+) -> tuple[int, int] | None:
+    """Measure the frame that begins at a place.
+
+    Args:
+        codec: its number.
+        data: where it stands.
+        start: the place.
+        end: where the data end.
+        likely: bytes that most frames take, no fewer than a head has. Each look copies its bytes.
+
+    Returns:
+        Its length, and that of what it unpacks to; None if no frame begins there.
+
+    Raises:
+        CorruptError: it is cut or broken.
+        TooLargeError: it does not end.
+    """
+    window = likely
+    while True:
+        window = min(window, _LONGEST)
+        piece = data[start : min(start + window, end)]
+        try:
+            return _core.measure_frame(codec, piece)
+        except CorruptError:
+            if len(piece) < window:
+                raise
+        if window == _LONGEST:
+            raise TooLargeError("a frame that does not end")
+        window *= 8
+
+
+Manifest = Mapping[str, Mapping[str, Any]]
+
+#: Field -> default. Defaults are not written, and not accepted.
+_DEFAULTS: dict[str, Any] = {
+    "superseded_by": None,
+    "system_valid_to": None,
+    "verification_status": "unverified",
+    "access_count": 0,
+    "last_accessed_at": None,
+}
+#: The first byte of a manifest; no packed frame begins so.
+MAP_HEADS = (*range(0x81, 0x90), 0xDE, 0xDF)
+_INT64 = range(-(1 << 63), 1 << 63)
+_ADDRESS_LEN = 64
+#: An address and all five fields at their longest, packed.
+_LONGEST_ENTRY = 220
+
+
+def pack_states(states: Manifest) -> dict[str, bytes]:
+    """Each address's state as packed bytes; those that say nothing are left out.
+
+    Raises:
+        SchemaError, RangeError, HashFormatError, HashLengthError: not a state.
+    """
+    packed = {}
+    for address, state in states.items():
+        _check_address(address)
+        if not isinstance(state, Mapping):
+            raise SchemaError("the state of a grain is not a map")
+        if unknown := state.keys() - _DEFAULTS.keys():
+            raise SchemaError("unknown state field", expected=_names(), found=str(min(unknown)))
+        told = {
+            registry.short_key(name): value
+            for name, value in state.items()
+            if value is not None and _checked(name, value) != _DEFAULTS[name]
+        }
+        if told:
+            packed[address] = msgpack.packb(dict(sorted(told.items())))
+    return packed
+
+
+def pack_manifest(entries: Mapping[str, bytes]) -> bytes:
+    """The manifest of these packed states; nothing if there are none."""
+    if not entries:
+        return b""
+    head: bytes = msgpack.Packer().pack_map_header(len(entries))
+    return head + b"".join(msgpack.packb(key) + entries[key] for key in sorted(entries))
+
+
+def entry_size(state: bytes) -> int:
+    """How many bytes a packed state takes in a manifest, with its address."""
+    return 2 + _ADDRESS_LEN + len(state)
+
+
+#: The most that the head of a manifest takes.
+HEAD_SIZE = 5
+
+
+def check_size(size: int, count: int) -> None:
+    """Refuse a size that the manifest of so many grains cannot have, before it is read.
+
+    Raises:
+        CorruptError: too small or too large.
+    """
+    longest = HEAD_SIZE + _LONGEST_ENTRY * count
+    if not 1 < size <= longest:
+        expected, found = f"2 to {longest} bytes", f"{size} bytes"
+        raise CorruptError("not the size of a manifest", expected=expected, found=found)
+
+
+def unpack_manifest(data: bytes, count: int) -> dict[str, dict[str, Any]]:
+    """Read a manifest strictly: only what `pack_manifest` writes is taken.
+
+    Args:
+        data: all bytes between the grains and the footer.
+        count: how many grains there are, and so states at most.
+
+    Raises:
+        CorruptError: not canonical.
+        OmsError: a state has what it cannot have.
+    """
+    try:
+        raw = msgpack.unpackb(
+            data,
+            strict_map_key=True,
+            max_str_len=_ADDRESS_LEN,
+            max_map_len=max(count, len(_DEFAULTS)),
+            max_bin_len=0,
+            max_array_len=0,
+            max_ext_len=0,
+        )
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise CorruptError("not canonical MessagePack") from error
+    if not isinstance(raw, dict):
+        raise NotMapError("not a map")
+    full = {registry.short_key(name): name for name in _DEFAULTS}
+    states: dict[str, dict[str, Any]] = {}
+    for address, state in raw.items():
+        if not isinstance(state, dict) or not state.keys() <= full.keys():
+            raise SchemaError("not the state of a grain", expected=_names())
+        states[address] = {full[key]: value for key, value in state.items()}
+    if pack_manifest(pack_states(states)) != data:
+        raise CorruptError("not canonical", expected="sorted, shortest forms, no defaults")
+    return states
+
+
+def _names() -> str:
+    return ", ".join(_DEFAULTS)
+
+
+def _check_address(address: object) -> None:
+    if not isinstance(address, str):
+        raise SchemaError("an address is text", found=type(address).__name__)
+    _core.parse_address(address)
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name == "superseded_by":
+        _check_address(value)
+    elif name == "verification_status":
+        allowed = registry.field(name).enum
+        if value not in allowed:
+            raise SchemaError("not one of the allowed values", field=f"/{name}")
+    elif not isinstance(value, int) or isinstance(value, bool):
+        raise SchemaError("not an integer", field=f"/{name}", found=type(value).__name__)
+    elif value not in _INT64 or (name == "access_count" and value < 0):
+        raise RangeError("out of range", field=f"/{name}")
+    return value
+
+
+Part = Literal["header", "index", "frame", "grain", "manifest", "footer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a container.
+
+    Attributes:
+        part: what it is in.
+        number: which index entry, frame or grain, from 0; None for the parts there is one of.
+        address: of a grain, what its bytes hash to as they stand; of a manifest, which grain of
+            it is missing.
+        error: why. Its offset counts from the start of the file, for grains of a packed one as if
+            they stood there unpacked.
+    """
+
+    part: Part
+    number: int | None
+    address: str | None
+    error: OmsError
+
+    def __str__(self) -> str:
+        return str(self.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The problem as JSON-ready values."""
+        return {
+            "part": self.part,
+            "number": self.number,
+            "address": self.address,
+            "error": self.error.to_dict(),
+        }
+
+
+def problem(
+    part: Part,
+    number: int | None,
+    error: OmsError,
+    *,
+    start: int = 0,
+    address: str | None = None,
+) -> Problem:
+    """Say where it is: the part before the message, the offset from `start` on."""
+    name = part if number is None else f"{part} {number}"
+    placed = type(error)(
+        f"{name}: {error.message}",
+        field=error.field,
+        offset=start + (error.offset or 0),
+        expected=error.expected,
+        found=error.found,
+    )
+    return Problem(part, number, address, placed)
+
+
+class Broken(Exception):
+    """Stops reading at a problem. It does not leave the package: what is raised is the error."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem

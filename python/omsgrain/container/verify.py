@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
 from omsgrain.batch import OnError, stops
-from omsgrain.container.block import DIGEST, Block, digest
-from omsgrain.container.check import examine
-from omsgrain.container.hashing import PIECE, Hashing
-from omsgrain.container.inside import Inside
-from omsgrain.container.layout import ENTRY_SIZE, FOOTER_SIZE, HEADER_SIZE
-from omsgrain.container.problem import Broken, Problem, problem
-from omsgrain.container.read import Container, open_file
+from omsgrain.container.layout import (
+    ENTRY_SIZE,
+    FOOTER_SIZE,
+    HEADER_SIZE,
+    Broken,
+    Problem,
+    problem,
+)
+from omsgrain.container.read import Container, examine, open_file
+from omsgrain.container.region import DIGEST, Block, Inside, digest
+from omsgrain.container.write import PIECE, Hashing
 from omsgrain.counts import counted
 from omsgrain.durable import file_path
 from omsgrain.errors import CorruptError, IntegrityError, OmsError
@@ -89,7 +93,7 @@ def verify(
     stop = stops(errors)
     path = file_path(path)
     if signer is not None:
-        from omsgrain.crypto.files import verify_file
+        from omsgrain.crypto.detached import verify_file
         from omsgrain.crypto.trust import missing
 
         try:

@@ -23,16 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.crypto import did
-from omsgrain.crypto.detached import (
-    CoSigners,
-    check_co_signers,
-    co_sign,
-    co_signers,
-    sign_detached,
-    verify_detached,
-)
-from omsgrain.crypto.did import PublicKey, Resolver
-from omsgrain.crypto.envelope import (
+from omsgrain.crypto.cose import (
     Proof,
     Signed,
     open_signed,
@@ -41,14 +32,30 @@ from omsgrain.crypto.envelope import (
     verify_signed,
     with_signed_bit,
 )
-from omsgrain.crypto.files import sign_file, verify_file
-from omsgrain.crypto.keys import Ed25519Signer, ES256Signer, KeySigner, Signer, load_signer
+from omsgrain.crypto.detached import (
+    CoSigners,
+    check_co_signers,
+    co_sign,
+    co_signers,
+    sign_detached,
+    sign_file,
+    verify_detached,
+    verify_file,
+)
+from omsgrain.crypto.did import PublicKey, Resolver
+from omsgrain.crypto.signers import (
+    Ed25519Signer,
+    ES256Signer,
+    KeySigner,
+    Signer,
+    load_signer,
+)
 
 if TYPE_CHECKING:
+    from omsgrain.crypto.cose import open_many, prove_many
     from omsgrain.crypto.disclosure import Disclosed, check_disclosure, disclose, reveal
     from omsgrain.crypto.keyring import KeyRing, KeyStats
-    from omsgrain.crypto.many import open_many, prove_many
-    from omsgrain.crypto.master import Master
+    from omsgrain.crypto.master_key import Master
 
 __all__ = [
     "CoSigners",
@@ -89,11 +96,11 @@ _LATER = {
     "Disclosed": "disclosure",
     "KeyRing": "keyring",
     "KeyStats": "keyring",
-    "Master": "master",
+    "Master": "master_key",
     "check_disclosure": "disclosure",
     "disclose": "disclosure",
-    "open_many": "many",
-    "prove_many": "many",
+    "open_many": "cose",
+    "prove_many": "cose",
     "reveal": "disclosure",
 }
 

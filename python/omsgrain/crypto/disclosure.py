@@ -12,25 +12,225 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
-from omsgrain import _core
-from omsgrain.crypto import elided
+import msgpack
+
+from omsgrain import _core, registry
+from omsgrain.crypto.cose import Proof, open_signed, with_signed_bit
 from omsgrain.crypto.did import Resolver
-from omsgrain.crypto.elided import ELIDED, ORIGINAL, pointer
-from omsgrain.crypto.envelope import Proof, open_signed, with_signed_bit
-from omsgrain.crypto.views import gives, hiding, variants, whole_grain, write
 from omsgrain.errors import (
+    PLAIN_NAME,
+    AddressError,
+    HashFormatError,
     IntegrityError,
+    KeyMissingError,
     OmsWarning,
     SchemaError,
     SensitivityMismatchError,
 )
-from omsgrain.grain import Grain, bare
+from omsgrain.grain import Grain, bare, options
+from omsgrain.header import SIGNED_BIT, Header, as_bytes, read_header
+
+ELIDED, ORIGINAL = "_elided", "_disclosure_of"
+PREFIX = "sha256:"
+
+#: Bytes that nobody tries through: what is made of fewer can be found by its hash.
+ENOUGH = 16
+_NUMBER = 4  # bytes that a number or a time is counted as: those in use are soon tried
+_PLAIN = re.compile(PLAIN_NAME)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d([Tt ][\d:.]+([Zz]|[+-][\d:]+)?)?")
+
+
+def is_view(grain: Grain) -> bool:
+    """Whether the grain says that it is a disclosure; `hidden` tells whether it is a sound one."""
+    return ELIDED in grain.fields or ORIGINAL in grain.fields
+
+
+def hidden(view: Grain) -> tuple[dict[str, bytes], str]:
+    """What a disclosure hides, and of which grain it is one.
+
+    Returns:
+        The digests by full name, and the address of the whole grain.
+
+    Raises:
+        SchemaError: it is no disclosure, or hides what no disclosure can.
+        HashFormatError, HashLengthError: a hash or the address is none.
+    """
+    fields = view.fields
+    for name in (ELIDED, ORIGINAL):
+        if name not in fields:
+            raise SchemaError("not a disclosure, which has this field", field=pointer(name))
+    elided, original = fields[ELIDED], fields[ORIGINAL]
+    if not isinstance(elided, Mapping) or not elided:
+        raise SchemaError("a disclosure hides something", field=pointer(ELIDED))
+    # The core looks into a grain of the ten types, but not into an opaque one.
+    if not isinstance(original, str):
+        raise SchemaError("not an address", field=pointer(ORIGINAL), expected="a string")
+    original = original.removeprefix(PREFIX)
+    _parse(original, pointer(ORIGINAL))
+    digests = {}
+    for name, text in elided.items():
+        where = pointer(ELIDED, name)
+        refuse_unless_elidable(name, where)
+        if name in fields:
+            raise SchemaError("the field is both shown and hidden", field=where)
+        if not isinstance(text, str) or not text.startswith(PREFIX):
+            raise HashFormatError("not a hash", field=where, expected="sha256: and 64 hex digits")
+        digests[name] = _parse(text.removeprefix(PREFIX), where)
+    return digests, original
+
+
+def refuse_unless_elidable(name: str, where: str) -> None:
+    """Raise SchemaError for a field that every reader must see. Spec: OMS §10.2."""
+    field = _field(name)
+    if field is not None and not (field.elidable and not field.index_layer):
+        raise SchemaError("this field cannot be elided", field=where)
+
+
+def digest(name: str, value: Any) -> bytes:
+    """The hash of a field's value. Spec: OMS §10.1.1."""
+    return hashlib.sha256(packed(name, value)).digest()
+
+
+def packed(name: str, value: Any) -> bytes:
+    """The canonical MessagePack of a field's value, as `Grain.fields` has it. Spec: OMS §4."""
+    field = _field(name)
+    if field is not None and field.nested is not None and isinstance(value, list):
+        short = {row.name: row.short for row in registry.NESTED[field.nested]}
+        value = [_compact(short, entry) for entry in value]
+    data: bytes = msgpack.packb(_in_order(value), use_bin_type=True)
+    return data
+
+
+def _compact(short: Mapping[str, str], entry: Any) -> Any:
+    if not isinstance(entry, Mapping):
+        return entry
+    return {short.get(key, key): value for key, value in entry.items()}
+
+
+def _in_order(value: Any) -> Any:
+    """Keys sorted at every level; code points sort as their UTF-8 bytes do."""
+    if isinstance(value, Mapping):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list) else value
+
+
+def guessable(name: str, value: Any) -> bool:
+    """Whether a hidden value can be found by hashing all that it could be.
+
+    The hash has no salt. So this is a yes or no, a number, a time, one of the usual values of its
+    field, or so short that fewer than 16 bytes of it are unknown; numbers and times count as four.
+    A no is no promise: names, addresses and whatever else stands on a list can be tried one by
+    one, however long they are.
+    """
+    field = _field(name)
+    if field is not None and (value in field.enum or value in field.open_enum):
+        return True
+    return _unknown(value) < ENOUGH
+
+
+def _unknown(value: Any) -> int:
+    if isinstance(value, Mapping):  # its keys are probably known
+        return sum(map(_unknown, value.values()))
+    if isinstance(value, list):
+        return sum(map(_unknown, value))
+    if isinstance(value, str):
+        return _NUMBER if _TIME.fullmatch(value) else len(value.encode())
+    if isinstance(value, bytes):
+        return len(value)
+    return 0 if value is None or isinstance(value, bool) else _NUMBER
+
+
+def pointer(*names: str) -> str:
+    """Where a field stands, as a JSON pointer; a name that may be long or tell is not shown."""
+    return "".join("/" + (_escaped(name) if _PLAIN.fullmatch(name) else "…") for name in names)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _field(name: str) -> registry.Field | None:
+    try:
+        return registry.field(name)
+    except KeyError:
+        return None
+
+
+def _parse(text: str, where: str) -> bytes:
+    try:
+        return _core.parse_address(text)
+    except AddressError as error:
+        error.field = where
+        raise
+
+
+_NS_HASH = 3  # offset in the header
+_NO_NAMESPACE = (b"", b"shared")  # what other writers hash where there is no namespace
+
+
+def whole_grain(grain: Grain | bytes) -> Grain:
+    """The grain, read strictly whatever way it came."""
+    blob = grain.blob if isinstance(grain, Grain) else as_bytes(grain)
+    if read_header(blob).encrypted:
+        raise KeyMissingError("the grain is sealed; a disclosure is made of what it holds")
+    if not isinstance(grain, Grain):
+        return Grain(blob)
+    _core.check(bare(blob))  # it may have been read leniently
+    return grain
+
+
+def hiding(fields: dict[str, Any], digests: Mapping[str, bytes], original: str) -> dict[str, Any]:
+    """The fields with the hashes of those that are hidden, if any are."""
+    if not digests:
+        return fields
+    hashes = {name: PREFIX + value.hex() for name, value in digests.items()}
+    return fields | {ELIDED: hashes, ORIGINAL: original}
+
+
+def write(fields: Mapping[str, Any], header: Header, notes: Iterable[str] = ()) -> Grain:
+    """Encode the fields as a grain with this header has them; the notes become warnings.
+
+    Raises:
+        OmsError: any refusal of the format.
+    """
+    blob, _ = _core.encode(fields, _options(header))
+    parts, name, said = _core.check(blob)
+    return Grain._of(blob, parts, name, [*said, *notes], None)
+
+
+def _options(header: Header) -> tuple[str, bool, int, bool, int | None, str]:
+    known = any(kind.byte == header.type_byte for kind in registry.TYPES)
+    return options(
+        "cbor" if header.encoding == "cbor" else "msgpack",
+        header.compressed,
+        header.sensitivity,
+        keep_type_name=True,
+        type_byte=None if known else header.type_byte,
+    )
+
+
+def gives(fields: Mapping[str, Any], header: Header, blob: bytes) -> bool:
+    """Whether `reveal` would come back to these bytes."""
+    return blob in variants(write(fields, header))
+
+
+def variants(grain: Grain) -> Iterator[bytes]:
+    """The blobs that have these fields: signed or not, and the three ways to have no namespace."""
+    blobs = [grain.blob]
+    if not grain.fields.get("namespace"):
+        for name in _NO_NAMESPACE:
+            ns_hash = hashlib.sha256(name).digest()[:2]
+            blobs.append(grain.blob[:_NS_HASH] + ns_hash + grain.blob[_NS_HASH + 2 :])
+    for blob in blobs:
+        yield blob
+        yield blob[:1] + bytes((blob[1] | SIGNED_BIT,)) + blob[2:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +292,20 @@ def _view_of(grain: Grain | bytes, hide: Iterable[str]) -> tuple[Grain, list[str
     original = _core.address(grain.blob)
     digests: dict[str, bytes] = {}
     notes: list[str] = []
-    if elided.is_view(grain):
-        digests, original = elided.hidden(grain)
+    if is_view(grain):
+        digests, original = hidden(grain)
     elif not gives(grain.to_dict(), grain.header, grain.blob):
         notes.append("the view and what it hides do not give these bytes again; keep the grain")
     for name in _names(hide):
         where = pointer(name)
-        elided.refuse_unless_elidable(name, where)
+        refuse_unless_elidable(name, where)
         if name in digests:
             raise SchemaError("the field is hidden already", field=where)
         if name not in fields:
             raise SchemaError("the grain has no such field", field=where)
         value = fields.pop(name)
-        digests[name] = elided.digest(name, value)
-        if elided.guessable(name, value):
+        digests[name] = digest(name, value)
+        if guessable(name, value):
             notes.append(f"{name}: it can be guessed, and its hash shows who guessed right")
     return write(hiding(fields, digests, original), grain.header, notes), notes
 
@@ -129,7 +329,7 @@ def reveal(view: Grain | bytes, values: Mapping[str, Any]) -> Grain:
         OmsError: any refusal of the format.
     """
     view = whole_grain(view)
-    digests, original = elided.hidden(view)
+    digests, original = hidden(view)
     if not values:
         raise SchemaError("nothing to reveal")
     fields = {name: value for name, value in view.to_dict().items() if name != ELIDED}
@@ -141,9 +341,7 @@ def reveal(view: Grain | bytes, values: Mapping[str, Any]) -> Grain:
     left = {name: value for name, value in digests.items() if name not in named}
     shown = write(hiding(fields | named, left, original), view.header)
     for name in named:  # as the grain has it now: canonical, whatever way it was given
-        if name not in shown.fields or not _same(
-            elided.digest(name, shown.fields[name]), digests[name]
-        ):
+        if name not in shown.fields or not _same(digest(name, shown.fields[name]), digests[name]):
             raise IntegrityError("not the value that was hidden", field=pointer(name))
     if left:
         return shown
@@ -187,7 +385,7 @@ def check_disclosure(
         OmsError: any refusal of the format.
     """
     view = whole_grain(view)
-    digests, address = elided.hidden(view)
+    digests, address = hidden(view)
     proof = None
     whole = None if original is None else whole_grain(original)
     if envelope is not None:
@@ -211,7 +409,7 @@ def _same_address(whole: Grain, address: str) -> None:
 
 def _compare(view: Grain, digests: Mapping[str, bytes], whole: Grain) -> None:
     """Every field of the two, as packed bytes: 1 is not 1.0 and not true."""
-    if elided.is_view(whole):
+    if is_view(whole):
         raise SchemaError("the original is itself a disclosure")
     if view.header.type_byte != whole.header.type_byte:
         raise IntegrityError("the view has another type byte", field=pointer("type"))
@@ -224,13 +422,13 @@ def _compare(view: Grain, digests: Mapping[str, bytes], whole: Grain) -> None:
         )
     shown = {name: value for name, value in view.fields.items() if name not in (ELIDED, ORIGINAL)}
     for name, value in whole.fields.items():
-        expected = elided.digest(name, value)
+        expected = digest(name, value)
         if name in digests:
             if not _same(digests[name], expected):
                 raise IntegrityError("not the hash of the value", field=pointer(ELIDED, name))
         elif name not in shown:
             raise IntegrityError("the field is neither shown nor hidden", field=pointer(name))
-        elif not _same(elided.digest(name, shown[name]), expected):
+        elif not _same(digest(name, shown[name]), expected):
             raise IntegrityError("not the original's value", field=pointer(name))
     for name in shown:
         if name not in whole.fields:

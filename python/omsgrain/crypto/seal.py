@@ -15,7 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import os
+import unicodedata
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -24,7 +28,6 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from omsgrain import _core
-from omsgrain.crypto.derive import name_bytes, user_key
 from omsgrain.errors import (
     CorruptError,
     IntegrityError,
@@ -35,13 +38,100 @@ from omsgrain.errors import (
 from omsgrain.grain import bare
 from omsgrain.header import as_bytes, read_header
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
+__all__ = [
+    "LONGEST",
+    "UserKeys",
+    "hkdf",
+    "name_bytes",
+    "spool",
+    "user_key",
+]
+
+KEY_SIZE = 32
+#: Bytes of UTF-8 that a user id may have.
+LONGEST = 1024
+_NO_SALT = bytes(KEY_SIZE)
+_USER = b"omsgrain/1 user"
+_NAMES = ("content", "address", "token", "vector", "place")
+_PURPOSES = tuple(f"omsgrain/1 {name}\x01".encode() for name in _NAMES)
+
+
+class UserKeys:
+    """The keys of one user. They are no part of its repr and are not pickled.
+
+    Attributes:
+        number: what the user's record is known by, 8 random bytes; public.
+        content: seals grains.
+        address: hides plain addresses.
+        token: hides what grains are found by.
+        vector: seals vectors.
+        place: hides times in blind rows.
+    """
+
+    __slots__ = ("address", "content", "number", "place", "token", "vector")
+
+    def __init__(self, number: bytes, user_key: bytes) -> None:
+        first = hmac.digest(_NO_SALT, user_key, "sha256")  # HKDF's extraction, the same for all
+        self.number = number
+        self.content, self.address, self.token, self.vector, self.place = (
+            hmac.digest(first, purpose, "sha256") for purpose in _PURPOSES
+        )
+
+    def __repr__(self) -> str:
+        return f"<UserKeys {self.number.hex()}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a user's keys are not pickled")
+
+
+def user_key(root: bytes, name: bytes, *, salt: bytes, generation: int) -> bytes:
+    """The key of a user, of which all his keys are made.
+
+    Args:
+        root: 32 random bytes, from the key file.
+        name: the user id, as `name_bytes` gives it.
+        salt: the random bytes of the user's record.
+        generation: 1, and one more each time after the user was erased.
+    """
+    return hkdf(root, _USER + generation.to_bytes(4, "big") + name, salt)
+
+
+def hkdf(key: bytes, info: bytes, salt: bytes = _NO_SALT) -> bytes:
+    """HKDF with SHA-256, for 32 bytes. Spec: RFC 5869."""
+    first = hmac.digest(salt, key, "sha256")
+    return hmac.digest(first, info + b"\x01", "sha256")
+
+
+def name_bytes(user_id: str) -> bytes:
+    """A user id as keys are made of it: NFC, UTF-8.
+
+    Raises:
+        RangeError: it is no text, or too long.
+    """
+    if not isinstance(user_id, str):
+        raise RangeError("no user id", expected="text", found=type(user_id).__name__)
+    try:
+        name = unicodedata.normalize("NFC", user_id).encode()
+    except UnicodeEncodeError:
+        name = None
+    if name is None:
+        raise RangeError("a user id that is not Unicode", expected="text without lone surrogates")
+    if len(name) > LONGEST:
+        raise RangeError(
+            "a user id that is too long", expected=f"at most {LONGEST} bytes", found=f"{len(name)}"
+        )
+    return name
+
+
 KEY, NONCE, TAG = 32, 12, 16
 _HEADER = 9
 _START = _HEADER + NONCE
 #: Bytes by which a sealed grain is longer than its inner bytes.
 OVERHEAD = _START + TAG
 _ENVELOPE = b"\xd2"
-_NO_SALT = bytes(KEY)  # what HKDF takes for none (RFC 5869 §2.2)
 _PIECE = 64 << 10  # masked at a time: fresh memory for all at once costs more than the work
 
 
@@ -264,3 +354,69 @@ def _not_opened(what: str, *, known: bool) -> KeyMissingError:
     """A tag that does not hold. If the bytes are known to be good, it is the key."""
     why = "the key is a wrong one" if known else "the key is a wrong one, or bytes were changed"
     return KeyMissingError(f"a sealed {what} cannot be opened: {why}")
+
+
+_BLOCK = 16
+_BUFFER = 1 << 16
+
+
+def spool(in_memory: int) -> IO[bytes]:
+    """Make a file without a name, to be written once from its beginning and read at will.
+
+    Args:
+        in_memory: bytes that need no file.
+    """
+    return cast("IO[bytes]", io.BufferedRandom(_Veiled(in_memory), _BUFFER))
+
+
+class _Veiled(io.RawIOBase):
+    """AES-256 in counter mode: any byte can be read alone. No byte is written twice."""
+
+    def __init__(self, in_memory: int) -> None:
+        self._file: IO[bytes] = SpooledTemporaryFile(max_size=in_memory)
+        self._key = os.urandom(32)
+
+    def _cipher(self, at: int) -> CipherContext:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+        from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+        counter = (at // _BLOCK).to_bytes(_BLOCK, "big")
+        cipher = Cipher(AES(self._key), CTR(counter)).encryptor()
+        cipher.update(bytes(at % _BLOCK))
+        return cipher
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._file.seek(offset, whence)
+        return self._file.tell()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        cipher = self._cipher(self._file.tell())
+        data = cipher.update(self._file.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        cipher = self._cipher(self._file.tell())
+        return cipher.update(self._file.read())
+
+    def write(self, data: Any) -> int:
+        self._file.write(self._cipher(self._file.tell()).update(data))
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from omsgrain.crypto import cose, publicfile
+from omsgrain.crypto import cose, signers
+from omsgrain.crypto.cose import Proof
 from omsgrain.crypto.did import PublicKey, Resolver, from_key, parse, resolve
-from omsgrain.crypto.envelope import Proof
-from omsgrain.crypto.keys import Pieces, verify
-from omsgrain.crypto.publicfile import NamedKey
+from omsgrain.crypto.signers import NamedKey, Pieces, verify
 from omsgrain.errors import DidError, OmsError, SignatureError
 
 __all__ = ["Checked", "Trust", "check", "look", "missing", "read"]
@@ -42,7 +41,7 @@ class Trust:
         """Gather keys.
 
         Args:
-            sources: files of public keys, as `omsgrain.crypto.publicfile` reads them, or DIDs.
+            sources: files of public keys, as `omsgrain.crypto.signers` reads them, or DIDs.
             resolver: finds the key of a DID that is no did:key.
 
         Raises:
@@ -53,9 +52,9 @@ class Trust:
         keys: list[NamedKey] = []
         for source in sources:
             if isinstance(source, str) and source.startswith("did:"):
-                keys += publicfile.loads(source.encode(), resolver)
+                keys += signers.loads_public(source.encode(), resolver)
             else:
-                keys += publicfile.load(source, resolver)
+                keys += signers.load_public(source, resolver)
         return cls(tuple(keys))
 
     def resolver(self, other: Resolver | None = None) -> Resolver:

@@ -92,7 +92,7 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         options |= {option: of for option, of in told.items() if options.get(option) is None}
     found: Import = _format(format).load(data, **options)
     if _may_carry(data, options):
-        from omsgrain.formats.across.returning import taken_back
+        from omsgrain.formats.convert.returning import taken_back
 
         return taken_back(found, options.get("user_id"))
     return found
@@ -100,7 +100,7 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
 
 def _directory(root: str | PathLike[str], format: str, options: dict[str, Any]) -> Import:
     """Make grains of the memories in a directory."""
-    from omsgrain.formats.across.returning import taken_back
+    from omsgrain.formats.convert.returning import taken_back
     from omsgrain.formats.mif_ld.corpus import load_directory
 
     if format not in ("auto", "mif-ld"):
@@ -136,8 +136,8 @@ def dump(
         vectors = grains.vectors if vectors is None else vectors
         grains = grains.grains
     own, listed = _format(format), list(grains)
-    from omsgrain.formats.across import convert
-    from omsgrain.formats.across.aimem import tenant_of
+    from omsgrain.formats.convert import convert
+    from omsgrain.formats.convert.aimem import tenant_of
 
     stay: list[Loss] = []
     local = options.pop("local", False)
@@ -145,7 +145,7 @@ def dump(
     if not foreign and format == "mif-ld":
         options["local"] = local
     elif not local:
-        from omsgrain.formats.mif_ld.staying import without_local
+        from omsgrain.formats.mif_ld.document import without_local
 
         listed, stay = without_local(listed)
     if foreign:

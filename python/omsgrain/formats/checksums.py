@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from omsgrain.errors import OmsError
-from omsgrain.formats.texts import digest
+from omsgrain.formats.json_text import digest
 
 __all__ = ["MEMBER", "Checksums", "Verdict", "of_bytes"]
 

@@ -11,15 +11,18 @@ it; those of AIMEM by their names alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import FormatError, SchemaError
-from omsgrain.formats import raw
-from omsgrain.formats.exact import COMPACT, Style, spell
+from omsgrain.formats import source
+from omsgrain.formats import source as raw
+from omsgrain.formats.json_text import COMPACT, Style, Texts, drained, spell
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, same
+from omsgrain.formats.records import NAME, Built, Table
+from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, float32, same
 from omsgrain.formats.source import spell as spell_plain
 from omsgrain.grain import Grain, make
 
@@ -28,16 +31,25 @@ __all__ = [
     "KIND",
     "Added",
     "Dump",
+    "Gathered",
     "Import",
+    "Item",
     "Loss",
     "Manifest",
     "Vector",
+    "bare",
     "beside",
+    "fill",
+    "gathered",
     "keyed",
+    "lift",
     "manifest",
     "open_manifest",
+    "owner_of",
     "parted",
     "spelled",
+    "the_one",
+    "vector_of",
 ]
 
 KIND: Final = "document"
@@ -325,3 +337,184 @@ def _addresses(digests: bytes) -> list[str]:
     if len(digests) % _DIGEST:
         raise FormatError("a list of addresses ends in the middle of one", rule="manifest")
     return [digests[at : at + _DIGEST].hex() for at in range(0, len(digests), _DIGEST)]
+
+
+def lift(
+    document: dict[str, Any], pointers: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take the arrays of records out of a document.
+
+    Args:
+        document: any; it is not changed.
+        pointers: where its arrays may stand. What is not there, or is no array, is left as it is.
+
+    Returns:
+        The document with these arrays empty, and the arrays by pointer: lists, or `Texts`.
+    """
+    envelope: dict[str, Any] = document
+    arrays: dict[str, Any] = {}
+    for pointer in pointers:
+        array = _at(document, pointer)
+        if isinstance(array, list | Texts):
+            arrays[pointer] = array
+            envelope = _with(envelope, pointer, [])
+    return envelope, arrays
+
+
+def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the arrays of records into a document again; the other way of `lift`.
+
+    Raises:
+        FormatError: the envelope has no place for one.
+    """
+    document = envelope
+    for pointer, array in arrays.items():
+        if not isinstance(_at(envelope, pointer), list):
+            raise FormatError("no array of records stands there", field=pointer, rule="manifest")
+        document = _with(document, pointer, array)
+    return document
+
+
+def _at(value: Any, pointer: str) -> Any:
+    for key in _keys(pointer):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _with(document: dict[str, Any], pointer: str, array: Any) -> dict[str, Any]:
+    """The document with another array; only what leads to it is copied."""
+    *way, last = _keys(pointer)
+    whole = place = dict(document)
+    for key in way:
+        place[key] = dict(place[key])
+        place = place[key]
+    place[last] = array
+    return whole
+
+
+def _keys(pointer: str) -> list[str]:
+    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
+
+
+class Item(NamedTuple):
+    """A record of a document.
+
+    Attributes:
+        kind: of what kind it is.
+        value: what stands there; where it is nothing that is known, ``{"value": what}``.
+        of: the id of a memory before this one that has the same content.
+    """
+
+    kind: str
+    value: dict[str, Any]
+    of: str | None = None
+
+
+class Gathered(NamedTuple):
+    """The records of a document as grains.
+
+    Attributes:
+        grains: by address, each record's own and its parts.
+        arrays: the addresses of the records, by pointer of the array, in order.
+        vectors: the embeddings, by address of the record's grain.
+    """
+
+    grains: dict[str, Grain]
+    arrays: dict[str, list[str]]
+    vectors: dict[str, Vector]
+
+
+def gathered(
+    table: Table,
+    arrays: Mapping[str, list[Item]],
+    owner: str | None,
+    vector: Callable[[Item], Vector | None],
+) -> Gathered:
+    """Make grains of the records of a document.
+
+    Args:
+        table: the kinds of records of its format.
+        arrays: the records, by pointer of the array; they are taken out of the lists.
+        owner: whose they are, if that is known.
+        vector: what is searched of a record's embedding.
+    """
+    found = Gathered({}, {}, {})
+    for pointer, items in arrays.items():
+        listed: list[str] = []
+        found.arrays[pointer] = listed
+        for page in drained(items):
+            for item, one in zip(page, _built(table, page, owner), strict=True):
+                for part in one.parts:
+                    found.grains[part.address] = part
+                address = one.grain.address
+                found.grains[address] = one.grain
+                listed.append(address)
+                if (searched := vector(item)) is not None:
+                    found.vectors[address] = searched
+    return found
+
+
+def _built(table: Table, items: Sequence[Item], owner: str | None) -> list[Built]:
+    """The grains of an array. A memory whose content stood before is kept without being one."""
+    plain = ((one.kind, one.value) for one in items if one.of is None)
+    made = iter(table.to_grains(plain, owner=owner))
+    return [
+        next(made)
+        if one.of is None
+        else table.to_duplicate(one.kind, one.value, of=_taken(one.of) or "-", owner=owner)
+        for one in items
+    ]
+
+
+def vector_of(told: Any) -> Vector | None:
+    """What is searched of an embedding; None if there is none, or not one of its own length.
+
+    Args:
+        told: an object with the ``model``, the ``vector`` and its ``dimensions``; or anything.
+    """
+    if not isinstance(told, dict) or not isinstance(told.get("model"), str):
+        return None
+    vector = told.get("vector")
+    if not isinstance(vector, list) or told.get("dimensions", len(vector)) != len(vector):
+        return None
+    data = float32(vector)
+    return None if data is None else Vector(told["model"], data)
+
+
+def bare(kind: str, record: dict[str, Any]) -> Any:
+    """What stands in a document for a record."""
+    return record.get("value") if kind == "other" else record
+
+
+def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
+    """Whose the grains are, and whether nobody could be because of the name.
+
+    Args:
+        said: whom the document names; or anything.
+        user_id: whom the caller names, who is asked first.
+    """
+    if user_id is not None or not isinstance(said, str) or not said:
+        return user_id, False
+    if len(said) <= NAME and not said.startswith("\ufeff"):
+        return unicodedata.normalize("NFC", said), False
+    return None, True
+
+
+def the_one(grains: Iterable[Grain], format: str, get: source.Get) -> Manifest:
+    """The manifest of the one document of a format that is among grains.
+
+    Raises:
+        SchemaError: there is none, or there are several.
+        FormatError: a grain is not what it must be.
+        NotFoundError: one that it names is not there.
+    """
+    opened = (open_manifest(grain, get) for grain in grains)
+    found = [one for one in opened if one is not None and one.format == format]
+    if len(found) != 1:
+        raise SchemaError("a document is one", expected="1", found=f"{len(found)} documents")
+    return found[0]
+
+
+def _taken(name: str) -> str:
+    """A name as a grain takes it."""
+    return unicodedata.normalize("NFC", name.lstrip("\ufeff")[:NAME])

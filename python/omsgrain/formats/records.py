@@ -10,23 +10,23 @@ cannot.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError
-from omsgrain.formats import raw
-from omsgrain.formats.fields import composed, is_equal, stripped
-from omsgrain.formats.kinds import NAME, Built, Fields, Record, Shape
-from omsgrain.formats.orders import Orders
+from omsgrain.formats import source as raw
+from omsgrain.formats.json_text import Orders
 from omsgrain.formats.source import (
     KEY,
     NOT_CHECKED,
     Source,
     apply,
     difference,
+    same,
     spell,
     spelled,
 )
@@ -39,9 +39,127 @@ __all__ = [
     "Record",
     "Shape",
     "Table",
+    "composed",
     "is_duplicate",
+    "is_equal",
     "newest",
+    "object_of",
+    "objects_at",
+    "objects_of",
+    "stripped",
+    "text_of",
 ]
+
+Fields = dict[str, Any]
+
+
+def is_equal(one: Any, other: Any, ordered: bool) -> bool:
+    """Whether two values are the same, and if that counts their keys in the same order."""
+    return same(one, other) if ordered else difference(one, other, ordered=False) is None
+
+
+def stripped(fields: Fields) -> Fields:
+    """The fields without what a grain may refuse."""
+    kept = {name: value for name, value in fields.items() if name != "structural_tags"}
+    stripped: Fields = _each_text(kept, lambda text: text.lstrip("\ufeff") or "-")
+    return stripped
+
+
+def composed(fields: Fields) -> Fields:
+    """The fields with their texts in NFC, as a grain has them."""
+    composed: Fields = _each_text(fields, lambda text: unicodedata.normalize("NFC", text))
+    return composed
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else change(value)
+    if isinstance(value, dict):
+        return {name: _each_text(one, change) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_each_text(one, change) for one in value]
+    return value
+
+
+NAME: Final = 2_048
+"""Code points of a name that stands in a field of a grain; a longer one is only kept."""
+
+Record = dict[str, Any]
+
+
+def _no_text(record: Record) -> str | None:
+    return None
+
+
+def _all_of_it(record: Record) -> tuple[Record, str | None]:
+    return record, None
+
+
+def _as_it_is(record: Record, packed: str) -> Record:
+    return record
+
+
+class Shape(NamedTuple):
+    """How records of one kind become grains. All of it is for the usual record.
+
+    Attributes:
+        to_fields: the fields of the grain, by full name, from the record and whose it is:
+            ``type``, ``created_at``, ``namespace``, and ``user_id`` if it is somebody's.
+        from_fields: the record again, from the grain's fields and the record's id, its keys in
+            the order that the format has. It is the caller's to change.
+        name_of: by what the record is known.
+        text_of: the text by which duplicates are found; None for a record that has none.
+        apart: the record without its embedding, and that, packed.
+        whole: the record with it again.
+        order: the order in which the format names the keys of a record, where it is to come back.
+            A record whose keys stand so, those of nobody else behind, says nothing of its order.
+    """
+
+    to_fields: Callable[[Record, str | None], Fields]
+    from_fields: Callable[[Mapping[str, Any], str], Record]
+    name_of: Callable[[Record], str]
+    text_of: Callable[[Record], str | None] = _no_text
+    apart: Callable[[Record], tuple[Record, str | None]] = _all_of_it
+    whole: Callable[[Record, str], Record] = _as_it_is
+    order: Sequence[str] = ()
+
+
+class Built(NamedTuple):
+    """A record as a grain.
+
+    Attributes:
+        grain: the grain.
+        parts: the grains that hold the record whole, if it was too large.
+    """
+
+    grain: Grain
+    parts: Sequence[Grain] = ()
+
+
+def object_of(record: Mapping[str, Any], member: str) -> dict[str, Any]:
+    """The object that a member is; an empty one if it is none."""
+    value = record.get(member)
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(record: Mapping[str, Any], member: str) -> list[dict[str, Any]]:
+    """The objects in the array that a member is; none if it is none."""
+    return [one for _, one in objects_at(record, member)]
+
+
+def objects_at(record: Mapping[str, Any], member: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects in the array that a member is, and where they stand; none if it is none."""
+    value = record.get(member)
+    for at, one in enumerate(value) if isinstance(value, list) else ():
+        if isinstance(one, dict):
+            yield at, one
+
+
+def text_of(record: Mapping[str, Any], member: str) -> str | None:
+    """The text that a member is; None if it is none."""
+    value = record.get(member)
+    return value if isinstance(value, str) else None
+
 
 _LARGEST: Final = 600_000  # characters of a side channel that stands in the grain itself
 _LONGEST: Final = 4_096  # characters of an id that stands there whatever the record is

@@ -72,10 +72,10 @@ def sniff_file(path: Path) -> Sniffed:
         OSError: it cannot be read.
     """
     from omsgrain.container.layout import MAGIC
-    from omsgrain.formats.aimem.limits import LIMITS
-    from omsgrain.formats.mif1.layouts import layout_of
-    from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
-    from omsgrain.formats.reading import looked_into
+    from omsgrain.formats.aimem.fields import LIMITS
+    from omsgrain.formats.json_text import looked_into
+    from omsgrain.formats.mif1.check import LIMITS as MIF_LIMITS
+    from omsgrain.formats.mif1.document import layout_of
 
     with path.open("rb") as file:
         if not file.seekable():
@@ -100,8 +100,7 @@ def sniff_file(path: Path) -> Sniffed:
 def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
     """Whether a first line that is an object is all of the document, or its envelope."""
     from omsgrain.formats.aimem.checksum import MEMBER, of_document
-    from omsgrain.formats.aimem.fields import ARRAYS
-    from omsgrain.formats.aimem.limits import LIMITS
+    from omsgrain.formats.aimem.fields import ARRAYS, LIMITS
 
     while line := file.readline(LIMITS.line):
         if line.strip():
@@ -117,10 +116,10 @@ def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:
 
 def _told(data: bytes) -> str | None:
     """What a document says of itself, or its beginning."""
-    from omsgrain.formats.mif1.fields import SCHEMA
-    from omsgrain.formats.mif1.layouts import looks_like_yaml
-    from omsgrain.formats.mif_ld.markdown.front import is_markdown
-    from omsgrain.formats.reading import looked_into
+    from omsgrain.formats.json_text import looked_into
+    from omsgrain.formats.mif1.check import SCHEMA
+    from omsgrain.formats.mif1.document import looks_like_yaml
+    from omsgrain.formats.mif_ld.markdown import is_markdown
 
     if not _is_object(data[:_HEAD]):
         if is_markdown(data) or (_is_array(data[:_HEAD]) and _LD_SAID.search(data)):

@@ -22,29 +22,50 @@ record as it was. Only what differs is in it:
 
 from __future__ import annotations
 
+import base64
 import json
 import math
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import FormatError
-from omsgrain.grain import Grain
+from omsgrain.errors import FormatError, NotFoundError
+from omsgrain.grain import Grain, make
+from omsgrain.registry import TYPES
 
 __all__ = [
+    "DUPLICATE",
     "KEY",
+    "NAMESPACES",
     "NOT_CHECKED",
+    "OTHER",
+    "RAW_KIND",
+    "RECORD",
+    "STATE",
+    "Apart",
     "Difference",
+    "Get",
     "Json",
     "Source",
+    "Whole",
     "apply",
     "checking",
     "difference",
+    "float32",
+    "gather",
+    "getter",
+    "is_beside",
+    "own",
+    "pack",
+    "packing",
     "same",
     "spell",
     "spelled",
+    "split",
+    "unpack",
 ]
 
 KEY = "x_src"
@@ -242,3 +263,172 @@ def _in_list(rebuilt: Json, found: Difference) -> list[Json]:
     for i, item in found.items():
         items[int(i)] = _apply(items[int(i)], item)
     return items
+
+
+Record = dict[str, Any]
+Apart = Callable[[Record], "tuple[Record, str | None]"]
+"""The record without its embedding, and that."""
+Whole = Callable[[Record, str], Record]
+"""The record with its embedding."""
+
+
+def pack(values: Any) -> str | None:
+    """The text of an array of numbers; None if it does not come back from it as it was."""
+    if not isinstance(values, list) or not values:
+        return None
+    packed = _core.pack_floats(values)
+    if packed is None:
+        return None
+    data, narrow = packed
+    return ("f" if narrow else "d") + base64.b64encode(data).decode("ascii")
+
+
+def unpack(text: str) -> list[float]:
+    """The numbers of a packed array.
+
+    Raises:
+        FormatError: this is none.
+    """
+    try:
+        data = base64.b64decode(text[1:], validate=True)
+        if text[:1] == "f" and len(data) % 4 == 0:
+            return _core.unpack_floats(data)
+        if text[:1] == "d":
+            return list(struct.unpack(f"<{len(data) // 8}d", data))
+    except (ValueError, struct.error):
+        pass
+    raise FormatError("no packed array of numbers", rule="packed")
+
+
+def float32(values: Any) -> bytes | None:
+    """An array of numbers as a store searches it: float32, little-endian; None if it is none."""
+    if not isinstance(values, list) or not values:
+        return None
+    if not all(type(one) in (float, int) for one in values):
+        return None
+    try:
+        data = struct.pack(f"<{len(values)}f", *values)
+    except (OverflowError, struct.error):
+        return None
+    return data if math.isfinite(sum(values)) else None
+
+
+def packing(name: str, vector: str = "vector") -> tuple[Apart, Whole]:
+    """The hooks of a `Shape` whose records have an embedding: an object that holds the vector.
+
+    Args:
+        name: the member of the record that is the embedding.
+        vector: the member of that which is the array.
+    """
+
+    def apart(record: Record) -> tuple[Record, str | None]:
+        inner = record.get(name)
+        packed = pack(inner.get(vector)) if isinstance(inner, dict) else None
+        if packed is None:
+            return record, None
+        # A null keeps its place among the other members.
+        return {**record, name: {**record[name], vector: None}}, packed
+
+    def whole(record: Record, packed: str) -> Record:
+        inner = record.get(name)
+        if not isinstance(inner, dict) or vector not in inner:
+            raise FormatError("a record has no place for its embedding", rule="packed")
+        return {**record, name: {**inner, vector: unpack(packed)}}
+
+    return apart, whole
+
+
+_OURS = "omsgrain:"
+RAW_KIND: Final = "omsgrain:raw"
+DUPLICATE: Final = "omsgrain:duplicate"
+OTHER: Final = "omsgrain:other"
+RECORD: Final = "omsgrain:record"
+"""The kind of what is a record whole, of which no field of a grain says anything."""
+NAMESPACES: Final = ("aimem", "mif1", "mif2", "mif-ld", RAW_KIND, DUPLICATE, OTHER)
+"""Where bookkeeping grains are: the index finds the few there are by these."""
+STATE: Final = next(kind.byte for kind in TYPES if kind.name == "state")
+_BYTES = "x_raw"
+_PART = 900_000  # of the 1 MiB that a grain may have
+
+Get = Callable[[str], Grain]
+"""Gives the grain of an address."""
+
+
+def is_beside(grain: Grain) -> bool:
+    """Whether a grain is bookkeeping: a part of a record, or a list of a document's records."""
+    if grain.blob[2] != STATE or grain.get("namespace") not in NAMESPACES:
+        return False
+    context = grain.get("context")
+    kind = context.get("kind") if isinstance(context, Mapping) else None
+    return isinstance(kind, str) and kind.startswith(_OURS) and kind != RECORD
+
+
+def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
+    """Put bytes into as many grains as they need, which belong to the person they are about.
+
+    Args:
+        data: any bytes.
+        created_at: ms since 1970.
+        user_id: whose they are.
+    """
+    whose = {} if user_id is None else {"user_id": user_id}
+    return [
+        make(
+            {
+                "type": "state",
+                "context": {"kind": RAW_KIND, "part": at // _PART},
+                "created_at": created_at,
+                "namespace": RAW_KIND,
+                **whose,
+                _BYTES: data[at : at + _PART],
+            }
+        )
+        for at in range(0, len(data), _PART)
+    ]
+
+
+def getter(grains: Mapping[str, Grain]) -> Get:
+    """Gives the grains that others name; a NotFoundError for any that is not among them.
+
+    Args:
+        grains: by address.
+    """
+
+    def get(address: str) -> Grain:
+        found = grains.get(address)
+        if found is None:
+            raise NotFoundError("a grain that another one names is missing", expected=address)
+        return found
+
+    return get
+
+
+def own(grain: Grain, get: Get) -> Get:
+    """As ``get``, for what a grain may have parts in: grains of the same person alone.
+
+    Whoever may write a grain can name any address in it as that of a part.
+    """
+
+    def get_own(address: str) -> Grain:
+        part = get(address)
+        if part.get("user_id") != grain.get("user_id"):
+            raise FormatError("a part of a record is somebody else's", rule="raw")
+        return part
+
+    return get_own
+
+
+def gather(addresses: Sequence[str], get: Get) -> bytes:
+    """Put the bytes together again.
+
+    Raises:
+        FormatError: one of the grains holds none.
+        NotFoundError: one is not there.
+    """
+    parts = []
+    for address in addresses:
+        part = get(address).get(_BYTES)
+        if not isinstance(part, bytes):
+            raise FormatError("a part of a record holds no bytes", rule="raw")
+        parts.append(part)
+    return b"".join(parts)

@@ -12,7 +12,14 @@ from typing import Final, NamedTuple
 
 from omsgrain import _core
 
-__all__ = ["LAST", "Instant", "of_grain", "parse", "spell"]
+__all__ = [
+    "LAST",
+    "Instant",
+    "is_uuid",
+    "of_grain",
+    "parse",
+    "spell",
+]
 
 LAST: Final = 0xFFFF_FFFF * 1000
 """The last ms that a grain's header can hold: its seconds have 32 bits."""
@@ -95,3 +102,11 @@ def of_grain(instant: Instant | None) -> int:
 def _seconds(time: datetime) -> int:
     since = time - _EPOCH
     return since.days * 86_400 + since.seconds
+
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a UUID with its hyphens, of any version; letters may be large."""
+    return _UUID.fullmatch(text) is not None

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.formats import model
-from omsgrain.formats.across.gather import HUBS
-from omsgrain.formats.across.losses import lost
-from omsgrain.formats.across.names import AIMEM, MIF2, MIF_LD
+from omsgrain.formats.convert.base import AIMEM, MIF2, MIF_LD, lost
+from omsgrain.formats.convert.gather import HUBS
 from omsgrain.formats.document import Loss, Manifest, open_manifest
-from omsgrain.formats.mif1.consent import STAYS
-from omsgrain.formats.raw import Get
+from omsgrain.formats.mif1.document import STAYS
+from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
 
 __all__ = ["Around"]

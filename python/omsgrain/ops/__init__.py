@@ -5,6 +5,13 @@ The command line calls them now; the HTTP and MCP services are to call the same.
 (``keys``, ``rings``), views (``disclose``) and people (``rights``) are asked for by their modules.
 """
 
+from omsgrain.json_values import (
+    parsed,
+    plain,
+    revive,
+    time_text,
+)
+from omsgrain.memory.memory import marked, search
 from omsgrain.ops.audit import audit_checkpoint, audit_entries, audit_verify, entry_values
 from omsgrain.ops.change import (
     JSON_LIMIT,
@@ -24,10 +31,8 @@ from omsgrain.ops.history import duplicates, graph_values, history, provenance
 from omsgrain.ops.ingest import EncodeOptions, Step, ingest
 from omsgrain.ops.lookup import envelope_of, get, one_grain, read_blob, signatures, stats
 from omsgrain.ops.opening import open_store, using
-from omsgrain.ops.plain import parsed, plain, revive, time_text
 from omsgrain.ops.policy import Broken, policy_check, policy_rules
 from omsgrain.ops.query import Answer, envelope, gist, query, standing
-from omsgrain.ops.search import marked, search
 from omsgrain.ops.signed import SignedBy
 from omsgrain.ops.sync import open_peer, sync
 from omsgrain.ops.upkeep import backup, check, compact, rebuild, restore

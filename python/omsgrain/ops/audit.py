@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.ops.opening import open_store, resolver_in_use
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain.crypto import Resolver
-    from omsgrain.store.audit import AuditEntry, AuditReport, Checkpoint
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.storage.audit.log import AuditEntry
+    from omsgrain.storage.audit.verify import AuditReport, Checkpoint
 
 
 def audit_entries(
@@ -45,7 +46,7 @@ def audit_verify(
         DidError: no key was found for its DID.
         StoreError: there is no store at the path.
     """
-    from omsgrain.store.audit import Checkpoint
+    from omsgrain.storage.audit.verify import Checkpoint
 
     kept = None if checkpoint is None else Checkpoint.from_json(checkpoint.read_bytes())
     with open_store(store, readonly=True) as grains:

@@ -30,7 +30,7 @@ from omsgrain.ops.measuring import (
     sync_time,
     times_of,
 )
-from omsgrain.store.opening import DATA_FILE
+from omsgrain.storage.lmdb.open import DATA_FILE
 
 __all__ = ["BATCHES", "ROOM", "SECONDS", "Advice", "Bench", "PutRate", "Times", "bench"]
 

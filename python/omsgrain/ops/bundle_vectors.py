@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from omsgrain.formats.aimem import bundle, checksum, stream
-from omsgrain.formats.aimem.rules import RULES
+from omsgrain.formats.aimem import checksum, document
+from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.problems import DocumentError, Problem
 
 __all__ = ["KEYS", "run"]
@@ -51,13 +51,13 @@ def run(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
 
 
 def _document(data: bytes) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    verdict = bundle.validate(data)
+    verdict = document.validate(data)
     return verdict.problems, verdict.warnings
 
 
 def _lines(data: bytes) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     try:
-        return (), stream.scan(io.BytesIO(data)).warnings
+        return (), document.scan(io.BytesIO(data)).warnings
     except DocumentError as error:
         return error.problems, ()
 

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from omsgrain.errors import FormatError, OmsError, UnsupportedError
-from omsgrain.formats.aimem import bundle, stream
-from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.formats.aimem.limits import LIMITS
+from omsgrain.formats.aimem import document
+from omsgrain.formats.aimem.fields import ARRAYS, LIMITS
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import sniff_file
 
 if TYPE_CHECKING:
-    from omsgrain.formats.aimem.bundle import Bundle
+    from omsgrain.formats.aimem.document import Bundle
     from omsgrain.formats.sniff import Sniffed
 
 __all__ = [
@@ -101,7 +100,7 @@ def read_bundle(source: IO[bytes]) -> Bundle:
     Raises:
         DocumentError: it breaks a rule of its format.
     """
-    return bundle.read(_whole(source))
+    return document.read_bundle(_whole(source))
 
 
 def _whole(source: IO[bytes]) -> bytes:
@@ -124,7 +123,7 @@ def verify_bundle(file: Path) -> Document:
 
 
 def _validated(name: str, source: IO[bytes]) -> Document:
-    verdict = bundle.validate(_whole(source))
+    verdict = document.validate(_whole(source))
     whole = verdict.document or {}
     arrays = {array: whole.get(array) for array in ARRAYS}
     counts = {array: len(a) if isinstance(a, list) else 0 for array, a in arrays.items()}
@@ -133,7 +132,7 @@ def _validated(name: str, source: IO[bytes]) -> Document:
 
 def _scanned(name: str, source: IO[bytes]) -> Document:
     try:
-        scanned = stream.scan(source)
+        scanned = document.scan(source)
     except DocumentError as error:
         return Document(name, dict.fromkeys(ARRAYS, 0), error.problems, error.total)
     counts = {array: scanned.counts[kind] for array, kind in ARRAYS.items()}

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from omsgrain.errors import FormatError
+from omsgrain.json_values import parsed
 from omsgrain.ops.opening import open_store, writable
-from omsgrain.ops.plain import parsed
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
 
 JSON_LIMIT = 16 << 20
 """Bytes of JSON read for one grain: far more than the largest grain can need."""

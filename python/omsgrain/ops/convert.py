@@ -10,25 +10,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omsgrain import container, formats
-from omsgrain.container.check import ENVELOPE
-from omsgrain.container.check import address as address_of
+from omsgrain.container.read import ENVELOPE
+from omsgrain.container.read import address as address_of
 from omsgrain.counts import counted
+from omsgrain.durable import NewFiles, refuse_existing
 from omsgrain.errors import OmsError, SchemaError
-from omsgrain.formats import Import, Loss
-from omsgrain.formats.aimem import bundle, stream
-from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.formats.aimem.limits import LIMITS
-from omsgrain.formats.document import Added, parted
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.aimem.fields import ARRAYS, LIMITS
+from omsgrain.formats.document import Added, Import, Loss, parted
+from omsgrain.formats.mif1.check import EXTENSIONS
+from omsgrain.formats.mif1.check import LIMITS as MIF_LIMITS
 from omsgrain.formats.mif1.envelope import is_sealed
-from omsgrain.formats.mif1.fields import EXTENSIONS
-from omsgrain.formats.mif1.limits import LIMITS as MIF_LIMITS
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import CONTAINER, Sniffed, sniff_file
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.ops import linked
 from omsgrain.ops.opening import resolver_in_use
-from omsgrain.ops.writing import NewFiles, refuse_existing
 
 __all__ = ["FORMATS", "Converted", "convert", "format_of_name"]
 
@@ -187,7 +186,7 @@ def _read_mg(path: Path, _: bool, __: dict[str, Any]) -> Found:
 def _opened(data: bytes) -> Grain:
     if data[:1] != ENVELOPE:
         return Grain(data)
-    from omsgrain.crypto import open_signed
+    from omsgrain.crypto.cose import open_signed
 
     return open_signed(data, resolver=resolver_in_use()).grain
 
@@ -221,7 +220,7 @@ def _read_aimem(path: Path, lines: bool, _: dict[str, Any]) -> Found:
             source.seek(0)
             for kind, record in stream.records(source):
                 records[kind].append(record)
-            data = bundle.write(bundle.Bundle(envelope, records))
+            data = bundle.write_bundle(bundle.Bundle(envelope, records))
     return Found(formats.load(data, format="aimem"), [])
 
 
@@ -240,7 +239,7 @@ def _write_aimem(read: Import, path: Path, replace: bool, options: dict[str, Any
 def _by_lines(document: dict[str, Any]) -> Iterator[bytes]:
     envelope = {name: value for name, value in document.items() if name not in ARRAYS}
     arrays = {kind: document.get(name, ()) for name, kind in ARRAYS.items()}
-    return stream.write(envelope, arrays.__getitem__)
+    return stream.write_lines(envelope, arrays.__getitem__)
 
 
 # -- MIF ------------------------------------------------------------------------------------------
@@ -272,7 +271,7 @@ def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
 
 def _left_out(found: Import, format: str) -> list[Loss]:
     """The records that are bad, each once, whatever is wrong with it besides the first."""
-    from omsgrain.gateways.mif.versions import version
+    from omsgrain.interchange.versions import version
 
     of = version(format)
     bad: dict[tuple[str, int | None, int | None], Problem] = {}

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.grain import Grain
+from omsgrain.json_values import plain
 from omsgrain.ops.lookup import one_grain
 from omsgrain.ops.opening import resolver_in_use
-from omsgrain.ops.plain import plain
 from omsgrain.ops.signed import load_trust
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def disclose(source: bytes, hide: Iterable[str]) -> Grain:
         SignatureError: the envelope's signature does not hold.
         OmsError: any refusal of the format.
     """
+    from omsgrain.crypto.cose import verify_signed
     from omsgrain.crypto.disclosure import view_of
-    from omsgrain.crypto.envelope import verify_signed
 
     return view_of(verify_signed(source) if _signed(source) else one_grain(source), hide)
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain import container
+from omsgrain.durable import refuse_existing
 from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.signed import look_beside
-from omsgrain.ops.writing import refuse_existing
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.batch import OnError
-    from omsgrain.container import Written
     from omsgrain.container.layout import Codec
-    from omsgrain.exchange import ImportReport
-    from omsgrain.privacy import Purpose
+    from omsgrain.container.write import Written
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.store.state_merge import ImportReport
 
 
 def export_mg(

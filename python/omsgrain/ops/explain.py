@@ -10,8 +10,8 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.errors import OmsError
+from omsgrain.json_values import plain, time_text
 from omsgrain.ops.layout import HEADER_SIZE, entries
-from omsgrain.ops.plain import plain, time_text
 
 _LEVELS = ("public", "internal", "pii", "phi")
 _FLAGS = ("signed", "encrypted", "compressed", "content refs", "embedding refs", "cbor")

@@ -12,23 +12,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from omsgrain.crypto.files import signature_path
+from omsgrain.crypto.detached import signature_path
+from omsgrain.durable import NewFiles
 from omsgrain.errors import UnsupportedError
-from omsgrain.formats.aimem import stream
+from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.signature import sign_bundle
 from omsgrain.formats.sniff import sniff_file
 from omsgrain.ops.bundles import SUFFIXES, read_bundle
 from omsgrain.ops.opening import open_store, open_to_read, writable
 from omsgrain.ops.signed import look_beside, signed_text_of
-from omsgrain.ops.writing import NewFiles
-from omsgrain.store.home import Where, home_of
+from omsgrain.storage.location import Where, home_of
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
-    from omsgrain.crypto.keyring import MasterKey
-    from omsgrain.engine.rights.erasing import ErasureReport
-    from omsgrain.gateways.aimem.asking import ExportReport
-    from omsgrain.gateways.aimem.report import ImportSummary
+    from omsgrain.crypto.master_key import MasterKey
+    from omsgrain.interchange.aimem_export import ExportReport
+    from omsgrain.interchange.report import ImportSummary
+    from omsgrain.store.privacy.erasure import ErasureReport
 
 __all__ = ["Exported", "erase_tenant", "export_aimem", "import_aimem"]
 
@@ -88,7 +88,7 @@ def import_aimem(
         OmsError: as ``import_bundle``.
         OSError: a file cannot be read.
     """
-    from omsgrain.gateways.aimem.importing import import_bundle
+    from omsgrain.interchange.aimem_import import import_bundle
 
     lines = sniff_file(file).lines
     with file.open("rb") as source:
@@ -97,7 +97,7 @@ def import_aimem(
         there = home_of(store).exists()
         if lines and not there:
             source.seek(0)
-            stream.scan(source)
+            document.scan(source)
         source.seek(0)
         with _store(store, actor, elsewhere=dry_run and not there) as grains:
             return import_bundle(
@@ -156,7 +156,7 @@ def export_aimem(
         OmsError: as ``export_bundle``.
         OSError: a file cannot be written.
     """
-    from omsgrain.crypto import load_signer
+    from omsgrain.crypto.signers import load_signer
 
     signer = None if key is None else load_signer(key)
     with (
@@ -183,18 +183,16 @@ _Made = tuple[Iterator[tuple[str, Iterable[bytes]]], "ExportReport"]
 
 
 def _documents(grains: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
-    from omsgrain.formats.aimem import bundle
-    from omsgrain.gateways.aimem.asking import ExportReport
-    from omsgrain.gateways.aimem.exporting import export_bundle
+    from omsgrain.formats.aimem import document
+    from omsgrain.interchange.aimem_export import ExportReport, export_bundle
 
     report = ExportReport()
     made = export_bundle(grains, tenant, report=report, **options)
-    return ((one.envelope["producer"], [bundle.write(one)]) for one in made), report
+    return ((one.envelope["producer"], [document.write_bundle(one)]) for one in made), report
 
 
 def _lines(grains: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
-    from omsgrain.gateways.aimem.asking import ExportReport
-    from omsgrain.gateways.aimem.streaming import export_stream
+    from omsgrain.interchange.aimem_export import ExportReport, export_stream
 
     report = ExportReport()
     try:
@@ -227,7 +225,7 @@ def erase_tenant(
     actor: str | None = None,
 ) -> ErasureReport:
     """Erase all memory of a tenant; errors are those of ``gateways.aimem.erase_tenant``."""
-    from omsgrain.gateways.aimem.erasing import erase_tenant
+    from omsgrain.interchange.aimem_erase import erase_tenant
 
     with writable(store, actor, policy=policy) as grains:
         return erase_tenant(

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from omsgrain.json_values import plain
 from omsgrain.ops.opening import open_store
-from omsgrain.ops.plain import plain
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain.index.history import Graph, Same
+    from omsgrain.query.graph import Graph, Same
 
 
 def history(store: Where, address: str) -> list[dict[str, Any]]:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
 
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
-from omsgrain.intake import intakes
-from omsgrain.ops import source
+from omsgrain.formats import source_lines
+from omsgrain.formats.source_lines import Format, Lines
 from omsgrain.ops.lookup import BLOB_LIMIT
 from omsgrain.ops.signed import ENVELOPE, envelopes
-from omsgrain.ops.source import Format, Lines
+from omsgrain.store.prepared import intakes
 
 if TYPE_CHECKING:
     from omsgrain.batch import GrainBatch, ItemError
-    from omsgrain.engine import GrainStore
+    from omsgrain.store import GrainStore
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -74,13 +74,13 @@ def ingest(
         OmsError: the first bad grain with ``errors="raise"``; in both cases what concerns the
             whole input.
     """
-    head = stream.read(source.PEEK)
-    kind = source.detect(head, name) if format == "auto" else format
+    head = stream.read(source_lines.PEEK)
+    kind = source_lines.detect(head, name) if format == "auto" else format
     if kind == "blob":
         most = -1 if head[:1] == ENVELOPE else BLOB_LIMIT  # there may be many envelopes
         yield _blobs(store, head + stream.read(most), errors, options, allow_erased)
         return
-    cut = source.json_lines if kind == "jsonl" else source.document_lines
+    cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
     for lines in cut(stream, head):
         yield _lines(store, lines, errors, options or {}, allow_erased)
 
@@ -134,7 +134,7 @@ def _lines(
 def _place(lines: Lines, batch: GrainBatch, item: ItemError) -> OmsError:
     """Name the line of a grain that was encoded but may not be put; rare, so looked up late."""
     rows = lines.data.split(b"\n")
-    given = [row for row, text in enumerate(rows, 1) if text.strip(source.BLANK)]
+    given = [row for row, text in enumerate(rows, 1) if text.strip(source_lines.BLANK)]
     item.error.line = given[batch.indices[item.index]]
     lines.place(item.error)
     return item.error

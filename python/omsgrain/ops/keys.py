@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain import _core
+from omsgrain.durable import write_new
 from omsgrain.errors import SignedMismatchError
 from omsgrain.header import SIGNED_BIT
 from omsgrain.ops.bundles import is_bundle
 from omsgrain.ops.lookup import BLOB_LIMIT
 from omsgrain.ops.opening import writable
 from omsgrain.ops.signed import signed_text_of
-from omsgrain.ops.writing import write_new
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.keyfile import Format
+    from omsgrain.crypto.signers import Format
 
 _BLOB = b"\x01"
 ENVELOPE = ".cose"
@@ -51,7 +51,7 @@ def keygen(
     Raises:
         FileExistsError: the file is there.
     """
-    from omsgrain.crypto.keys import SIGNERS
+    from omsgrain.crypto.signers import SIGNERS
 
     signer = SIGNERS[kind].generate()
     signer.save(file, format)
@@ -85,7 +85,7 @@ def sign(
         OmsError: the blob is no grain.
     """
     from omsgrain import crypto
-    from omsgrain.crypto.files import sign_file, signature_path
+    from omsgrain.crypto.detached import sign_file, signature_path
 
     signer = crypto.load_signer(key, did)
     now = int(time.time())

@@ -8,14 +8,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
 from omsgrain import formats
-from omsgrain.formats import Import, Loss
-from omsgrain.formats.across.returning import taken_back
-from omsgrain.formats.mif_ld import corpus, layouts, markdown
+from omsgrain.durable import NewFiles
+from omsgrain.formats.convert.returning import taken_back
+from omsgrain.formats.document import Import, Loss
+from omsgrain.formats.mif_ld import corpus, document, markdown
 from omsgrain.formats.mif_ld.convert import load
-from omsgrain.formats.mif_ld.limits import LIMITS
-from omsgrain.formats.mif_ld.shape import shape_of
+from omsgrain.formats.mif_ld.finding import shape_of
+from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.mif_ld.validate import Mode
-from omsgrain.ops.writing import NewFiles
 
 __all__ = ["SUFFIXES", "read", "write"]
 
@@ -69,7 +69,7 @@ def write(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> l
         return _write_directory(read, path, replace, as_markdown, wanted)
     dumped = formats.dump(read, format="mif-ld", layout=layout, **wanted)
     if layout is None and path.name.lower().endswith((".json", ".jsonld")):
-        stood = layouts.layout_of(dumped.data)
+        stood = document.layout_of(dumped.data)
         if stood in _AS_JSON:
             dumped = formats.dump(read, format="mif-ld", layout=_AS_JSON[stood], **wanted)
     losses: list[Loss] = [*dumped.losses, *dumped.added]
@@ -96,7 +96,7 @@ def _write_directory(
 ) -> list[Loss]:
     """Files of memories below a directory, which appear together."""
     local, losses = bool(options.pop("local", False)), list[Loss]()
-    from omsgrain.formats.across.convert import is_foreign
+    from omsgrain.formats.convert.convert import is_foreign
 
     if is_foreign(read.grains, "mif-ld"):
         dumped = formats.dump(read, format="mif-ld", layout="array", local=local, **options)

@@ -13,7 +13,7 @@ from omsgrain.container.layout import MAGIC
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.sniff import FORMATS
 from omsgrain.ops.opening import open_store
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
 
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _HEAD = 4 << 10

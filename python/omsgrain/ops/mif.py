@@ -12,19 +12,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump, Loss
 from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.signed import look_beside
-from omsgrain.ops.writing import NewFiles
-from omsgrain.store.home import Where, home_of
-from omsgrain.store.opening import DATA_FILE
+from omsgrain.storage.lmdb.open import DATA_FILE
+from omsgrain.storage.location import Where, home_of
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
-    from omsgrain.gateways.mif.arriving import Document
-    from omsgrain.gateways.mif.documents import KeptDocument
-    from omsgrain.gateways.mif.report import MifReport
+    from omsgrain.interchange.documents import KeptDocument
+    from omsgrain.interchange.parse import Document
+    from omsgrain.interchange.report import MifReport
 
 __all__ = [
     "FORMATS",
@@ -102,7 +102,7 @@ def import_document(
         DocumentError: it is none, or too large.
         OmsError: as ``gateways.mif.import_document``.
     """
-    from omsgrain.gateways.mif.importing import import_document as take
+    from omsgrain.interchange.apply import import_document as take
 
     return take(store, data, user_id=user_id, most=_MOST if most is None else most, **options)
 
@@ -144,8 +144,8 @@ def _pieces(
     options: dict[str, Any],
 ) -> tuple[Iterable[bytes], list[Loss], dict[str, Any]]:
     """A document by pieces, what it cannot hold, and what is to be told of it."""
-    from omsgrain.gateways.mif.documents import kept_pieces
-    from omsgrain.gateways.mif.exporting import export_pieces
+    from omsgrain.interchange.documents import kept_pieces
+    from omsgrain.interchange.export import export_pieces
 
     found: Iterable[bytes]
     if document is not None:
@@ -171,7 +171,7 @@ def _pieces(
 
 def documents(store: Where, user_id: str) -> list[KeptDocument]:
     """Return the documents that are kept of a user."""
-    from omsgrain.gateways.mif.documents import documents as kept
+    from omsgrain.interchange.documents import documents as kept
 
     home_of(store).must_exist()
     with open_store(store, readonly=True) as grains:
@@ -220,7 +220,7 @@ def import_mif(
     came = _arrived(file, user_id, _MOST if most is None else most, known, look)
     there = home_of(store).exists()
     with _store(store, actor, elsewhere=dry_run and not there) as grains:
-        from omsgrain.gateways.mif.importing import import_document as take
+        from omsgrain.interchange.apply import import_document as take
 
         return take(grains, came, dry_run=dry_run, **options)
 
@@ -233,8 +233,7 @@ def _arrived(
     look: Callable[..., object],
 ) -> Document:
     """Read a document in a file; of its text and its tree nothing is left then."""
-    from omsgrain.gateways.mif.arriving import arrived
-    from omsgrain.gateways.mif.reading import read
+    from omsgrain.interchange.parse import arrived, read
 
     if file.is_dir():
         from omsgrain.formats.mif_ld.corpus import files_in, load_directory

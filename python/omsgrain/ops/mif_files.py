@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from omsgrain.formats.mif1.fields import ARRAYS as MIF1_ARRAYS
-from omsgrain.formats.mif1.fields import EXTENSIONS
-from omsgrain.formats.mif1.limits import LIMITS
-from omsgrain.formats.mif2.fields import ARRAYS as MIF2_ARRAYS
+from omsgrain.formats.mif1.check import ARRAYS as MIF1_ARRAYS
+from omsgrain.formats.mif1.check import EXTENSIONS, LIMITS
+from omsgrain.formats.mif2.check import ARRAYS as MIF2_ARRAYS
 from omsgrain.formats.mif_ld.corpus import SUFFIXES as LD_SUFFIXES
 from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
 from omsgrain.formats.problems import MOST
@@ -49,10 +48,12 @@ def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Docume
 
 def _memories(data: bytes, file: Path) -> Document:
     """What is wrong with memories of MIF in JSON-LD."""
-    from omsgrain.formats.mif_ld import layouts
-    from omsgrain.formats.mif_ld.taking import in_order, taken
+    from omsgrain.formats.mif_ld import document as layouts
+    from omsgrain.formats.mif_ld.document import in_order, taken
 
-    sheet = layouts.read(data, layout_of_file(file.name, data), shape=shape_of_name(file.name))
+    sheet = layouts.read_file(
+        data, layout_of_file(file.name, data), shape=shape_of_name(file.name)
+    )
     found = taken(sheet, mode="extra")
     records = {"memories": len(found.values)}
     total, warnings = len(found.problems), (*found.warnings, *in_order([found]))

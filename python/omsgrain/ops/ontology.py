@@ -10,14 +10,15 @@ from typing import Any, Final
 
 from omsgrain.counts import counted
 from omsgrain.errors import UnsupportedError
-from omsgrain.formats import reading
-from omsgrain.formats.mif_ld import layouts
+from omsgrain.formats import json_text
+from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
-from omsgrain.formats.mif_ld.limits import LIMITS
-from omsgrain.formats.mif_ld.shape import kind_of
-from omsgrain.formats.ontology import Library, Report, Suggestion, judge_entity, load, suggest
-from omsgrain.formats.ontology.load import Known
-from omsgrain.formats.ontology.traits import Composed, Field
+from omsgrain.formats.mif_ld.finding import kind_of
+from omsgrain.formats.mif_ld.forms import LIMITS
+from omsgrain.formats.ontology.check import judge_entity
+from omsgrain.formats.ontology.discover import Suggestion, suggest
+from omsgrain.formats.ontology.integrity import Composed, Field
+from omsgrain.formats.ontology.load import Known, Library, Report, load
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.ops.validate import files_of
 
@@ -116,14 +117,16 @@ def _ontologies_in(path: Path) -> list[Path]:
     return sorted(found.values())
 
 
-def _sheet(file: Path) -> layouts.Sheet:
+def _sheet(file: Path) -> document.Sheet:
     with file.open("rb") as source:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
-    return layouts.read(data, layout_of_file(file.name, data), shape=shape_of_name(file.name))
+    return document.read_file(
+        data, layout_of_file(file.name, data), shape=shape_of_name(file.name)
+    )
 
 
 def _judged(
-    file: Path, sheet: layouts.Sheet, library: Library, others: Mapping[str, Any]
+    file: Path, sheet: document.Sheet, library: Library, others: Mapping[str, Any]
 ) -> Report:
     placed = zip(sheet.places, sheet.values, strict=True)
     listed = [(place, one) for place, one in placed if kind_of(one) == "memory"]
@@ -229,7 +232,7 @@ def suggest_for(
         data = source.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise DocumentError(
-            [Problem("too_large", "", reading.RULES["too_large"], f"at most {_LARGEST} bytes")]
+            [Problem("too_large", "", json_text.RULES["too_large"], f"at most {_LARGEST} bytes")]
         )
     text = data.decode(errors="replace")
     found = suggest(text, name or file.as_posix(), known, enabled_only=not disabled)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
-from omsgrain.store.home import Where, home_of
+from omsgrain.storage.location import Where, home_of
 
 if TYPE_CHECKING:
-    from omsgrain.crypto import Resolver
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
 __all__ = [
     "keys_in_use",

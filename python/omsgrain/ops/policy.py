@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from omsgrain.errors import OmsError
 from omsgrain.ops.opening import open_store
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain.privacy import Explained
+    from omsgrain.policy.presets import Explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def policy_rules(presets: tuple[str, ...]) -> tuple[Explained, ...]:
     Raises:
         SchemaError, FormatError, NotFoundError: no such preset, or a file that is none.
     """
-    from omsgrain.privacy import explain, load
+    from omsgrain.policy.presets import explain, load
 
     return explain(load(presets))
 
@@ -46,7 +46,7 @@ def policy_check(store: Where, presets: tuple[str, ...]) -> Iterator[Broken]:
         SchemaError, FormatError, NotFoundError: no such preset, or a file that is none.
         StoreError: there is no store at the path.
     """
-    from omsgrain.privacy import load
+    from omsgrain.policy.presets import load
 
     preset = load(presets)
     with open_store(store, readonly=True) as grains:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError
-from omsgrain.index.holds import created
+from omsgrain.json_values import plain
 from omsgrain.ops.opening import open_store
-from omsgrain.ops.plain import plain
-from omsgrain.store.home import Where
+from omsgrain.query.walk import created
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omsgrain.index.query import Order, Page
-    from omsgrain.store.state import State
+    from omsgrain.query.query import Order, Page
+    from omsgrain.storage.records import State
 
 #: What a grain says, in the order of a sentence; of the fields that it has, these are shown.
 _ABOUT = ("observer_id", "subject")

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from omsgrain import _core
-from omsgrain.engine.rights import keeping
-from omsgrain.engine.rights.selector import Identities, select
-from omsgrain.gateways.trimming import trimmed
-from omsgrain.ops.owned import Owned
+from omsgrain.interchange.snapshot import trimmed
+from omsgrain.memory.memory import Owned
+from omsgrain.store.privacy import removal
+from omsgrain.store.privacy.identity import Identities, select
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
@@ -83,14 +83,14 @@ def _opened(store: GrainStore, address: str) -> Grain | None:
     """A grain as who holds the keys sees it; None if it is not there, or nobody can read it."""
     with store._store.read() as reader:
         (seq,) = reader.find([_core.parse_address(address)])
-        return None if seq is None else keeping.readable(reader, seq)
+        return None if seq is None else removal.readable(reader, seq)
 
 
 def _goes(store: GrainStore, grain: Grain) -> bool:
     """Whether nothing keeps a grain from being erased."""
     now = store._settings.clock()
     with store._store.read() as reader:
-        return keeping.refusal(reader, store._settings, grain, now) is None
+        return removal.refusal(reader, store._settings, grain, now) is None
 
 
 def _pages(addresses: Sequence[str]) -> Iterator[list[str]]:

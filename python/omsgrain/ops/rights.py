@@ -10,19 +10,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from omsgrain.crypto.disk import new_file
-from omsgrain.engine.reasons import check_reason
+from omsgrain.crypto.private_file import new_file
+from omsgrain.durable import private_files, refuse_existing, write_new
 from omsgrain.errors import SchemaError
 from omsgrain.ops.opening import keys_in_use, open_store, writable
-from omsgrain.ops.writing import private_files, refuse_existing, write_new
-from omsgrain.store.home import Where, home_of
+from omsgrain.storage.location import Where, home_of
+from omsgrain.store.lifecycle import check_reason
 
 if TYPE_CHECKING:
-    from omsgrain.crypto import Signer
-    from omsgrain.crypto.keyring import MasterKey
-    from omsgrain.engine.rights.erasing import ErasureReport
-    from omsgrain.engine.rights.report import SubjectReport
-    from omsgrain.engine.rights.running import DueReport
+    from omsgrain.crypto.master_key import MasterKey
+    from omsgrain.crypto.signers import Signer
+    from omsgrain.store.privacy.erasure import ErasureReport
+    from omsgrain.store.privacy.erasure_scheduler import DueReport
+    from omsgrain.store.privacy.report import SubjectReport
 
 __all__ = [
     "certify",
@@ -83,8 +83,8 @@ def check_erasure(
             keys.
         KeyMissingError, OSError: there is no master key to write the key file anew with.
     """
-    from omsgrain.crypto.master import load_master
-    from omsgrain.engine.rights.selector import Identities
+    from omsgrain.crypto.master_key import load_master
+    from omsgrain.store.privacy.identity import Identities
 
     Identities(identities)
     check_reason(reason_code)
@@ -131,8 +131,8 @@ def erase_preview(
         SchemaError: not the names of a person.
         StoreError: there is no store at the path.
     """
-    from omsgrain.engine.rights import keeping, unkeying
-    from omsgrain.engine.rights.selector import Identities, select
+    from omsgrain.store.privacy import key_destruction, removal
+    from omsgrain.store.privacy.identity import Identities, select
 
     people = Identities(identities)
     own = sealed = named = 0
@@ -149,10 +149,10 @@ def erase_preview(
                 grain = reader.grain(found.seq)
                 if grain is None:
                     continue
-                rule = keeping.refusal(reader, grains._settings, grain, now)
+                rule = removal.refusal(reader, grains._settings, grain, now)
             if rule is not None:
                 kept[rule] += 1
-        keys = len(unkeying.numbers_of(keys_in_use(), people))
+        keys = len(key_destruction.numbers_of(keys_in_use(), people))
     return {
         "keys": keys,
         "own": own,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omsgrain.errors import KeyMissingError
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.keyring import MasterKey
+    from omsgrain.crypto.master_key import MasterKey
 
 __all__ = [
     "backup_keys",
@@ -32,9 +32,9 @@ def make_master(file: Path) -> None:
     Raises:
         OSError: the file is there (FileExistsError), or cannot be written.
     """
-    from omsgrain.crypto import disk
+    from omsgrain.crypto import private_file
 
-    disk.write_new(file, os.urandom(_KEY).hex().encode() + b"\n")
+    private_file.write_new(file, os.urandom(_KEY).hex().encode() + b"\n")
 
 
 def key_of_text(text: str | None) -> bytes:
@@ -43,7 +43,7 @@ def key_of_text(text: str | None) -> bytes:
     Raises:
         KeyMissingError: it is none.
     """
-    from omsgrain.crypto.master import parse_key
+    from omsgrain.crypto.master_key import parse_key
 
     # As many letters as a key has bytes are a password, and not a key.
     data = b"" if text is None else text.encode(errors="replace")
@@ -58,7 +58,7 @@ def key_of_text(text: str | None) -> bytes:
 
 def create_keys(file: Path, master: MasterKey) -> dict[str, Any]:
     """Make a new key file; errors are those of ``KeyRing.create``. Gives what is in it."""
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
     with KeyRing.create(file, master=master) as ring:
         return asdict(ring.stats())
@@ -66,7 +66,7 @@ def create_keys(file: Path, master: MasterKey) -> dict[str, Any]:
 
 def keys_status(file: Path, master: MasterKey) -> dict[str, Any]:
     """Count what is in a key file; errors are those of ``KeyRing.open``."""
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
     with KeyRing.open(file, master=master) as ring:
         return asdict(ring.stats())
@@ -74,7 +74,7 @@ def keys_status(file: Path, master: MasterKey) -> dict[str, Any]:
 
 def rewrap(file: Path, master: MasterKey, new: MasterKey) -> dict[str, Any]:
     """Wrap a key file under another master key; errors are those of ``KeyRing.rewrap``."""
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
     with KeyRing.open(file, master=master) as ring:
         ring.rewrap(new)
@@ -83,7 +83,7 @@ def rewrap(file: Path, master: MasterKey, new: MasterKey) -> dict[str, Any]:
 
 def rekey(file: Path, master: MasterKey, new: MasterKey) -> dict[str, Any]:
     """Write a key file anew under fresh keys; errors are those of ``KeyRing.rekey``."""
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
     with KeyRing.open(file, master=master) as ring:
         ring.rekey(new)
@@ -92,7 +92,7 @@ def rekey(file: Path, master: MasterKey, new: MasterKey) -> dict[str, Any]:
 
 def backup_keys(file: Path, master: MasterKey, target: Path) -> dict[str, Any]:
     """Copy a key file into a new one; errors are those of ``KeyRing.backup``."""
-    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
     with KeyRing.open(file, master=master) as ring:
         ring.backup(target)

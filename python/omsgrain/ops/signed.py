@@ -118,7 +118,7 @@ def opened(
         address: what the grain in a single one must have.
         trust: whose signatures count; None: those of all.
     """
-    from omsgrain.crypto.many import open_many, prove_many
+    from omsgrain.crypto.cose import open_many, prove_many
 
     given = list(envelopes(data))
     resolver = resolver_in_use() if trust is None else trust.resolver(resolver_in_use())
@@ -176,15 +176,15 @@ def signed_text(source: IO[bytes], lines: bool) -> bytes:
     Raises:
         DocumentError: it breaks a rule of its format.
     """
-    from omsgrain.formats.aimem import bundle, signature, stream
-    from omsgrain.formats.aimem.limits import LIMITS
+    from omsgrain.formats.aimem import document, signature
+    from omsgrain.formats.aimem.fields import LIMITS
 
     source.seek(0)
     if not lines:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
-        bundle.read(data)
+        document.read_bundle(data)
         return signature.canonical(data)
-    stream.scan(source)
+    document.scan(source)
     source.seek(0)
     return signature.canonical_of_lines(source)
 
@@ -199,7 +199,7 @@ def signed_text_of(file: Path) -> bytes:
 @contextmanager
 def _signed_data(file: Path) -> Iterator[bytes | memoryview]:
     """What a signature beside a file is made over: all its bytes, or of a bundle what it says."""
-    from omsgrain.crypto.files import mapped
+    from omsgrain.crypto.detached import mapped
 
     try:
         bundle = sniff_file(file).format == "aimem"
@@ -237,7 +237,7 @@ def verify_beside(file: Path, trust: Trust | None, *, required: bool) -> SignedB
         DocumentError: a bundle breaks a rule of its format.
         OSError: a file cannot be read.
     """
-    from omsgrain.crypto.files import beside
+    from omsgrain.crypto.detached import beside
     from omsgrain.crypto.trust import missing
 
     signature = beside(file)
@@ -275,7 +275,7 @@ def look_beside(
         KeyMissingError, DidError: there is no public key where one should be.
         OSError: a file cannot be read.
     """
-    from omsgrain.crypto.files import beside
+    from omsgrain.crypto.detached import beside
     from omsgrain.crypto.trust import Trust, look
 
     known, resolver = load_trust(trust) or Trust(), resolver_in_use()

@@ -42,8 +42,8 @@ def verify_statement(data: bytes, file: Path, trust: Trust | None) -> SignedBy |
             is not signed.
     """
     from omsgrain.crypto.trust import check
-    from omsgrain.engine.rights.certificate import KIND, Certificate
-    from omsgrain.store.audit import Checkpoint
+    from omsgrain.storage.audit.verify import Checkpoint
+    from omsgrain.store.privacy.certificate import KIND, Certificate
 
     certifies = KIND.encode() in data
     kept = Certificate.from_json(data) if certifies else Checkpoint.from_json(data)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypedDict
 import omsgrain as og
 from omsgrain.errors import UnsupportedError
 from omsgrain.ops.opening import open_store, resolver_in_use
-from omsgrain.store.home import home_of
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.location import home_of
+from omsgrain.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from omsgrain.privacy import Purpose
+    from omsgrain.policy.rules import Purpose
     from omsgrain.sync.local import Notes
     from omsgrain.sync.peer import Peer, Right
-    from omsgrain.sync.report import Direction, OnProgress, SyncReport
+    from omsgrain.sync.run import Direction, OnProgress, SyncReport
 
 __all__ = ["open_peer", "sync"]
 
@@ -71,12 +71,12 @@ def open_peer(
         UnsupportedError: nothing that can be synced.
         StoreError: no store, and ``create`` was not given.
     """
-    from omsgrain.sync import LocalPeer
+    from omsgrain.sync.http import is_url
+    from omsgrain.sync.local import LocalPeer
     from omsgrain.sync.peer import EVERYTHING
-    from omsgrain.sync.urls import is_url
 
     if is_url(text):
-        from omsgrain.sync.http_peer import HttpPeer
+        from omsgrain.sync.http import HttpPeer
 
         return HttpPeer(text, token=token, verify=None if trusted is None else str(trusted))
     home = home_of(text)
@@ -151,8 +151,8 @@ def sync(
     """
     from omsgrain import sync as syncing
     from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
+    from omsgrain.sync.http import is_url
     from omsgrain.sync.peer import EVERYTHING
-    from omsgrain.sync.urls import is_url
 
     given: _Given = {
         "purpose": purpose,

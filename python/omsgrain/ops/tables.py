@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omsgrain.analytics import parquet
-from omsgrain.analytics.parquet import is_parquet
+from omsgrain.durable import refuse_existing
 from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.signed import look_beside
-from omsgrain.ops.writing import refuse_existing
-from omsgrain.store.home import Where
+from omsgrain.storage.location import Where
+from omsgrain.store import parquet
+from omsgrain.store.parquet import is_parquet
 
 if TYPE_CHECKING:
-    from omsgrain.analytics.parquet import Written
     from omsgrain.batch import OnError
-    from omsgrain.exchange import ImportReport
-    from omsgrain.privacy import Purpose
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.store.parquet import Written
+    from omsgrain.store.state_merge import ImportReport
 
 __all__ = ["export_parquet", "import_parquet", "is_parquet"]
 

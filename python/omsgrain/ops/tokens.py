@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from omsgrain.crypto.disk import new_file, write_at
+from omsgrain.crypto.private_file import new_file, write_at
 from omsgrain.errors import SchemaError
-from omsgrain.formats.aimem.urn import is_tenant
+from omsgrain.formats.aimem.fields import is_tenant
 from omsgrain.ops.opening import make_store
-from omsgrain.store.home import Where, home_of
-from omsgrain.store.tokens import Token, Tokens
+from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.tokens import Token, Tokens
 
 __all__ = ["add_token", "count_tokens", "forget_tokens", "list_tokens", "revoke_token"]
 

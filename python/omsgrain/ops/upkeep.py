@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import omsgrain as og
 from omsgrain.ops.opening import keys_in_use, open_store, writable
-from omsgrain.store.home import Where, home_of
+from omsgrain.storage.location import Where, home_of
 
 if TYPE_CHECKING:
-    from omsgrain.store.base import CheckReport, CompactReport, RebuildReport
+    from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport
 
 
 def check(store: Where) -> CheckReport:

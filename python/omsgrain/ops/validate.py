@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple
 from omsgrain.container.layout import MAGIC
 from omsgrain.counts import counted
 from omsgrain.errors import FormatError, OmsError, UnsupportedError
-from omsgrain.formats import yaml_reader
-from omsgrain.formats.mif_ld import extra, layouts
+from omsgrain.formats import yaml
+from omsgrain.formats.mif_ld import document as layouts
+from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.corpus import SUFFIXES, files_in, layout_of_file, shape_of_name
-from omsgrain.formats.mif_ld.finding import Finding, place_of, pointer_to
-from omsgrain.formats.mif_ld.limits import LIMITS
-from omsgrain.formats.mif_ld.shape import Kind, Shape
+from omsgrain.formats.mif_ld.finding import Finding, Kind, Shape, place_of, pointer_to
+from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.mif_ld.validate import Mode, Verdict, judge, memories_in
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.sniff import CONTAINER, sniff_file
@@ -60,7 +60,7 @@ class Checked:
     total: int = 0
     warnings: tuple[Problem, ...] = field(default=())
     exit_code: int = 0
-    dated: tuple[tuple[_Place, extra.Dated], ...] = field(default=(), repr=False, compare=False)
+    dated: tuple[tuple[_Place, lint.Dated], ...] = field(default=(), repr=False, compare=False)
 
     __repr__ = counted
 
@@ -88,13 +88,13 @@ class _Asked(NamedTuple):
 
     def dated(
         self, document: Any, file: Path, line: int | None = None
-    ) -> list[tuple[_Place, extra.Dated]]:
+    ) -> list[tuple[_Place, lint.Dated]]:
         """What is compared of the memories in a document."""
         if self.mode != "extra":
             return []
         found = memories_in(document, self.kind)
         path = file.absolute().as_posix()
-        return [((pointer_to(way), line), extra.dated(one, path)) for way, one in found]
+        return [((pointer_to(way), line), lint.dated(one, path)) for way, one in found]
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
@@ -153,7 +153,7 @@ def _compared(found: list[Checked]) -> list[Checked]:
     """Files with what is to be said of their memories beside one another."""
     dated = (((at, *place), one) for at, file in enumerate(found) for place, one in file.dated)
     late: dict[int, list[Problem]] = {}
-    for (at, pointer, line), one in extra.order(dated):
+    for (at, pointer, line), one in lint.order(dated):
         told = replace(one, pointer=pointer + one.pointer, line=line)
         late.setdefault(at, []).append(told)
     for at, more in late.items():
@@ -207,14 +207,14 @@ def _checked(file: Path, asked: _Asked) -> Checked:
     named_so = is_yaml or (asked.kind == "ontology" and not is_json)
     is_markdown = not is_json and not named_so and layouts.layout_of(data) == "markdown"
     if named_so or (not is_json and not is_markdown and _YAML.search(head)):
-        tree = yaml_reader.read(data, most=_YAML_MOST, depth=LIMITS.depth)
+        tree = yaml.read(data, most=_YAML_MOST, depth=LIMITS.depth)
         return _summed(file, 1, [(None, asked.judge(tree))], (), ())
     layout = layout_of_file(file.name, data)
     if not is_json and not is_markdown and layout is None:
         unknown = Finding("MIF-KIND", "", "the file is nothing that is known",
                           hint="JSON, lines of JSON, Markdown or YAML.")  # fmt: skip
         return Checked(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
-    sheet = layouts.read(data, layout, shape=asked.shape or shape_of_name(file.name))
+    sheet = layouts.read_file(data, layout, shape=asked.shape or shape_of_name(file.name))
     if sheet.tree is not None:
         verdicts: list[tuple[int | None, Verdict]] = [(None, asked.judge(sheet.tree))]
         dated = asked.dated(sheet.tree, file)

@@ -19,10 +19,10 @@ import msgpack
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError, OmsError, OmsWarning
+from omsgrain.json_values import plain, revive
 from omsgrain.ops import bundle_vectors as bundles
 from omsgrain.ops import document_vectors as documents
 from omsgrain.ops.layout import HEADER_SIZE
-from omsgrain.ops.plain import plain, revive
 
 _SOURCES = {"input", "input_json", "blob_hex"}
 _KEYS = _SOURCES | {

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import omsgrain as og
 from omsgrain import container
-from omsgrain.container.files import os_errors
-from omsgrain.container.layout import MAGIC
+from omsgrain.container.layout import MAGIC, os_errors
 from omsgrain.counts import counted
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
-from omsgrain.exchange import is_sync_file
 from omsgrain.formats.problems import DocumentError
 from omsgrain.ops import bundles, mif_files, statements
 from omsgrain.ops.bundles import Document
@@ -33,12 +31,13 @@ from omsgrain.ops.signed import (
     opened,
     verify_beside,
 )
-from omsgrain.store.home import Directory, Where, home_of
+from omsgrain.storage.location import Directory, Where, home_of
+from omsgrain.store.state_merge import is_sync_file
 
 if TYPE_CHECKING:
-    from omsgrain.crypto import Resolver
+    from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.trust import Trust
-    from omsgrain.store.signatures import Signature
+    from omsgrain.storage.signatures import Signature
 
 _HEAD = 4 << 10  # bytes that say what a file is
 _SUFFIXES = (".mg", ".cose", SIGNATURE, *bundles.SUFFIXES, *mif_files.SUFFIXES)
@@ -220,7 +219,7 @@ def _file(file: Path, address: str | None, of: Path | None, asked: _Asked) -> Ve
 
 def _sync_failures(file: Path) -> list[Failure]:
     """What is wrong with the file of a sync: its grains are good, its records may not be."""
-    from omsgrain.sync.bundle_file import BundleFile
+    from omsgrain.sync.bundle import BundleFile
 
     try:
         BundleFile(file).close()
@@ -311,7 +310,7 @@ def _store(path: Where, trust: Trust | None) -> Verified:
 
 def _signed_by(found: list[Signature], trust: Trust, resolver: Resolver) -> None:
     """See that one of a grain's signatures is by a trusted key."""
-    from omsgrain.crypto import prove
+    from omsgrain.crypto.cose import prove
     from omsgrain.crypto.trust import missing
 
     refused: OmsError = missing()

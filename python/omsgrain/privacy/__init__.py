@@ -13,8 +13,14 @@ paths         places of a tree that are left as they are
 records       records as exports need them
 """
 
-from omsgrain.privacy.presets import BUILT_IN, Explained, Preset, explain, load
-from omsgrain.privacy.rules import PURPOSES, Purpose, Rule
+from omsgrain.policy.presets import (
+    BUILT_IN,
+    Explained,
+    Preset,
+    explain,
+    load,
+)
+from omsgrain.policy.rules import PURPOSES, Purpose, Rule
 
 __all__ = [
     "BUILT_IN",

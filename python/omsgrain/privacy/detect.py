@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from omsgrain.privacy.detectors import DEFAULT, Detector, pattern_detector
-from omsgrain.privacy.detectors.detector import HOLE
-from omsgrain.privacy.detectors.folding import MARKER, folded_key, views
+from omsgrain.privacy.detectors import DEFAULT
+from omsgrain.privacy.detectors.base import HOLE, MARKER, Detector, folded_key, views
+from omsgrain.privacy.detectors.custom import pattern_detector
 
 __all__ = ["DEFAULT", "Detector", "Finding", "Span", "detect", "pattern_detector", "spans"]
 

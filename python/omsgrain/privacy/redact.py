@@ -7,16 +7,68 @@ Spec: MIF 1.0 §6.1, MIF 2.0 §8
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from omsgrain.errors import SchemaError
+from omsgrain.policy.rule_files import escaped
 from omsgrain.privacy.detect import DEFAULT, Detector, Span, in_bytes, spans
-from omsgrain.privacy.paths import Keep, keeps
-from omsgrain.privacy.values import escaped
 
-__all__ = ["Redacted", "RedactedValue", "marker", "redact_text", "redact_value"]
+__all__ = [
+    "EMBEDDINGS",
+    "Flags",
+    "Keep",
+    "Redacted",
+    "RedactedRecord",
+    "RedactedValue",
+    "Scan",
+    "keeps",
+    "marker",
+    "redact_record",
+    "redact_text",
+    "redact_value",
+    "scan_records",
+]
+
+Keep: TypeAlias = Collection[str] | Callable[[str], bool]
+"""JSON pointers, or a function that tells of one."""
+
+
+def keeps(keep: Keep) -> Callable[[str], bool]:
+    """Make a function of pointers.
+
+    ``*`` stands for any key or place, as in ``/entities/*/type``; ``**`` at the end for all below,
+    as in ``/embedding/**``. Without a star at the end, a pointer keeps the whole value there.
+
+    Raises:
+        SchemaError: something is no pointer.
+    """
+    if callable(keep):
+        return keep
+    pattern = _compiled(tuple(keep))
+    return (lambda _: False) if pattern is None else lambda at: pattern.fullmatch(at) is not None
+
+
+@lru_cache(maxsize=64)
+def _compiled(pointers: tuple[str, ...]) -> re.Pattern[str] | None:
+    if not pointers:
+        return None
+    return re.compile("|".join(map(_pattern, pointers)))
+
+
+def _pattern(pointer: str) -> str:
+    if not pointer.startswith("/"):
+        raise SchemaError("no pointer to what is kept", field="/keep", expected="/a/*/b")
+    parts = pointer[1:].split("/")
+    below = parts[-1] == "**"
+    names = [
+        "[^/]*" if part == "*" else re.escape(part) for part in parts[: -1 if below else None]
+    ]
+    return "".join(f"/{name}" for name in names) + ("/.*" if below else "")
+
 
 _NAME = re.compile(r"[A-Za-z_]{1,40}")
 Redaction = dict[str, Any]
@@ -222,3 +274,124 @@ def _name(value: dict[str, Any]) -> str | None:
     """What names the ``value`` of an object, as in a list of settings."""
     name = value.get("name", value.get("key"))
     return name if isinstance(name, str) else None
+
+
+EMBEDDINGS = ("embedding", "embeddings")
+"""Members that hold a vector made of the text. It would still tell what the text was."""
+
+
+class Flags(NamedTuple):
+    """What a document says about its privacy.
+
+    Attributes:
+        pii_detected: something is about a person.
+        secrets_detected: something gives access to something.
+        redacted_fields: the types that were found, sorted.
+    """
+
+    pii_detected: bool = False
+    secrets_detected: bool = False
+    redacted_fields: tuple[str, ...] = ()
+
+    def __or__(self, other: Flags) -> Flags:
+        """Both: of two records, of a document and one more."""
+        return Flags(
+            self.pii_detected or other.pii_detected,
+            self.secrets_detected or other.secrets_detected,
+            tuple(sorted({*self.redacted_fields, *other.redacted_fields})),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As MIF writes it in ``privacy``."""
+        return {**self._asdict(), "redacted_fields": list(self.redacted_fields)}
+
+
+class RedactedRecord(NamedTuple):
+    """A record without what was found.
+
+    Attributes:
+        record: the new record.
+        redactions: of each string, by its pointer in the new record.
+        keys: of each key of an object, by the pointer of its value.
+        flags: what was found.
+        dropped: pointers of the embeddings that were taken out.
+    """
+
+    record: dict[str, Any]
+    redactions: dict[str, list[Redaction]]
+    keys: dict[str, list[Redaction]]
+    flags: Flags
+    dropped: tuple[str, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the record is another one now; its content's hash may be too."""
+        return bool(self.flags.redacted_fields)
+
+
+def redact_record(
+    record: dict[str, Any],
+    *,
+    keep: Keep = (),
+    detectors: Sequence[Detector] = DEFAULT,
+    embeddings: Collection[str] = EMBEDDINGS,
+) -> RedactedRecord:
+    """Redact every string of a record, and drop its embeddings if one of them changed.
+
+    Args:
+        record: an object of JSON.
+        keep: pointers to what is structure: ids, times, types. See ``redact_value``.
+        detectors: which.
+        embeddings: members of the record that hold a vector. They are not searched.
+
+    Raises:
+        UnsupportedError: a library that a detector needs is not installed.
+    """
+    vectors = [name for name in embeddings if name in record]
+    rest = {name: value for name, value in record.items() if name not in vectors}
+    found = redact_value(rest, detectors, keep=keep)
+    flags = Flags(found.pii, found.secrets, tuple(found.redacted_fields))
+    if not found.changed:
+        return RedactedRecord(record, {}, {}, flags, ())
+    dropped = tuple(f"/{name}" for name in vectors)
+    return RedactedRecord(found.value, found.found, found.keys, flags, dropped)
+
+
+class Scan(NamedTuple):
+    """What was found in records, and left there.
+
+    Attributes:
+        pii_detected: something is about a person.
+        secrets_detected: something gives access to something.
+        counts: how often each type was found.
+    """
+
+    pii_detected: bool
+    secrets_detected: bool
+    counts: dict[str, int]
+
+    @property
+    def flags(self) -> Flags:
+        """What a document says about it: nothing was redacted."""
+        return Flags(self.pii_detected, self.secrets_detected)
+
+
+def scan_records(
+    records: Iterable[tuple[dict[str, Any], Keep]], detectors: Sequence[Detector] = DEFAULT
+) -> Scan:
+    """Look for the same in records, and change none.
+
+    Args:
+        records: each with what is structure in it, as ``redact_record`` takes them.
+        detectors: which.
+
+    Raises:
+        UnsupportedError: a library that a detector needs is not installed.
+    """
+    flags, counts = Flags(), Counter[str]()
+    for record, keep in records:
+        found = redact_record(record, keep=keep, detectors=detectors)
+        flags |= found.flags
+        for several in (*found.redactions.values(), *found.keys.values()):
+            counts.update(one["type"] for one in several)
+    return Scan(flags.pii_detected, flags.secrets_detected, dict(sorted(counts.items())))

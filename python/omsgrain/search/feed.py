@@ -19,10 +19,15 @@ from typing import Any, TypeAlias
 from omsgrain import _core
 from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.search.database import transaction
-from omsgrain.store.base import Reader
-from omsgrain.store.tables import DELETED, EVENTS, SEQUENCE, event_of
-from omsgrain.text.fields import COLUMNS, columns
+from omsgrain.search.text_file import transaction
+from omsgrain.search.words import COLUMNS, columns
+from omsgrain.storage.base import Reader
+from omsgrain.storage.tables import (
+    DELETED,
+    EVENTS,
+    SEQUENCE,
+    event_of,
+)
 
 __all__ = [
     "PAGE",

@@ -18,10 +18,15 @@ from typing import NamedTuple, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import RangeError, number_found
-from omsgrain.search.graphs import Candidates, Covered, Graphs, Neighbours
+from omsgrain.search.ann import (
+    Candidates,
+    Covered,
+    Graphs,
+    Neighbours,
+)
 from omsgrain.search.vectors import Model, Vector, model_of, pack
-from omsgrain.store.base import Reader, Store
-from omsgrain.store.tables import VECTORS
+from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.tables import VECTORS
 
 __all__ = ["LARGE", "Accept", "Near", "Nearest"]
 

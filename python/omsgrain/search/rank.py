@@ -8,11 +8,25 @@ gets 1 / (K + r), and its score is the sum over all lists (Cormack, Clarke, Büt
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-__all__ = ["K", "Ranked", "fuse"]
+from omsgrain.search.feed import state
+from omsgrain.search.find import Phrase, Query, Row
+from omsgrain.search.words import WEIGHTS
+
+__all__ = [
+    "Counts",
+    "K",
+    "Ranked",
+    "Stage",
+    "Walk",
+    "fuse",
+    "stages",
+]
 
 K = 60
 """How little the first ranks stand out; the value of the paper, which others keep too."""
@@ -56,3 +70,117 @@ def fuse(
             same.sort(key=place, reverse=True)
         order += [Ranked(seq, total / best) for seq in same]
     return order
+
+
+SMALL = 10_000
+"""In an index of so many grains every word is weighed."""
+
+_REMEMBERED = 4_096  # phrases
+
+_MATCHING = "FROM words WHERE words MATCH ? AND rowid NOT IN (SELECT seq FROM gone)"
+_AMONG = "AND rowid BETWEEN ? AND ? AND allowed(rowid)"
+_WEIGHED = (
+    f"SELECT rowid, -bm25(words, {', '.join(map(str, WEIGHTS))}) AS weight {_MATCHING} %s"
+    " ORDER BY weight DESC, rowid DESC LIMIT ? OFFSET ?"
+)
+_NEWEST = f"SELECT rowid, 0.0 {_MATCHING} %s ORDER BY rowid DESC LIMIT ? OFFSET ?"
+
+
+class Counts:
+    """Which phrases are common; counted once, until the index has grown by a tenth."""
+
+    def __init__(self) -> None:
+        self._common: dict[Phrase, bool] = {}
+        self._grains = 0
+
+    def common(self, db: sqlite3.Connection, phrases: Collection[Phrase]) -> set[Phrase]:
+        """Return those that more than half of all grains have, if it matters."""
+        grains = state(db).grains
+        if grains <= SMALL:
+            return set()
+        if not self._grains <= grains <= self._grains * 1.1 or len(self._common) > _REMEMBERED:
+            self._common, self._grains = {}, grains
+        for phrase in phrases:
+            if phrase not in self._common:
+                sql = "SELECT count(*) FROM words WHERE words MATCH ?"
+                (count,) = db.execute(sql, (str(phrase),)).fetchone()
+                self._common[phrase] = 2 * count > grains
+        return {phrase for phrase in phrases if self._common[phrase]}
+
+
+class Stage(NamedTuple):
+    """Matches that come after those of the stages before.
+
+    Attributes:
+        weighed: by their weight, best first; else the newest come first.
+        query: what they match; only its phrases are weighed.
+    """
+
+    weighed: bool
+    query: Query
+
+
+def stages(query: Query, common: set[Phrase]) -> list[Stage]:
+    """Cut a query where its order is not by weight any more.
+
+    Args:
+        query: what to search for.
+        common: those of its phrases that are not weighed.
+    """
+    some = tuple(phrase for phrase in query.optional if phrase not in common)
+    if query.required:
+        weighed = bool(some) or not common.issuperset(query.required)
+        return [Stage(weighed, replace(query, optional=some))]
+    found = [Stage(True, replace(query, optional=some))] if some else []
+    if common:
+        wanted = tuple(phrase for phrase in query.optional if phrase in common)
+        found.append(Stage(False, Query((), wanted, (*query.excluded, *some))))
+    return found
+
+
+class Walk:
+    """The matches of a query, page by page.
+
+    Args:
+        counts: of the same index.
+        query: what to search for.
+        seqs: only these grains; None for all.
+    """
+
+    def __init__(self, counts: Counts, query: Query, seqs: Set[int] | None) -> None:
+        self._counts = counts
+        self._query = query
+        self._seqs = seqs
+        self._stages: list[tuple[str, str]] | None = None  # statement, expression
+        self._offset = 0  # in the first of them
+
+    def page(self, db: sqlite3.Connection, size: int) -> list[Row]:
+        """Return the next ones, best first; fewer than ``size`` are the last."""
+        if self._stages is None:
+            self._stages = self._plan(db)
+        among: tuple[int, ...] = ()
+        if self._seqs is not None:
+            if not self._seqs:
+                return []
+            among = (min(self._seqs), max(self._seqs))
+            db.create_function("allowed", 1, self._seqs.__contains__)
+        rows: list[Row] = []
+        while self._stages and len(rows) < size:
+            statement, expression = self._stages[0]
+            asked = size - len(rows)
+            values = (expression, *among, asked, self._offset)
+            found = db.execute(statement % (_AMONG if among else ""), values).fetchall()
+            rows += found
+            self._offset += len(found)
+            if len(found) < asked:
+                del self._stages[0]
+                self._offset = 0
+        return rows
+
+    def _plan(self, db: sqlite3.Connection) -> list[tuple[str, str]]:
+        query = self._query
+        common = self._counts.common(db, (*query.required, *query.optional))
+        return [
+            (_WEIGHED if weighed else _NEWEST, part.expression())
+            for weighed, part in stages(query, common)
+        ]

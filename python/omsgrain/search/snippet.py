@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from omsgrain.search.query import Query
-from omsgrain.text.fields import SAYS, texts
-from omsgrain.text.words import Places
+from omsgrain.search.find import Query
+from omsgrain.search.words import SAYS, Places, texts
 
 __all__ = ["Shown", "Snippet", "piece", "show"]
 

@@ -30,9 +30,16 @@ from omsgrain.errors import (
     StoreError,
 )
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.store.base import Reader, Writer
-from omsgrain.store.state import forget_vectors
-from omsgrain.store.tables import EMBEDDED, MODELS, SEALED, SEQUENCE, VECTORS, VEILED
+from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.records import forget_vectors
+from omsgrain.storage.tables import (
+    EMBEDDED,
+    MODELS,
+    SEALED,
+    SEQUENCE,
+    VECTORS,
+    VEILED,
+)
 
 __all__ = [
     "DIMENSIONS",

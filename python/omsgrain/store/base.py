@@ -1,366 +1,266 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every store offers: blobs under their 32-byte digests, in order of arrival.
-
-A digest is the SHA-256 of its blob: a store may trust the one it is told, and may make it again
-from the blob. ``GrainStore`` verifies before it puts and after it gets, and ``pages.pages`` as it
-walks.
-Reading and writing happen in transactions, and only there:
-
-    with store.read() as reader:        # one snapshot; keep it short
-        blob = reader.get(digest)
-    flags = store.write(lambda writer: writer.put([(digest, blob)]))    # all of it, or nothing
-
-``tests/support/store_contract.py`` is this contract as tests, for any implementation.
-"""
+"""What every part of a GrainStore stands on: the store below, how it was opened, letting go."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import (
-    TYPE_CHECKING,
-    Literal,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    runtime_checkable,
-)
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
 
-from omsgrain.grain import Grain
-from omsgrain.store.reports import (
-    CheckReport,
-    CompactReport,
-    Problem,
-    RebuildReport,
-    StoreStats,
-)
-from omsgrain.store.tables import Kind, Table
+from omsgrain.errors import StoreError
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.keyring import UserKeys
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.crypto.keyring.keyring import KeyRing
+    from omsgrain.policy.presets import Preset
+    from omsgrain.store.signature_policy import Required
 
 __all__ = [
-    "PAGE_BYTES",
-    "PAGE_GRAINS",
-    "CheckReport",
-    "CompactReport",
-    "Problem",
-    "Reader",
-    "RebuildReport",
-    "Store",
-    "StoreStats",
-    "Unsealing",
-    "Which",
-    "Writer",
+    "MANY",
+    "Access",
+    "Base",
+    "Settings",
+    "now",
 ]
 
+MANY = 4_096
+"""Grains whose counts are gathered before they are written."""
+
+
+class Access:
+    """How often, and when last, grains were read since the counts were written.
+
+    Reads are only noted, since a list takes them without a lock; they are counted when somebody
+    asks, or when so many were noted that they may have to be written.
+    """
+
+    __slots__ = ("_counts", "_last", "_lock", "_most", "_notes", "_room", "_writing")
+
+    def __init__(self, most: int = MANY) -> None:
+        self._most = min(MANY, most)
+        self._notes: list[tuple[Sequence[bytes], int]] = []
+        # Reads that may be noted before they are counted; not exact by threads.
+        self._room = self._most
+        self._counts: Counter[bytes] = Counter()
+        self._last: dict[bytes, int] = {}
+        self._writing: dict[bytes, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+
+    def count(self, digests: Sequence[bytes], when: int) -> bool:
+        """Count a read of each; True when enough have gathered to be written."""
+        self._notes.append((digests, when))
+        self._room -= len(digests)
+        if self._room > 0:
+            return False
+        with self._lock:
+            self._gather()
+            return self._room <= 0
+
+    def _gather(self) -> None:
+        """Count what was noted; with the lock."""
+        noted = self._notes[:]  # others may note more meanwhile
+        del self._notes[: len(noted)]
+        self._counts.update(chain.from_iterable([digests for digests, _ in noted]))
+        last = self._last
+        for digests, when in noted:
+            for digest in digests:
+                last[digest] = when
+        self._room = self._most - len(last)
+
+    def of(self, digest: bytes) -> tuple[int, int]:
+        """How often a grain was read, and when last, as far as it is not written."""
+        with self._lock:
+            self._gather()
+            count, last = self._writing.get(digest, (0, 0))
+            return self._counts[digest] + count, max(self._last.get(digest, 0), last)
+
+    def take(self) -> bool:
+        """Set apart what is to be written now; False if there is nothing, or it is being done."""
+        with self._lock:
+            self._gather()
+            if self._writing or not self._counts:
+                return False
+            last = self._last
+            self._writing = {d: (count, last[d]) for d, count in self._counts.items()}
+            self._counts, self._last, self._room = Counter(), {}, self._most
+            return True
+
+    def write(self, writer: Writer) -> None:
+        """Add what was set apart to the counters; grains that are gone are passed over."""
+        found = zip(writer.find(list(self._writing)), self._writing.values(), strict=True)
+        # A sealed grain may have been read by two addresses.
+        totals: dict[int, tuple[int, int]] = {}
+        for seq, (count, when) in found:
+            if seq is not None:
+                if seq in totals:
+                    before = totals[seq]
+                    count, when = before[0] + count, max(before[1], when)
+                totals[seq] = count, when
+        rows = []
+        pack, size = COUNTER.pack, COUNTER.size
+        keys = {SEQUENCE.pack(seq): totals[seq] for seq in sorted(totals)}  # neighbours together
+        there = writer.some_rows(COUNTERS, list(keys))
+        for key, (count, last) in keys.items():
+            if (value := there.get(key)) is not None:
+                if len(value) != size:  # damaged: `check` tells it, and nobody waits for a count
+                    continue
+                before = COUNTER.unpack(value)
+                count, last = before[0] + count, max(before[1], last)
+            rows.append((key, pack(count, last)))
+        writer.set_rows(COUNTERS, rows)
+
+    def written(self, done: bool) -> None:
+        """Forget what was set apart if it was written; else count it on."""
+        with self._lock:
+            if not done:
+                for digest, (count, when) in self._writing.items():
+                    self._counts[digest] += count
+                    self._last[digest] = max(self._last.get(digest, 0), when)
+            self._writing = {}
+
+
+Self = TypeVar("Self", bound="Base")
 T = TypeVar("T")
 
-Which: TypeAlias = Literal["current", "past", "all"]
-"""Which grains an index answers with: those that are current, those that were superseded,
-retracted or restricted, or both."""
 
-PAGE_GRAINS = 1_000
-PAGE_BYTES = 4 << 20
+def now() -> int:
+    """Return the time in ms since 1970."""
+    return time.time_ns() // 1_000_000
 
 
-class Reader(Protocol):
-    """A snapshot of the store: what was committed at one moment, and nothing later.
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a handle on a store behaves.
 
-    The moment is when it was opened, or where the store is on a server, when it was asked first.
+    Attributes:
+        actor: who acts, for the audit trail: a DID, a user, a service.
+        preset: rules for what is put, deleted and exported.
+        hold_authorities: DIDs whose signature makes a hold inside a grain binding; if there are
+            none, every such hold binds. Where there are some, they alone end holds from outside.
+        erasure_authorities: DIDs whose signature makes an order to erase that comes from outside
+            count; if there are none, whoever syncs may bring one.
+        delegation: whether what a delegating goal allows is checked.
+        count_access: whether reads are counted.
+        audit: whether writes are noted in the audit trail.
+        clock: gives the time in ms since 1970.
+        keys: what seals grains of users, and opens them.
+        plain: store users' grains in the clear, though the store has sealed grains.
+        require: which grains the store takes only signed.
+        resolver: finds the keys of signers whose DIDs do not hold them.
+        budget: how much memory the parts may take.
     """
 
-    def count(self) -> int:
-        """Return the number of grains."""
-        ...
+    actor: str | None = None
+    preset: Preset | None = None
+    hold_authorities: frozenset[str] = frozenset()
+    erasure_authorities: frozenset[str] = frozenset()
+    delegation: bool = False
+    count_access: bool = True
+    audit: bool = True
+    clock: Callable[[], int] = now
+    keys: KeyRing | None = None
+    plain: bool = False
+    require: Required | None = None
+    resolver: Resolver | None = None
+    budget: Budget = field(default_factory=Budget)
 
-    def last_seq(self) -> int:
-        """Return the last sequence number given, to a grain or another event; 0 before any."""
-        ...
 
-    def get(self, digest: bytes) -> bytes | None:
-        """Return the blob put under the digest, or None."""
-        ...
+class Base:
+    """A handle on a store.
 
-    def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each, None where there is no such grain."""
-        ...
+    Args:
+        store: where the blobs are kept; ``omsgrain.open`` gives one on disk.
+        settings: how it behaves.
+    """
 
-    def page(
-        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
-    ) -> list[tuple[int, bytes]]:
-        """Return the next blobs with their sequence numbers, in order.
+    def __init__(self, store: Store, settings: Settings | None = None) -> None:
+        self._settings = settings or Settings()
+        self._below = store
+        self._store = store
+        if self._settings.keys is not None:
+            from omsgrain.storage.encrypted import SealedStore
 
-        Args:
-            after: the last sequence number already seen; 0 from the start.
-            grains: at most so many.
-            size: no more once so many bytes are together; the first blob always comes.
-        """
-        ...
+            self._store = SealedStore(store, self._settings.keys)
+        self._access = Access(self._settings.budget.counts)
+        self._counts = self._settings.count_access and not store.readonly
 
-    def blob_at(self, seq: int) -> bytes | None:
-        """Return the blob with a sequence number, or None."""
-        ...
+    def _count_reads(self, digests: Sequence[bytes]) -> None:
+        """Count reads by a user, where they are counted."""
+        if self._counts and self._access.count(digests, self._settings.clock()):
+            self._write_counts()
 
-    def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number, or None.
+    def _write_counts(self) -> None:
+        """Write the counts that have gathered; what cannot be written now is written later."""
+        if not self._access.take():
+            return
+        done = False
+        try:
+            self._store.write(self._access.write)
+            done = True
+        except StoreError:
+            pass  # reading must not fail because its count cannot be written
+        finally:
+            self._access.written(done)
 
-        Its address is that of the stored blob. A sealed one is opened where the keys are;
-        elsewhere it shows its header and nothing else.
-        """
-        ...
-
-    def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, as ``grain`` does, or None."""
-        ...
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        """Say which grains will be asked for by their addresses, in this order.
-
-        It changes no answer: a store on a server reads several of them at once.
-        """
-        ...
-
-    def expect_places(
-        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    def _note(
+        self,
+        writer: Writer,
+        operation: str,
+        digests: Sequence[bytes],
+        *,
+        reason_code: str | None = None,
+        note: str | None = None,
+        details: Mapping[str, int | str] | None = None,
+        actor: str | None = None,
     ) -> None:
-        """Say what will be asked of the grains whose places are walked next.
+        """Add an entry to the audit trail, in the transaction of what it tells of."""
+        if not self._settings.audit:
+            return
+        from omsgrain.storage import audit
 
-        It changes no answer: a store on a server brings it along with the places.
+        audit.append(
+            writer,
+            operation=operation,
+            actor=self._settings.actor if actor is None else actor,
+            digests=digests,
+            reason_code=reason_code,
+            note=note,
+            time=self._settings.clock(),
+            details=details,
+        )
 
-        Args:
-            grains: about how many of those that have all terms will be read.
-            terms: the terms that each is looked up in.
-            states: whether it is asked what became of each.
-        """
-        ...
+    def acting(self: Self, actor: str) -> Self:
+        """Return a handle on the same store for somebody else, whom the audit trail then names.
 
-    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index, each as ``grain`` does.
-
-        Those that are not there are left out.
-
-        Raises:
-            IntegrityError: a grain does not belong at its place.
-        """
-        ...
-
-    def term_count(self, key: bytes, which: Which = "all") -> int:
-        """Return how many grains have a term, in one look-up; ``_core.term`` makes its key.
-
-        At least so many as ``places`` yields; more only where grains that came last, and are not
-        in the index tables yet, are of the other sort or removed.
-        """
-        ...
-
-    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each of some terms, as ``term_count`` does."""
-        ...
-
-    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Tell whether the grain at a place has a term, and is one of ``which``."""
-        ...
-
-    def places(
-        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
-    ) -> Iterator[bytes]:
-        """Walk the places of the grains that have a term, in order.
+        It shares the store below: closing either of the two closes that for both.
 
         Args:
-            key: the term.
-            after: start behind this place; None from the start.
-            newest: downwards from the newest, instead of upwards from the oldest.
-            which: only current ones, only past ones, or all.
+            actor: who acts: a DID, a user, a service.
         """
-        ...
-
-    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        """Walk the terms that grains have whose keys begin with a prefix, each once, sorted."""
-        ...
-
-    def is_past(self, seq: int) -> bool:
-        """Tell whether a grain was superseded, retracted or restricted."""
-        ...
-
-    def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key in a table of life STATE, or None."""
-        ...
-
-    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys that are there, in a table of life STATE.
-
-        To ask for many so is one round trip where the store is on a server.
-        """
-        ...
-
-    def rows(
-        self, table: Table, after: bytes | None = None, prefix: bytes = b""
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk the keys and values of a table of life STATE, by rising keys.
-
-        A writer may change rows while it walks; whether it meets those that it adds is open.
-
-        Args:
-            table: the table.
-            after: only keys beyond this one.
-            prefix: only keys that begin so.
-        """
-        ...
-
-    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
-        """Return the highest key of a table of life STATE and its value; None if it is empty."""
-        ...
-
-
-@runtime_checkable
-class Unsealing(Protocol):
-    """A reader that has keys."""
-
-    def keys_of(self, seq: int) -> UserKeys:
-        """Return the keys that seal a grain.
-
-        Raises:
-            KeyMissingError: there are none here.
-            ErasedError: they were destroyed.
-        """
-        ...
-
-    def tried(self, seq: int) -> Grain:
-        """Return a sealed grain that is not open, opened with any key that opens it.
-
-        Raises:
-            KeyMissingError: there is none here.
-            ErasedError: its key was destroyed.
-            OmsError: what was sealed is no grain.
-        """
-        ...
-
-
-class Writer(Reader, Protocol):
-    """A write transaction; it also reads, and sees what it has written."""
-
-    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append (digest, blob) pairs in the order given.
-
-        Returns:
-            For each, whether it is new; a digest already there, or given earlier, changes nothing.
-            One that was removed is new again, with a new number.
-        """
-        ...
-
-    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key in a table of life STATE; None deletes it.
-
-        Raises:
-            StoreError: a key of no bytes, or of more than 511.
-        """
-        ...
-
-    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Set many keys of a table of life STATE or BLIND, in any order.
-
-        Of a table whose keys are cut, the two parts of each key, in order.
-        """
-        ...
-
-    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete rows of a table of life STATE or BLIND whose keys begin with a prefix.
-
-        Args:
-            table: the table.
-            prefix: what their keys begin with.
-            most: so many at the most.
-
-        Returns:
-            How many there were.
-        """
-        ...
-
-    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Note that something happened to a grain.
-
-        Returns:
-            The event's own sequence number.
-        """
-        ...
-
-    def set_past(self, seq: int, past: bool) -> None:
-        """Move a grain's index rows to the past ones, or back.
-
-        Args:
-            seq: the grain.
-            past: what ``is_past`` says of it, after its row of states-0 was set.
-        """
-        ...
-
-    def remove(self, seq: int) -> None:
-        """Take out a grain and every row about it; its events and reviews stay.
-
-        Removing what is not there changes nothing. If nothing else in the commit took a number,
-        one is given up, so that the last number tells a store from what it was before.
-        """
-        ...
-
-
-class Store(Protocol):
-    """A place for blobs. Every method may be called from any thread.
-
-    After ``close`` and in a forked child every method but ``close`` raises StoreError.
-    """
-
-    @property
-    def readonly(self) -> bool:
-        """Whether ``write`` is refused."""
-        ...
-
-    def read(self) -> AbstractContextManager[Reader]:
-        """Open a snapshot. Never write while you hold one: the writer may have to wait for it."""
-        ...
-
-    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
-        """Run ``work`` in a write transaction and return what it returned, durably.
-
-        An exception from ``work`` takes back all it wrote. ``work`` may run more than once (the
-        file had to grow), each time over the same snapshot, so it must have no effects outside.
-
-        Args:
-            work: what to do.
-            expecting: addresses that it will look for; a store on a server does so at once.
-
-        Raises:
-            StoreError: read-only, full or broken; nothing was written.
-        """
-        ...
-
-    def sync(self) -> None:
-        """Make durable what was written with ``durability="relaxed"``."""
-        ...
-
-    def flush(self) -> None:
-        """Write out what is held in memory for the index; nothing depends on it."""
-        ...
-
-    def rebuild(self) -> RebuildReport:
-        """Make the index anew from the blobs."""
-        ...
-
-    def check(self) -> CheckReport:
-        """Look at every blob, address and index row."""
-        ...
-
-    def compact(self) -> CompactReport:
-        """Write the store's file anew, without what was removed."""
-        ...
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a new place."""
-        ...
-
-    def stats(self) -> StoreStats:
-        """Return how much the store holds."""
-        ...
+        return type(self)(self._below, replace(self._settings, actor=actor))
 
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
-        ...
+        try:
+            self._write_counts()
+        finally:
+            self._store.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

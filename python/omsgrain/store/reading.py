@@ -1,423 +1,379 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a store on disk: a snapshot of its tables, and what lies beyond the watermark."""
+"""Reading grains by address and by number."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Container, Iterator, Sequence
-from itertools import islice, takewhile
-from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
-
-import lmdb
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from typing import Any, NoReturn
 
 from omsgrain import _core
-from omsgrain.grain import Grain
-from omsgrain.store.base import PAGE_BYTES, PAGE_GRAINS
-from omsgrain.store.environment import Environment
-from omsgrain.store.opening import failure
-from omsgrain.store.recent import Recent
-from omsgrain.store.simply import misplaced
-from omsgrain.store.state import PAST
-from omsgrain.store.tables import (
-    ADDRESSES,
-    BLOBS,
-    HEAD,
-    HEAD_RECORD,
-    MARK,
-    META,
+from omsgrain.batch import ItemError, OnError, VerifyReport, stops
+from omsgrain.errors import IntegrityError, NotFoundError, OmsError, StoreError
+from omsgrain.grain import Grain, bare
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.query import query as queries
+from omsgrain.query.filters import conditions
+from omsgrain.query.query import Order, Page, Time
+from omsgrain.storage.base import PAGE_GRAINS, Reader, Unsealing
+from omsgrain.storage.records import Verification
+from omsgrain.storage.scan import Entry, damaged, entries, pages, stored
+from omsgrain.storage.tables import (
+    DELETED,
+    EMBEDDED,
+    EVENTS,
+    HELD,
+    RELEASED,
+    RESTRICTED,
     SEQUENCE,
-    STATES,
-    Table,
+    SIGNED,
+    SUPERSEDED,
+    VERIFIED,
+    event_of,
 )
-from omsgrain.store.terms import Head, TermReader
-from omsgrain.store.turns import Session
+from omsgrain.store.base import Base
+from omsgrain.store.policy_context import seq_of
 
-if TYPE_CHECKING:
-    from lmdb import Cursor, Transaction
+__all__ = [
+    "Change",
+    "Finding",
+    "Reading",
+]
 
-    from omsgrain.store.file import DataFile
-
-__all__ = ["Head", "LmdbReader", "Seen", "Snapshot"]
-
-_MANY = 16  # addresses that are looked up in order
-_HIGH = bytes(4)  # of a sequence number, whose other half stands in a place
-_ROWS = 8, 256  # rows of a table read at a time, at first and at the most
+_digest = bytes.fromhex
 
 
-class Seen(NamedTuple):
-    """What a snapshot made of its commit; it holds for every other snapshot of the same commit.
+class Finding(Base):
+    """The part of a GrainStore that answers questions."""
 
-    Attributes:
-        file: the data file: each counts its commits.
-        commit: the number of the commit.
-        head: its head.
-        recent: what lies beyond the watermark, loaded up to this commit.
-        plain: whether all of that is still there, and nothing is said of any.
-        whole: whether all of that is still there.
-    """
-
-    file: DataFile
-    commit: int
-    head: Head
-    recent: Recent
-    plain: bool
-    whole: bool
-
-
-class LmdbReader(TermReader):
-    """Reads in one transaction.
-
-    ``recent`` may know less or more than this snapshot: what it lacks is loaded from here, and
-    what lies outside ``(watermark, last_seq]``, or is not in this snapshot, is passed over.
-    """
-
-    __slots__ = ()
-
-    def __init__(
+    def query(
         self,
-        env: Environment,
-        txn: Transaction[bytes],
-        recent: Recent,
-        session: Session | None = None,
-    ) -> None:
-        self._txn = txn
-        self._tables = env.tables
-        self._plain = self._whole = None
-        record = txn.get(HEAD_RECORD, None, self._tables[META])
-        self.head = Head() if record is None else Head(*HEAD.unpack(record))
-        if recent.watermark < self.head.watermark:
-            # A run was written since: what was recent is in the tables now.
-            recent = env.recent = Recent(self.head.watermark)
-        self.recent = recent
-        committed = self.head.last_seq
-        if session is not None:
-            # What the works before this one wrote is not committed, and not to be loaded.
-            if session.base is None:
-                session.base = committed
-            committed = session.base
-        recent.load(self, committed)
-        if recent.filled > committed and not self._all_known():
-            # A later snapshot has filled it, without what was removed by then.
-            self.recent = Recent(self.head.watermark)
-            self.recent.load(self, committed)
+        *,
+        type: str | int | None = None,
+        namespace: str | None = None,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: Any = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        run_id: str | None = None,
+        tag: str | None = None,
+        origin: str | None = None,
+        created_after: Time | None = None,
+        created_before: Time | None = None,
+        valid_at: Time | None = None,
+        known_at: Time | None = None,
+        current: bool | None = True,
+        verification_status: Verification | None = None,
+        min_confidence: float | None = None,
+        words: str | None = None,
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+        count: bool = False,
+        explain: bool = False,
+        scan: bool = False,
+        sealed: bool = True,
+        bookkeeping: bool = False,
+        **unknown: NoReturn,
+    ) -> Page:
+        """Find grains that match every filter given.
 
-    def _all_known(self) -> bool:
-        """Whether ``recent`` knows every grain of this snapshot beyond the watermark."""
-        last = self.head.last_seq
-        missing = set(self._numbers(self.head.watermark, last))
-        missing.difference_update(self.recent.numbers[: self.recent.known(last)])
-        return not missing
+        A grain is found from the moment its put returns, in this process and in others.
 
-    def _numbers(self, after: int, last: int) -> Iterator[int]:
-        with self._txn.cursor(self._tables[BLOBS]) as cursor:
-            if cursor.set_range(SEQUENCE.pack(after + 1)):
-                for key in cursor.iternext(keys=True, values=False):
-                    (seq,) = SEQUENCE.unpack(key)
-                    if seq > last:
-                        return
-                    yield seq
+        Args:
+            type: name of a grain type, or its byte.
+            namespace: the whole namespace, or ``robots:*`` for all that begin with ``robots:``.
+            subject: the subject; with ``relation`` and ``object`` any of the eight patterns.
+            relation: the relation.
+            object: the object: a string, or what else the grain holds there.
+            user_id: the user.
+            session_id: the session.
+            run_id: the run.
+            tag: one of the structural tags.
+            origin: the id that the grain had in a document of another format, such as a URN.
+            created_after: created at this time or later: ms since 1970, an aware datetime or RFC
+                3339 text.
+            created_before: created before this time, so that neighbouring spans share no grain.
+            valid_at: true at this time, by ``valid_from`` and ``valid_to``.
+            known_at: held to be so by the store at this time: neither later than it learned it
+                nor after it was superseded.
+            current: True: no grains that were superseded, retracted or restricted. False: only
+                those. None: all.
+            verification_status: what verification found.
+            min_confidence: at least this confidence, 0 to 1.
+            words: all of these words are in its texts, whatever their case and order.
+            order: "newest" first and then by address, or "oldest", its exact reverse.
+            limit: results a page, 1 to 10,000.
+            cursor: ``next_cursor`` of the page before; the filters must be the same.
+            count: also count all that match, which may read them all.
+            explain: also say how the query was answered.
+            scan: allow a query that no index answers to read every grain.
+            sealed: look among sealed grains, too, those that the keys of the store open. They can
+                be asked for exact values and words; with False anything can be asked of the rest.
+            bookkeeping: also the grains that keep what is around the records of documents.
+            **unknown: none; a filter of another name is refused, with those that there are.
 
-    def count(self) -> int:
-        """Return the number of grains."""
-        return self.head.grains
+        Raises:
+            SchemaError: a filter or cursor that cannot be.
+            RangeError: the limit, or the confidence.
+            UnsupportedError: no index answers, and ``scan`` was not given; or there are sealed
+                grains, and they cannot be asked that.
 
-    def commit(self) -> tuple[int, int]:
-        """Return the size of the file's pages, and the number of the commit that is read."""
-        return int(self._txn.stat(self._tables[META])["psize"]), self._txn.id()
-
-    def last_seq(self) -> int:
-        """Return the last sequence number given."""
-        return self.head.last_seq
-
-    def get(self, digest: bytes) -> bytes | None:
-        """Return the blob put under the digest, or None."""
-        seq = self.seq_of(digest)
-        return None if seq is None else self.blob_at(seq)
-
-    def seq_of(self, digest: bytes) -> int | None:
-        """Return the sequence number of an address; None if it is not there."""
-        seq = self.recent.digests.get(digest)
-        if seq is not None:
-            if seq <= self.head.last_seq and self._is_whole():
-                return seq
-            for seq in self.recent.numbers_of(digest):
-                if seq <= self.head.last_seq and self.has_blob(seq):
-                    return seq
-        return self.row_of(digest)
-
-    def row_of(self, digest: bytes) -> int | None:
-        """Return the sequence number that the table of addresses has."""
-        row = self._txn.get(digest, None, self._tables[ADDRESSES])
-        return None if row is None else int(SEQUENCE.unpack(row)[0])
-
-    def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each; None where there is no such grain."""
-        if len(digests) < _MANY:
-            return [self.seq_of(digest) for digest in digests]
-        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
-            rows = dict(cursor.getmulti(sorted(digests)))  # neighbours share pages
-        unpack, row_of = SEQUENCE.unpack, rows.get
-        found: list[int | None] = [
-            None if (row := row_of(digest)) is None else unpack(row)[0] for digest in digests
-        ]
-        for known in self._unsettled():
-            for i, digest in enumerate(digests):
-                if digest in known:
-                    found[i] = self.seq_of(digest)
-        return found
-
-    def _unsettled(self) -> tuple[Container[bytes], ...]:
-        """Addresses of which the table alone does not tell."""
-        return (self.recent.digests,) if self.recent.digests else ()
-
-    def blob_at(self, seq: int) -> bytes | None:
-        """Return the blob with a sequence number."""
-        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
-        return None if row is None else row[MARK:]
-
-    def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number; a sealed one stays so."""
-        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
-        if row is None:
-            return None
-        blob = row[MARK:]
-        return Grain._stored(blob, _core.address(blob))  # as `stored`, but for its call
-
-    def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address; a sealed one stays so."""
-        if not self.recent.digests:
-            key = self._txn.get(digest, None, self._tables[ADDRESSES])
-            if key is None:
-                return None
-            if len(key) == SEQUENCE.size:  # a damaged one is told of below
-                row = self._txn.get(key, None, self._tables[BLOBS])
-                if row is None:
-                    return None
-                blob = row[MARK:]
-                return Grain._stored(blob, _core.address(blob))
-        seq = self.seq_of(digest)
-        return None if seq is None else self.grain(seq)
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        """Nothing to do: each is a look-up in memory."""
-
-    def expect_places(
-        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
-    ) -> None:
-        """Nothing to do."""
-
-    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index; their blobs are hashed together."""
-        get, table = self._txn.get, self._tables[BLOBS]
-        rows = [get(_HIGH + place[12:], None, table) for place in places]
-        if None in rows:
-            places = [place for place, row in zip(places, rows, strict=True) if row is not None]
-        found = _core.blobs_at([row for row in rows if row is not None], places, MARK)
-        if found is None:
-            raise misplaced()
-        make = Grain._stored
-        return [
-            (place, make(blob, address))
-            for place, (blob, address) in zip(places, found, strict=True)
-        ]
-
-    def page(
-        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
-    ) -> list[tuple[int, bytes]]:
-        """Return the next blobs with their sequence numbers, in order."""
-        return [(seq, row[MARK:]) for seq, row in self._rows_from(after, grains, size)]
-
-    def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
-        """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
-        rows = list(self._rows_from(after, PAGE_GRAINS, PAGE_BYTES))
-        found = _core.stored_blobs([row for _, row in rows], MARK)
-        digests = [bytes.fromhex(address) for _, address in found]
-        return [
-            (seq, blob, digest if row.startswith(digest[:MARK]) else None)
-            for (seq, row), (blob, _), digest in zip(rows, found, digests, strict=True)
-        ]
-
-    def marked_rows(self, after: int, size: int) -> tuple[list[bytes], int]:
-        """Return the next rows, of about so many bytes, and the number of the last.
-
-        Each is a blob behind the first bytes of its address. To make the numbers of all would
-        cost as much again.
+        Spec: OMS §28.1
         """
-        rows: list[bytes] = []
-        with self._txn.cursor(self._tables[BLOBS]) as cursor:
-            if not cursor.set_range(SEQUENCE.pack(after + 1)):
-                return rows, after
-            walk = cursor.iternext(keys=False)
-            while size > 0:
-                part = list(islice(walk, _ROWS[1]))
-                rows += part
-                size -= sum(map(len, part))
-                if len(part) < _ROWS[1]:
-                    cursor.last()
-                    break
-            (last,) = SEQUENCE.unpack(cursor.key())
-        if last - after < len(rows):  # damaged, as below
-            raise lmdb.CorruptedError("the blobs are not in order")
-        return rows, last
-
-    def _rows_from(self, after: int, grains: int, size: int) -> Iterator[tuple[int, bytes]]:
-        with self._txn.cursor(self._tables[BLOBS]) as cursor:
-            if not cursor.set_range(SEQUENCE.pack(after + 1)):
-                return  # iterating now would start from the first row
-            for key, row in cursor:
-                (seq,) = SEQUENCE.unpack(key)
-                if seq <= after:  # damaged; a walk from page to page would go round for ever
-                    raise lmdb.CorruptedError("the blobs are not in order")
-                yield seq, row
-                after, grains, size = seq, grains - 1, size - len(row)
-                if grains <= 0 or size <= 0:
-                    return
-
-    def _parts(self) -> list[tuple[Recent, int, int]]:
-        if self.head.last_seq == self.head.watermark:
-            return []
-        self.recent.load_rows(self, self.head.last_seq)
-        return [(self.recent, self.head.watermark, self.head.last_seq)]
-
-    def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key, or None."""
-        if table.split:
-            with self._txn.cursor(self._tables[table]) as cursor:
-                there = cursor.set_key_dup(key[: table.split], key[table.split :])
-                return b"" if there else None
-        return self._txn.get(key, None, self._tables[table])
-
-    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys that are there."""
-        return {key: value for key in keys if (value := self.row(table, key)) is not None}
-
-    def rows(
-        self, table: Table, after: bytes | None = None, prefix: bytes = b""
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk keys and values by rising keys, in pages, so that a writer may change them."""
-        limit, most = _ROWS
-        while True:
-            page = self._row_page(table, after, prefix, limit)
-            yield from page
-            if len(page) < limit:
-                return
-            after, limit = page[-1][0], min(2 * limit, most)
-
-    def _row_page(
-        self, table: Table, after: bytes | None, prefix: bytes, limit: int
-    ) -> list[tuple[bytes, bytes]]:
-        page: list[tuple[bytes, bytes]] = []
-        with self._txn.cursor(self._tables[table]) as cursor:
-            if table.split:
-                return _split_page(cursor, table.split, after, prefix, limit)
-            if after is None or after < prefix:
-                there = cursor.set_range(prefix)
-            else:
-                there = cursor.set_range(after)
-                if there and cursor.key() == after:
-                    there = cursor.next()
-            while there and len(page) < limit and cursor.key().startswith(prefix):
-                page.append(cursor.item())
-                there = cursor.next()
+        filters = {
+            "type": type,
+            "namespace": namespace,
+            "subject": subject,
+            "relation": relation,
+            "object": object,
+            "user_id": user_id,
+            "session_id": session_id,
+            "run_id": run_id,
+            "tag": tag,
+            "origin": origin,
+        }
+        if unknown:
+            conditions(unknown)  # refuses them, and names those there are
+        with self._store.read() as reader:
+            page = queries.run(
+                reader,
+                filters,
+                valid_at=valid_at,
+                known_at=known_at,
+                current=current,
+                verification_status=verification_status,
+                min_confidence=min_confidence,
+                words=words,
+                created_after=created_after,
+                created_before=created_before,
+                order=order,
+                limit=limit,
+                cursor=cursor,
+                count=count,
+                explain=explain,
+                scan=scan,
+                sealed=sealed,
+                bookkeeping=bookkeeping,
+            )
+        if self._counts:
+            self._count_reads([_digest(hit.content_address) for hit in page.results])
         return page
 
-    def past_between(self, first: int, last: int) -> set[bytes]:
-        """Return the ends of the places of the past grains among some."""
-        end = SEQUENCE.pack(last)
-        found: set[bytes] = set()
-        for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
-            if key > end:
-                break
-            if row and row[0] & PAST and len(key) == len(end):
-                found.add(key[-4:])
-        return found
+    def match(
+        self, subject: str | None = None, relation: str | None = None, object: Any = None
+    ) -> Iterator[Grain]:
+        """Walk the current grains with a subject, relation and object, newest first.
 
-    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
-        """Return the highest key and its value; None if the table is empty."""
-        with self._txn.cursor(self._tables[table]) as cursor:
-            return cursor.item() if cursor.last() else None
+        Args:
+            subject: the subject; None stands for any.
+            relation: the relation; None stands for any.
+            object: the object; None stands for any.
 
-
-def _split_page(
-    cursor: Cursor[bytes], split: int, after: bytes | None, prefix: bytes, limit: int
-) -> list[tuple[bytes, bytes]]:
-    """The next rows of a table whose keys are cut on disk."""
-    start = prefix if after is None or after < prefix else after
-    key, value = start[:split], start[split:]
-    there = bool(value) and cursor.set_range_dup(key, value)
-    if not there:
-        there = cursor.set_range(key)
-        if there and value and cursor.key() == key:
-            there = cursor.next_nodup()
-    if there and b"".join(cursor.item()) == after:
-        there = cursor.next()
-    if not there:
-        return []
-    if len(prefix) == split:  # all are under one key, and are read at once
-        if cursor.key() != prefix:
-            return []
-        return [(prefix + value, b"") for value in islice(cursor.iternext_dup(), limit)]
-    rows = (key + value for key, value in islice(cursor, limit))
-    return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
+        Raises:
+            SchemaError: what cannot be a subject, relation or object.
+        """
+        return queries.match(self._store.read, subject, relation, object)
 
 
-class Snapshot(LmdbReader):
-    """A reader that opens its transaction, and ends it.
+_NOTHING = b""
 
-    Args:
-        env: the files. What lies beyond the watermark is kept with them, and so is what the last
-            snapshot found out: where nothing was written since, it need not be found out again.
+_KINDS = {
+    SUPERSEDED: "supersede",
+    VERIFIED: "verify",
+    DELETED: "delete",
+    HELD: "hold",
+    RELEASED: "release",
+    RESTRICTED: "restrict",
+    EMBEDDED: "vector",
+    SIGNED: "sign",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event in the life of the store.
+
+    Attributes:
+        seq: its number; they rise, and some may be missing.
+        kind: ``put``: the grain arrived; ``supersede``: it was superseded; ``verify``: its
+            verification status changed; ``vector``: it was given one; ``sign``: it got a
+            further signature; ``hold``, ``release``, ``restrict``, ``delete``. Later versions may
+            add kinds.
+        address: the grain.
     """
 
-    __slots__ = ("_env",)
+    seq: int
+    kind: str
+    address: str
 
-    def __init__(self, env: Environment) -> None:
-        self._env = env
 
-    def __enter__(self) -> LmdbReader:
-        env = self._env
-        # Taken before the transaction begins: a run that is written in between is in the tables of
-        # this snapshot, and still in this object.
-        recent = env.recent
-        txn = self._txn = env.begin()
-        seen = env.seen
-        if seen is not None:
-            file, commit, head, known, plain, whole = seen
-            if known is recent and commit == txn.id() and file is env.file:
-                self._tables, self._plain, self._whole = file.tables, plain, whole
-                self.head, self.recent = head, recent
-                return self
-        try:
-            super().__init__(env, txn, recent)
-            if self.recent is env.recent:
-                plain, whole = self._is_plain(), self._is_whole()
-                env.seen = Seen(env.file, txn.id(), self.head, self.recent, plain, whole)
-        except BaseException as error:
-            self.__exit__(type(error), error, None)
-            raise
-        return self
+class Reading(Base):
+    """The part of a GrainStore that gives grains back."""
 
-    def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each; None where there is no such grain."""
-        if self.recent.digests or len(digests) >= _MANY:
-            return super().find(digests)
-        get, table = self._txn.get, self._tables[ADDRESSES]
-        found: list[int | None] = []
-        for digest in digests:
-            row = get(digest, None, table)
-            found.append(None if row is None else SEQUENCE.unpack(row)[0])
-        return found
+    def get(self, address: str) -> Grain:
+        """Return the grain at the address; its blob is hashed again before you get it.
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._txn.abort()
-        self._env.done()
-        if error is not None and isinstance(
-            error, (lmdb.Error, struct.error)
-        ):  # a damaged row may be of another size
-            raise failure(self._env.path, "read the store", error) from error
+        Args:
+            address: of the grain as it is stored; with keys also that of a sealed grain before it
+                was sealed.
+
+        Returns:
+            The grain. A sealed one is opened with the keys of the store: its blob is what was put,
+            its address that of the sealed blob. Without keys it shows its header, and ``sealed``
+            says so.
+
+        Raises:
+            ErasedError: the key that sealed it was destroyed.
+            KeyMissingError: the keys of the store are not those that sealed it.
+            CorruptError: it came sealed, and what is sealed is no grain.
+            NotFoundError: it is not in the store (a KeyError too).
+            HashFormatError, HashLengthError: that is no address.
+            IntegrityError: the stored bytes are damaged.
+
+        Spec: OMS §28
+        """
+        digest = _core.parse_address(address)
+        with self._store.read() as reader:
+            grain = _read(reader, digest)
+        if self._counts and self._access.count((digest,), self._settings.clock()):
+            self._write_counts()
+        return grain
+
+    def get_many(self, addresses: Iterable[str]) -> list[Grain]:
+        """Return the grains at the addresses, in their order; raises as ``get`` does."""
+        asked = [(address, _core.parse_address(address)) for address in addresses]
+        grains: list[Grain] = []
+        for start in range(0, len(asked), PAGE_GRAINS):
+            page = asked[start : start + PAGE_GRAINS]
+            with self._store.read() as reader:
+                reader.expect([digest for _, digest in page])
+                grains += [_read(reader, digest) for _, digest in page]
+            self._count_reads([digest for _, digest in page])
+        return grains
+
+    def exists(self, address: str) -> bool:
+        """Tell whether a grain is in the store, without reading it.
+
+        Raises:
+            HashFormatError, HashLengthError: that is no address.
+        """
+        digest = _core.parse_address(address)
+        with self._store.read() as reader:
+            return reader.find([digest])[0] is not None
+
+    def __contains__(self, item: object) -> bool:
+        """Whether a grain, or the grain at an address, is in the store."""
+        if isinstance(item, Grain):
+            item = item.address
+        return isinstance(item, str) and self.exists(item)
+
+    def __len__(self) -> int:
+        with self._store.read() as reader:
+            return reader.count()
+
+    def __iter__(self) -> Iterator[Grain]:
+        """All grains in order of arrival; those that arrive meanwhile are left out."""
+        for entry in entries(self._store):
+            if not entry.blob[1] & ENCRYPTED_BIT:
+                yield stored(entry.blob)
+                continue
+            with self._store.read() as reader:
+                grain = reader.grain(entry.seq)
+            if grain is not None:
+                yield grain
+
+    def changes(self, since: int = 0) -> Iterator[Change]:
+        """Walk through what has happened after a sequence number, up to now.
+
+        A grain that was deleted since shows its deletion, and no longer its arrival.
+
+        Args:
+            since: the last ``seq`` already seen; 0 from the start.
+
+        Raises:
+            IntegrityError: stored bytes are damaged.
+        """
+        since = max(since, 0)
+        with self._store.read() as reader:
+            last = reader.last_seq()
+        if since >= last:  # perhaps no number of a store at all
+            return
+        puts = (
+            Change(entry.seq, "put", entry.digest.hex()) for entry in entries(self._store, since)
+        )
+        events = self._events(since)
+        for change in merge(puts, events, key=lambda change: change.seq):
+            if change.seq > last:  # what has happened meanwhile
+                return
+            yield change
+
+    def _events(self, after: int) -> Iterator[Change]:
+        while True:
+            with self._store.read() as reader:
+                page = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), PAGE_GRAINS))
+            for key, row in page:
+                (after,) = SEQUENCE.unpack(key)
+                kind, _, digest = event_of(row)
+                yield Change(after, _KINDS.get(kind, "other"), digest.hex())
+            if len(page) < PAGE_GRAINS:
+                return
+
+    def verify(self, *, errors: OnError = "raise") -> VerifyReport:
+        """Verify every grain: address, canonical form, schema.
+
+        Returns:
+            How many are good, and the others; ``index`` is their sequence number.
+
+        Raises:
+            OmsError: with ``errors="raise"``, the first that is not good.
+        """
+        stop = stops(errors)
+        verified = 0
+        bad: list[ItemError] = []
+        for page in pages(self._store):
+            wrong = self._wrong(page)
+            wrong |= {i: damaged(entry) for i, entry in enumerate(page) if not entry.sound}
+            bad += [ItemError(page[i].seq, None, wrong[i]) for i in sorted(wrong)]
+            if stop and bad:
+                raise bad[0].error
+            verified += len(page) - len(wrong)
+        return VerifyReport(verified, bad)
+
+    def _wrong(self, page: Sequence[Entry]) -> dict[int, OmsError]:
+        """What is wrong with grains, by position; sealed ones as far as they can be opened."""
+        blobs = [bare(entry.blob) for entry in page]
+        sealed = [i for i, entry in enumerate(page) if entry.blob[1] & ENCRYPTED_BIT]
+        unopened: dict[int, OmsError] = {}
+        if sealed:
+            with self._store.read() as reader:
+                for i in sealed:
+                    blobs[i] = _NOTHING
+                    try:
+                        grain = reader.grain(page[i].seq)
+                    except StoreError:
+                        raise
+                    except OmsError as error:
+                        unopened[i] = error
+                        continue
+                    if grain is not None and not grain.sealed:
+                        blobs[i] = bare(grain.blob)
+        checked = [i for i, blob in enumerate(blobs) if blob is not _NOTHING]
+        _, wrong = _core.check_many([blobs[i] for i in checked])
+        return unopened | {checked[n]: error for n, error in wrong}
+
+
+def _read(reader: Reader, digest: bytes) -> Grain:
+    """The grain at an address, stored or plain."""
+    grain = reader.named(digest)
+    if grain is None:
+        raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
+    address = digest.hex()
+    if grain._address != address and _core.address(grain.blob) != address:
+        raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
+    if grain._blob[1] & ENCRYPTED_BIT and isinstance(reader, Unsealing):
+        return reader.tried(seq_of(reader, digest))
+    return grain

@@ -23,11 +23,10 @@ bounds      what a value from outside can be
 """
 
 from omsgrain.sync.bundle import take_bundle, write_bundle
-from omsgrain.sync.http_peer import HttpPeer
+from omsgrain.sync.http import HttpPeer
 from omsgrain.sync.local import LocalPeer
 from omsgrain.sync.peer import Batch, Greeting, Hello, Peer, Refusal, Right, Taken
-from omsgrain.sync.report import Passed, Progress, SyncReport
-from omsgrain.sync.running import sync
+from omsgrain.sync.run import Passed, Progress, SyncReport, sync
 
 __all__ = [
     "Batch",

@@ -11,11 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from omsgrain.engine import merging, reviewing
-from omsgrain.engine.admission import admit
-from omsgrain.engine.incoming import Incoming
-from omsgrain.engine.placing import place
-from omsgrain.engine.world import StoreWorld
+from omsgrain import policy
 from omsgrain.errors import (
     InvalidationDeniedError,
     KeyMissingError,
@@ -23,12 +19,15 @@ from omsgrain.errors import (
     OmsError,
     StoreError,
 )
-from omsgrain.exchange import Claim
-from omsgrain.index import policy
-from omsgrain.store import tombstones
-from omsgrain.store.base import Writer
-from omsgrain.store.state import PAST, State, pack, unpack
-from omsgrain.store.tables import (
+from omsgrain.storage import tombstones
+from omsgrain.storage.base import Writer
+from omsgrain.storage.records import (
+    PAST,
+    State,
+    pack,
+    unpack,
+)
+from omsgrain.storage.tables import (
     HOLDS,
     SEQUENCE,
     STATES,
@@ -37,10 +36,15 @@ from omsgrain.store.tables import (
     TOMBSTONES,
     VERIFIED,
 )
+from omsgrain.store import reviews, state_merge
+from omsgrain.store.policy_context import StoreWorld
+from omsgrain.store.prepared import Incoming
+from omsgrain.store.state_merge import Claim
+from omsgrain.store.write import admit, place
 from omsgrain.sync.peer import GrainState, Refusal
 
 if TYPE_CHECKING:
-    from omsgrain.engine.base import Settings
+    from omsgrain.store.base import Settings
 
 __all__ = ["Outcome", "erased_successors", "pass_on"]
 
@@ -67,7 +71,7 @@ class Outcome:
 
 
 def erased_successors(
-    writer: Writer, settings: Settings, state: GrainState, note: merging.Note, done: Outcome
+    writer: Writer, settings: Settings, state: GrainState, note: state_merge.Note, done: Outcome
 ) -> None:
     """Take over that a grain was superseded by one that was erased since: it stays past."""
     seq = writer.find([state.address])[0]
@@ -101,9 +105,7 @@ def erased_successors(
     number = writer.event(SUPERSEDED, seq, state.address)
     if rules:  # nobody can look at what superseded it: somebody looks at this
         address, now = state.address.hex(), settings.clock()
-        reviewing.add(
-            writer, reviewing.Review(number, "supersede", address, None, reason, now, rules)
-        )
+        reviews.add(writer, reviews.Review(number, "supersede", address, None, reason, now, rules))
     note("supersede", [state.address])
     done.changed.add(state.address)
 
@@ -114,7 +116,7 @@ def pass_on(
     state: GrainState,
     claim: Claim,
     given: Incoming | None,
-    note: merging.Note,
+    note: state_merge.Note,
     done: Outcome,
 ) -> bool:
     """Take over what nobody can look into here, with the superseding grain if it came along."""

@@ -19,11 +19,20 @@ from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.errors import FormatError
 from omsgrain.formats import DocumentError
-from omsgrain.formats.aimem import bundle, embedding, signature, stream, times, urn
-from omsgrain.formats.aimem.limits import Limits
-from omsgrain.formats.aimem.rules import RULES, WARNINGS
+from omsgrain.formats.aimem import (
+    document as bundle,
+)
+from omsgrain.formats.aimem import (
+    document as stream,
+)
+from omsgrain.formats.aimem import (
+    fields,
+    signature,
+)
+from omsgrain.formats.aimem.check import RULES, WARNINGS
+from omsgrain.formats.aimem.fields import Limits
+from omsgrain.formats.json_text import MARK
 from omsgrain.formats.problems import MOST
-from omsgrain.formats.reading import MARK
 from support import oracle_jcs
 from support.http_server import by_lines
 
@@ -89,7 +98,7 @@ def test_all_defects_and_the_order_of_the_first() -> None:
     ]
     del edits["/scope"]
     with pytest.raises(DocumentError) as caught:
-        bundle.read(spelled(edited(sealed(sample()), edits)))
+        bundle.read_bundle(spelled(edited(sealed(sample()), edits)))
     assert (caught.value.code, caught.value.rule) == ("ERR_FORMAT", "checksum_mismatch")
     assert len(caught.value.problems) == caught.value.total == 6
 
@@ -123,12 +132,12 @@ def test_a_check_ends_when_nobody_waits_for_it() -> None:
     chunks = [sample()["chunks"][0] | {"id": f"urn:aimem:lab:n{n}"} for n in range(500)]
     data = changed(chunks=chunks, edges=[], chunk_entities=[])
     with pytest.raises(Left):
-        bundle.read(data, alive=alive)
+        bundle.read_bundle(data, alive=alive)
     assert calls == 100
     large = spelled(changed_values(200_000))
     calls = 98  # the third look is inside of the reader, before a record is looked at
     with pytest.raises(Left):
-        bundle.read(large, alive=alive)
+        bundle.read_bundle(large, alive=alive)
 
 
 def changed_values(count: int) -> dict[str, Any]:
@@ -239,16 +248,16 @@ def test_hostile_sizes_are_cheap() -> None:
 
 
 def test_the_older_name_is_not_written() -> None:
-    read = bundle.read(spelled(sealed(sample() | {"format": "memoryai-bundle"})))
-    again = json.loads(bundle.write(read))
+    read = bundle.read_bundle(spelled(sealed(sample() | {"format": "memoryai-bundle"})))
+    again = json.loads(bundle.write_bundle(read))
     assert (again["format"], again["checksum"]) == ("aimem-bundle", oracle_jcs.checksum(again))
 
 
 def test_writing_refuses_what_is_no_json() -> None:
-    read = bundle.read(spelled(sealed(sample())))
+    read = bundle.read_bundle(spelled(sealed(sample())))
     read.records["edge"][0]["weight"] = float("nan")
     with pytest.raises(FormatError):
-        bundle.write(read)
+        bundle.write_bundle(read)
 
 
 TIMES = {
@@ -280,23 +289,23 @@ NO_TIMES = [
 
 @pytest.mark.parametrize(("text", "millis"), TIMES.items())
 def test_times(text: str, millis: int) -> None:
-    instant = times.parse(text)
+    instant = fields.parse_time(text)
     assert instant is not None and instant.millis == millis
-    again = times.parse(times.spell(millis))
+    again = fields.parse_time(fields.spell(millis))
     assert again is not None and again.millis == millis
 
 
 @pytest.mark.parametrize("text", NO_TIMES)
 def test_no_times(text: str) -> None:
-    assert times.parse(text) is None
+    assert fields.parse_time(text) is None
 
 
 def test_instants_compare() -> None:
     order = ["2026-01-15T10:00:00Z", "2026-01-15T10:00:00.0001Z", "2026-01-15T10:00:00.1Z",
              "2026-01-15T10:00:00.12Z", "2026-01-15T10:00:01Z"]  # fmt: skip
-    found = [times.parse(text) for text in order]
+    found = [fields.parse_time(text) for text in order]
     assert sorted(found, key=lambda one: one or (0, "")) == found
-    assert times.parse("2026-01-15T10:00:00.100Z") == found[2]
+    assert fields.parse_time("2026-01-15T10:00:00.100Z") == found[2]
 
 
 @pytest.mark.parametrize("text", [
@@ -304,7 +313,7 @@ def test_instants_compare() -> None:
     "https://example.org/%C3%A9?a=b#c",
 ])  # fmt: skip
 def test_tenants(text: str) -> None:
-    assert urn.is_tenant(text)
+    assert fields.is_tenant(text)
 
 
 @pytest.mark.parametrize("text", [
@@ -312,16 +321,16 @@ def test_tenants(text: str) -> None:
     "11111111-1111-1111-1111-11111111111", "11111111111111111111111111111111",
 ])  # fmt: skip
 def test_no_tenants(text: str) -> None:
-    assert not urn.is_tenant(text)
+    assert not fields.is_tenant(text)
 
 
 def test_embeddings_have_one_spelling() -> None:
     data = b"\x00\x00\x80\x3f\x00\x00\x00\x80"
-    text = embedding.encode(data)
-    assert (text, embedding.decode(text)) == (base64.b64encode(data).decode(), data)
+    text = fields.encode(data)
+    assert (text, fields.decode(text)) == (base64.b64encode(data).decode(), data)
     # The last letter has bits that stand for nothing.
-    assert embedding.decode("AACAPx==") is None
-    assert embedding.decode("") == b""
+    assert fields.decode("AACAPx==") is None
+    assert fields.decode("") == b""
     for bits in (0x7F800000, 0xFF800000, 0x7FC00000):
-        assert embedding.decode(base64.b64encode(bits.to_bytes(4, "little")).decode()) is None
-    assert embedding.decode("=" * 8) is None and embedding.decode("\u00e9AAA") is None
+        assert fields.decode(base64.b64encode(bits.to_bytes(4, "little")).decode()) is None
+    assert fields.decode("=" * 8) is None and fields.decode("\u00e9AAA") is None

@@ -13,11 +13,20 @@ import omsgrain as og
 from omsgrain import _core
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine.base import Settings
-from omsgrain.formats.aimem import bundle, convert, embedding, native
+from omsgrain.formats.aimem import (
+    convert,
+    fields,
+)
+from omsgrain.formats.aimem import (
+    document as bundle,
+)
+from omsgrain.formats.aimem import (
+    records as native,
+)
 from omsgrain.formats.aimem.records import from_grain, to_grain
 from omsgrain.grain import make
-from omsgrain.store.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store.base import Settings
 from support import oracle_jcs
 from support.aimem_strategies import TENANT, documents
 from support.conversion_pairs import FEWER
@@ -34,14 +43,14 @@ def with_checksum(document: dict[str, Any]) -> bytes:
 @FEWER
 @given(documents())
 def test_records_come_back(document: dict[str, Any]) -> None:
-    read = bundle.read(with_checksum(document))
+    read = bundle.read_bundle(with_checksum(document))
     for kind, records in read.records.items():
         for record in records:
             built = to_grain(kind, record, tenant=document["tenant_id"])
             found = from_grain(built.grain, {p.address: p for p in built.parts}.__getitem__)
             assert found is not None and found[0] == kind
             if built.vector is not None:
-                found[1]["embedding"] = embedding.encode(built.vector)
+                found[1]["embedding"] = fields.encode(built.vector)
             assert _core.canonical_json(text_of(found[1])) == _core.canonical_json(text_of(record))
 
 
@@ -66,7 +75,7 @@ def test_parts_of_somebody_else_are_none() -> None:
     with pytest.raises(err.NotFoundError):
         convert.dump([built.grain], {})
     dumped = convert.dump([built.grain, *built.parts], {})
-    assert (bundle.read(dumped.data).records["chunk"], dumped.losses) == ([large], [])
+    assert (bundle.read_bundle(dumped.data).records["chunk"], dumped.losses) == ([large], [])
 
 
 def test_a_sealed_grain_goes_by_what_is_in_it(ring: KeyRing) -> None:
@@ -74,8 +83,8 @@ def test_a_sealed_grain_goes_by_what_is_in_it(ring: KeyRing) -> None:
     with og.GrainStore(MemoryStore(), Settings(keys=ring)) as store:
         grain = store.get(store.put(event))
     assert grain.address != og.Grain(grain.blob).address
-    (found,) = bundle.read(convert.dump([grain], {}).data).records["chunk"]
-    (again,) = bundle.read(convert.dump([og.Grain(grain.blob)], {}).data).records["chunk"]
+    (found,) = bundle.read_bundle(convert.dump([grain], {}).data).records["chunk"]
+    (again,) = bundle.read_bundle(convert.dump([og.Grain(grain.blob)], {}).data).records["chunk"]
     assert found == again and native.carried(found) == og.Grain(grain.blob)
 
 
@@ -88,7 +97,7 @@ def test_native_grains_become_chunks_and_come_back() -> None:
         og.Event(content="It rained.", created_at=3),
     ]
     dumped = convert.dump(grains, {}, tenant_id=TENANT, producer="robot-7")
-    read = bundle.read(dumped.data)
+    read = bundle.read_bundle(dumped.data)
     assert [native.carried(chunk) for chunk in read.records["chunk"]] == grains
     assert [chunk["memory_type"] for chunk in read.records["chunk"]] == [
         "preference",

@@ -18,13 +18,25 @@ from pycose.headers import KID, Algorithm
 from pycose.keys.cosekey import CoseKey
 from pycose.messages.sign1message import Sign1Message
 
-from omsgrain.crypto import Ed25519Signer, ES256Signer, KeySigner, keyfile, publicfile
+from omsgrain.crypto import (
+    Ed25519Signer,
+    ES256Signer,
+    KeySigner,
+)
+from omsgrain.crypto import (
+    signers as keyfile,
+)
+from omsgrain.crypto import (
+    signers as publicfile,
+)
 from omsgrain.crypto.trust import Trust, check
 from omsgrain.errors import DidError, KeyMissingError, SignatureError
-from omsgrain.formats.aimem import bundle, signature, stream
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.aimem import signature
+from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.aimem.checksum import of_document
 from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.formats.aimem.rules import RULES
 from support.aimem_strategies import TENANT, documents
 from support.signers import ALICE, BOB, by_hand
 
@@ -47,14 +59,16 @@ ENVELOPE = {
 
 
 def written(**more: Any) -> bytes:
-    return bundle.write(bundle.Bundle(ENVELOPE | more, {"chunk": [dict(CHUNK)]}))
+    return bundle.write_bundle(bundle.Bundle(ENVELOPE | more, {"chunk": [dict(CHUNK)]}))
 
 
 TEXT = signature.canonical(written())
 
 
 def trust(*signers: KeySigner, kid: str | None = None) -> Trust:
-    keys = [publicfile.loads(publicfile.dumps(one.public_key, kid)) for one in signers]
+    keys = [
+        publicfile.loads_public(publicfile.dumps_public(one.public_key, kid)) for one in signers
+    ]
     return Trust(tuple(key for some in keys for key in some))
 
 
@@ -113,8 +127,8 @@ def test_what_is_signed_is_what_the_checksum_is_of() -> None:
 @given(documents())
 def test_by_lines_the_same_is_signed(document: dict[str, Any]) -> None:
     records = {kind: document.pop(name, []) for name, kind in ARRAYS.items()}
-    whole = bundle.write(bundle.Bundle(document, records))
-    lines = stream.write(document, records.__getitem__)
+    whole = bundle.write_bundle(bundle.Bundle(document, records))
+    lines = stream.write_lines(document, records.__getitem__)
     source = io.BytesIO(b"".join(lines))
     assert signature.canonical_of_lines(source) == signature.canonical(whole)
 
@@ -159,7 +173,7 @@ def test_what_is_no_signature(made: bytes) -> None:
 
 
 def pycose_key(signer: KeySigner) -> Any:
-    return CoseKey.decode(keyfile.dumps(signer._key, "cose"))
+    return CoseKey.decode(keyfile.dumps_private(signer._key, "cose"))
 
 
 @pytest.mark.parametrize("signer", SIGNERS, ids=repr)
@@ -184,7 +198,7 @@ def test_pycose_reads(signer: KeySigner) -> None:
     protected, unprotected, payload, mark = cbor2.loads(made[1:])
     assert payload is None
     message = Sign1Message.from_cose_obj([protected, dict(unprotected), None, mark], True)
-    message.key = CoseKey.decode(publicfile.dumps(signer.public_key, URL))
+    message.key = CoseKey.decode(publicfile.dumps_public(signer.public_key, URL))
     assert message.verify_signature(detached_payload=TEXT)
     assert message.phdr[KID] == URL.encode()
 
@@ -205,15 +219,15 @@ def test_the_header() -> None:
 def public_files(signer: KeySigner) -> dict[str, bytes]:
     """One public key, in every form that is read."""
     key = signer.public_key
-    own = json.loads(keyfile.dumps(signer._key, "jwk"))
-    cose = publicfile.dumps(key)
+    own = json.loads(keyfile.dumps_private(signer._key, "jwk"))
+    cose = publicfile.dumps_public(key)
     return {
         "cose": cose,
         "set": cbor2.dumps([cbor2.loads(cose)]),
         "pem": key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
         "jwk": json.dumps({name: value for name, value in own.items() if name != "d"}).encode(),
         "did": f"{signer.did}\n{ALICE.did}\n".encode(),
-        "private": keyfile.dumps(signer._key, "pem"),
+        "private": keyfile.dumps_private(signer._key, "pem"),
     }
 
 
@@ -230,39 +244,41 @@ def test_files_of_public_keys(signer: KeySigner, kind: str, tmp_path: Path) -> N
 def test_a_file_of_more_keys_than_are_looked_at_is_refused(kind: str) -> None:
     """The last of them would not be found among those who are trusted, and nobody told why."""
     signers = [Ed25519Signer.generate() for _ in range(65)]
-    keys = [cbor2.loads(publicfile.dumps(one.public_key)) for one in signers]
+    keys = [cbor2.loads(publicfile.dumps_public(one.public_key)) for one in signers]
 
     def file(count: int) -> bytes:
         dids = "\n".join(one.did for one in signers[:count]).encode()
         return dids if kind == "did" else cbor2.dumps(keys[:count])
 
-    assert [one.did for one in publicfile.loads(file(64))] == [one.did for one in signers[:64]]
+    assert [one.did for one in publicfile.loads_public(file(64))] == [
+        one.did for one in signers[:64]
+    ]
     with pytest.raises(KeyMissingError):
-        publicfile.loads(file(65))
+        publicfile.loads_public(file(65))
 
 
 def test_a_point_of_which_half_is_given() -> None:
     """RFC 9053 lets y be its lowest bit."""
     for signer in (BOB, *(ES256Signer.generate() for _ in range(4))):
-        values = cbor2.loads(publicfile.dumps(signer.public_key))
+        values = cbor2.loads(publicfile.dumps_public(signer.public_key))
         values[-3] = bool(values[-3][-1] & 1)
-        (found,) = publicfile.loads(cbor2.dumps(values))
+        (found,) = publicfile.loads_public(cbor2.dumps(values))
         assert found.did == signer.did
 
 
 @pytest.mark.parametrize("secret", [bytes(32), b"\xff" * 32, b"short", 7], ids=repr)
 def test_a_private_half_that_is_none_hides_no_public_one(secret: object) -> None:
-    keys = [cbor2.loads(publicfile.dumps(one.public_key)) for one in (ALICE, BOB)]
+    keys = [cbor2.loads(publicfile.dumps_public(one.public_key)) for one in (ALICE, BOB)]
     keys[1][-4] = secret
-    assert [one.did for one in publicfile.loads(cbor2.dumps(keys))] == [ALICE.did, BOB.did]
+    assert [one.did for one in publicfile.loads_public(cbor2.dumps(keys))] == [ALICE.did, BOB.did]
 
 
 def test_a_private_key_without_its_public_half() -> None:
     for signer in (Ed25519Signer.generate(), ES256Signer.generate()):
-        whole = cbor2.loads(keyfile.dumps(signer._key, "cose"))
+        whole = cbor2.loads(keyfile.dumps_private(signer._key, "cose"))
         for left_out in ({-2}, {-3}, {-2, -3}):
             values = {name: value for name, value in whole.items() if name not in left_out}
-            (found,) = publicfile.loads(cbor2.dumps(values))
+            (found,) = publicfile.loads_public(cbor2.dumps(values))
             assert found.did == signer.did
 
 

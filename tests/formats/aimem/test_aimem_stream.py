@@ -18,10 +18,9 @@ from omsgrain.conformance.http.faults import FAULTS, Fault
 from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.formats import DocumentError
-from omsgrain.formats.aimem import check, stream
-from omsgrain.formats.aimem.fields import ARRAYS, Kind
-from omsgrain.formats.aimem.limits import Limits
-from omsgrain.formats.aimem.names import Hashed
+from omsgrain.formats.aimem import check
+from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.aimem.fields import ARRAYS, Hashed, Kind, Limits
 from support import oracle_jcs
 from support.aimem_strategies import documents
 
@@ -71,7 +70,7 @@ def test_what_is_good_in_one_is_good_by_lines(document: Document) -> None:
     for kind, record in stream.records(source):
         read[names[kind]].append(record)
     assert oracle_jcs.checksum(scan.envelope | read) == document["checksum"]
-    written = b"".join(stream.write(scan.envelope, lambda kind: read[names[kind]]))
+    written = b"".join(stream.write_lines(scan.envelope, lambda kind: read[names[kind]]))
     again = json.loads(written.splitlines()[0])
     assert again["checksum"] == document["checksum"]
     assert problems(written) == []
@@ -153,7 +152,7 @@ def test_names_that_stand_twice_are_told_where_they_stand_again() -> None:
 
 def test_names_whose_hashes_are_one_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of hashes only makes one look again."""
-    monkeypatch.setattr("omsgrain.formats.aimem.names.hash", lambda name: 7, raising=False)
+    monkeypatch.setattr("omsgrain.formats.aimem.fields.hash", lambda name: 7, raising=False)
     text = text_of(sealed(sample()))
     assert len(sample()["chunks"]) > 2
     assert problems(text) == []
@@ -233,7 +232,7 @@ def test_who_sends_nothing_but_trouble_is_not_read_to_the_end(
 def test_a_kind_of_ones_own_is_left_out() -> None:
     chunk = sample()["chunks"][0] | {"_kind": "mine"}
     envelope = {k: v for k, v in sample().items() if k not in ARRAYS}
-    written = b"".join(stream.write(envelope, {**NOTHING, "chunk": [chunk]}.__getitem__))
+    written = b"".join(stream.write_lines(envelope, {**NOTHING, "chunk": [chunk]}.__getitem__))
     assert problems(written) == []
     assert json.loads(written.splitlines()[1])["_kind"] == "chunk"
     assert written.splitlines()[1].startswith(b'{"_kind":"chunk",')
@@ -253,7 +252,7 @@ def test_memory_is_bounded(long: bool) -> None:
         """Made as they are read."""
 
         def __init__(self) -> None:
-            self.lines = stream.write(envelope, parts)
+            self.lines = stream.write_lines(envelope, parts)
 
         def tell(self) -> int:
             return 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain.formats.aimem.rules import RULES
+from omsgrain.formats.aimem.check import RULES
 from omsgrain.ops import run_vector, run_vectors
 from support.paths import ROOT
 

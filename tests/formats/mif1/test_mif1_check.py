@@ -12,8 +12,7 @@ from hypothesis import given
 
 from omsgrain.formats import DocumentError
 from omsgrain.formats.mif1 import convert, document
-from omsgrain.formats.mif1.limits import Limits
-from omsgrain.formats.mif1.rules import RULES, WARNINGS
+from omsgrain.formats.mif1.check import RULES, WARNINGS, Limits
 from support.edited_documents import GONE, edited, rules
 from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import spelled

@@ -12,9 +12,9 @@ import pytest
 
 from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.formats import DocumentError, sniff
-from omsgrain.formats.mif1 import convert, envelope, layouts
+from omsgrain.formats.mif1 import convert, document, envelope
+from omsgrain.formats.mif1.check import Limits
 from omsgrain.formats.mif1.envelope import Kdf, open_document, seal_document
-from omsgrain.formats.mif1.limits import Limits
 from support.edited_documents import GONE, edited
 from support.mif1_documents import SEP
 from support.mif2_documents import spelled
@@ -197,7 +197,7 @@ def test_both_libraries_derive_the_same_key(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("layout", ["json", "yaml", "jsonl"])
 def test_a_document_is_sealed_and_opened_on_its_way(layout: Any) -> None:
-    loaded = convert.load(layouts.spell(SEP, layout))
+    loaded = convert.load(document.spell(SEP, layout))
     sealed = convert.dump(loaded.grains, key=KEY).data
     assert sniff(sealed) == "mif1"
     again = convert.load(sealed, key=KEY)

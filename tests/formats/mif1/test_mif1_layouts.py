@@ -16,11 +16,19 @@ from hypothesis import given
 
 from omsgrain import formats
 from omsgrain.errors import UnsupportedError
-from omsgrain.formats import DocumentError, sniff, yaml_reader
-from omsgrain.formats.arrays import lift
-from omsgrain.formats.mif1 import convert, document, json_lines, layouts, yaml_writer
-from omsgrain.formats.mif1.fields import ARRAYS
-from omsgrain.formats.mif1.limits import Limits
+from omsgrain.formats import DocumentError, sniff
+from omsgrain.formats import yaml as yaml_reader
+from omsgrain.formats import yaml as yaml_writer
+from omsgrain.formats.document import lift
+from omsgrain.formats.mif1 import (
+    convert,
+    document,
+    json_lines,
+)
+from omsgrain.formats.mif1 import (
+    document as layouts,
+)
+from omsgrain.formats.mif1.check import ARRAYS, Limits
 from support.edited_documents import rules
 from support.mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import ANY

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 
 from omsgrain.formats.mif1 import checksum, convert
-from omsgrain.formats.mif1.consent import Consent
-from omsgrain.formats.mif1.metadata import Metadata
+from omsgrain.formats.mif1.document import Consent, Metadata
 from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import spelled
 

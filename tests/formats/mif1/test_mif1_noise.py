@@ -10,8 +10,8 @@ import pytest
 
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import DocumentError, sniff
-from omsgrain.formats.mif1 import convert, layouts
-from omsgrain.formats.mif1.fields import Layout
+from omsgrain.formats.mif1 import convert, document
+from omsgrain.formats.mif1.check import Layout
 from support.mif1_documents import PUBLISHED, SEP
 
 LAYOUTS: list[Layout] = ["json", "yaml", "jsonl"]
@@ -36,7 +36,7 @@ BITS = [
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_document_that_was_cut_short(layout: Layout) -> None:
-    data = layouts.spell(PUBLISHED, layout)
+    data = document.spell(PUBLISHED, layout)
     for end in range(0, len(data) - 2, 7):
         cut = data[:end]
         try:
@@ -50,7 +50,7 @@ def test_a_document_that_was_cut_short(layout: Layout) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_document_that_was_changed(layout: Layout, long: bool) -> None:
     rng = random.Random(layout)
-    data = layouts.spell(SEP, layout)
+    data = document.spell(SEP, layout)
     for _ in range(4_000 if long else 150):
         at, size = rng.randrange(len(data)), rng.choice([0, 1, 2, 30])
         noise = rng.choice([*BITS, rng.randbytes(2)])
@@ -60,9 +60,9 @@ def test_a_document_that_was_changed(layout: Layout, long: bool) -> None:
         except DocumentError as error:
             assert error.problems[0].rule and error.code == "ERR_FORMAT"
             continue
-        read = layouts.parse(changed).document
+        read = document.parse(changed).document
         if not loaded.problems:
-            again = layouts.parse(convert.dump(loaded.grains).data).document
+            again = document.parse(convert.dump(loaded.grains).data).document
             assert json.dumps(again) == json.dumps(read)
 
 

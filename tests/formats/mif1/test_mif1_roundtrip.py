@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import NotFoundError, SchemaError
-from omsgrain.formats.mif1 import convert, document, layouts
-from omsgrain.formats.mif1.fields import Layout
+from omsgrain.formats.mif1 import convert, document
+from omsgrain.formats.mif1 import document as layouts
+from omsgrain.formats.mif1.check import Layout
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from support.mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from omsgrain.formats import times
 from omsgrain.formats.mif1 import document
-from omsgrain.formats.mif1.schema import schema, text
+from omsgrain.formats.mif1.check import schema, text
 from support.edited_documents import damaged
 from support.mif1_documents import DOCUMENTS, EXAMPLES, PUBLISHED, SEP
 from support.mif2_documents import spelled

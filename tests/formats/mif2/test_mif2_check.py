@@ -14,8 +14,7 @@ from hypothesis import given
 
 from omsgrain.formats import DocumentError
 from omsgrain.formats.mif2 import convert, document
-from omsgrain.formats.mif2.limits import Limits
-from omsgrain.formats.mif2.rules import RULES, WARNINGS
+from omsgrain.formats.mif2.check import RULES, WARNINGS, Limits
 from omsgrain.formats.problems import MOST
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 

@@ -16,7 +16,7 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import NotFoundError, SchemaError
 from omsgrain.formats.mif2 import convert, document
-from omsgrain.formats.mif2.limits import TEXT
+from omsgrain.formats.mif2.check import TEXT
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source

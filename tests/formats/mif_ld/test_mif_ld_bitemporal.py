@@ -16,10 +16,10 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld.temporal import is_known, is_valid
-from omsgrain.gateways.mif.documents import documents, export_kept
-from omsgrain.gateways.mif.exporting import export_document
-from omsgrain.gateways.mif.importing import import_document
-from omsgrain.ops.memories import id_of
+from omsgrain.interchange.apply import import_document
+from omsgrain.interchange.documents import documents, export_kept
+from omsgrain.interchange.export import export_document
+from omsgrain.memory.memory import id_of
 from support.conversion_pairs import FEWER
 from support.mif_imports import opened
 from support.mif_ld_documents import MEMORIES, MINIMAL, MINIMAL_1X, TIMES, spelled

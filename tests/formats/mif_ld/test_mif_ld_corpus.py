@@ -115,7 +115,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 def test_a_path_stays_inside(name: str, tmp_path: Path) -> None:
     from omsgrain.formats.document import Manifest
     from omsgrain.formats.mif_ld.convert import imported
-    from omsgrain.formats.mif_ld.taking import Taken
+    from omsgrain.formats.mif_ld.document import Taken
 
     whole = Manifest("mif-ld", "x", {}, {}, layout="directory")
     entry = {"path": name, "layout": "document", "count": 1}

@@ -16,7 +16,7 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Loss
 from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.mif_ld.corpus import is_file, load_directory, write_files
-from omsgrain.formats.mif_ld.limits import LIMITS
+from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.grain import Grain
 from support.mif_ld_documents import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from omsgrain import formats
 from omsgrain.formats.mif_ld import convert, markdown
-from omsgrain.formats.mif_ld.markdown.names import mirrors
+from omsgrain.formats.mif_ld.markdown import mirrors
 from omsgrain.formats.problems import DocumentError
 from support.mif_ld_documents import (
     CITATION,

@@ -15,7 +15,7 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats.mif_ld import convert
-from omsgrain.formats.mif_ld.limits import Limits
+from omsgrain.formats.mif_ld.forms import Limits
 from omsgrain.formats.mif_ld.records import TABLE
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.source import Source

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld import checks, durations
+from omsgrain.formats.mif_ld import forms
 from omsgrain.formats.mif_ld.temporal import (
     is_known,
     is_valid,
@@ -211,7 +211,7 @@ def test_no_document_makes_it_crash(document: dict[str, Any]) -> None:
     ],
 )
 def test_durations(text: str, expected: tuple[int, Any]) -> None:
-    assert durations.parse(text) == expected and checks.duration(text)
+    assert forms.parse(text) == expected and forms.duration(text)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,14 @@ def test_durations(text: str, expected: tuple[int, Any]) -> None:
              "P1D\n", "P\u0661D"],
 )  # fmt: skip
 def test_what_is_no_duration(text: str) -> None:
-    assert durations.parse(text) is None and not checks.duration(text)
+    assert forms.parse(text) is None and not forms.duration(text)
 
 
 @given(st.integers(0, 40_000), st.integers(-(10**9), 10**9), st.integers(0, 999))
 def test_days_are_days_wherever_they_begin(days: int, start: int, millis: int) -> None:
     begun = Instant(start, f"{millis:03}".rstrip("0"))
-    duration = durations.parse(f"P{days}D")
+    duration = forms.parse(f"P{days}D")
     assert duration is not None
-    end = durations.after(begun, duration)
+    end = forms.after(begun, duration)
     assert end == Instant(start + days * DAY, begun.fraction)
-    assert durations.between(begun, end) == days * DAY
+    assert forms.between(begun, end) == days * DAY

@@ -14,12 +14,9 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry, Resource
 
-from omsgrain.formats.mif_ld import checks, schemas
-from omsgrain.formats.mif_ld.codes import CODES
-from omsgrain.formats.mif_ld.finding import Finding
-from omsgrain.formats.mif_ld.lenient import mended
-from omsgrain.formats.mif_ld.shape import kind_of, shape_of
-from omsgrain.formats.mif_ld.validate import judge
+from omsgrain.formats.mif_ld import forms, schemas
+from omsgrain.formats.mif_ld.finding import CODES, Finding, kind_of, shape_of
+from omsgrain.formats.mif_ld.validate import judge, mended
 from omsgrain.formats.problems import MOST, DocumentError
 from support import mif_ld_documents as documents
 from support.mif_ld_cases import BASES, GONE, edited
@@ -35,9 +32,9 @@ from support.mif_ld_documents import (
 from support.mif_ld_rules import CASES
 
 FORMATS = FormatChecker(formats=[])
-for form in checks.FORMATS:
+for form in forms.FORMATS:
     FORMATS.checks(form)(
-        lambda value, good=checks.FORMATS[form]: not isinstance(value, str) or good(value)
+        lambda value, good=forms.FORMATS[form]: not isinstance(value, str) or good(value)
     )
 REGISTRY: Registry[Any] = Registry().with_resources(
     (schemas.BASE + name, Resource.from_contents(schemas.load(name))) for name in schemas.NAMES

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.formats.ontology import choose_namespace, choose_type
-from omsgrain.formats.ontology.graph import ordered, reached
+from omsgrain.formats.ontology.model import ordered, reached
 from support.ontology_files import kind, library, of, only, ontology, told
 
 

@@ -13,9 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.formats.ontology import suggest
-from omsgrain.formats.ontology.discover import PROGRAMS
+from omsgrain.formats.ontology.discover import (
+    INSTRUCTIONS,
+    PROGRAMS,
+    RegexError,
+    of_glob,
+    of_regex,
+)
 from omsgrain.formats.ontology.load import Known
-from omsgrain.formats.ontology.patterns import INSTRUCTIONS, RegexError, of_glob, of_regex
 from support.ontology_files import kind, library, of, only, ontology, told
 
 SHOP = library("workshop.yaml").known[0]

@@ -14,13 +14,14 @@ import psycopg
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Writer
-from omsgrain.store.pages import pages
-from omsgrain.store.postgres import PostgresStore, counting, turns
-from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.turns import Commits
-from omsgrain.store.postgres.writing import PostgresWriter
-from omsgrain.store.turns import Member
+from omsgrain.storage.base import Writer
+from omsgrain.storage.lmdb.commit_queue import Member
+from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import reader as counting
+from omsgrain.storage.postgres import writer as turns
+from omsgrain.storage.postgres.reader import Counts
+from omsgrain.storage.postgres.writer import Commits, PostgresWriter
+from omsgrain.storage.scan import pages
 from support.paths import TESTS
 from support.small_grains import facts, put, retract, split
 from support.store_contract import put as put_pairs
@@ -35,7 +36,7 @@ WRITER = """
 import sys
 from random import Random
 from support.small_grains import facts, put
-from omsgrain.store.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStore
 random, start = Random(int(sys.argv[3])), int(sys.argv[4])
 store = PostgresStore(sys.argv[1], tenant=sys.argv[2])
 grains = facts(5_000, start=start)

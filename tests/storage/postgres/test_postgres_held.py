@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omsgrain.store.base import Writer
-from omsgrain.store.postgres import PostgresStore, held
-from omsgrain.store.postgres.held import Held, walked
-from omsgrain.store.tables import BLIND, HOLDS, META, NOTES, Table
+from omsgrain.storage.base import Writer
+from omsgrain.storage.postgres import PostgresStore, write_cache
+from omsgrain.storage.postgres.write_cache import Held, walked
+from omsgrain.storage.tables import (
+    BLIND,
+    HOLDS,
+    META,
+    NOTES,
+    Table,
+)
 from support.small_grains import facts, put, retract, split
 
 if TYPE_CHECKING:
@@ -32,7 +38,7 @@ def store(postgres: Postgres) -> Iterator[PostgresStore]:
 
 
 def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "_FEW", 2)
+    monkeypatch.setattr(write_cache, "_FEW", 2)
     known = Held({META: {b"a": b"1"}})
     assert known.table(META, lambda most: pytest.fail("it is known")) == {b"a": b"1"}
     rows = {table: [(bytes([n]), b"x") for n in range(n)] for n, table in ((2, NOTES), (3, HOLDS))}
@@ -50,7 +56,7 @@ def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.Monkey
 def test_rows_of_a_writer_against_a_dict(
     store: PostgresStore, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "_FEW", few)
+    monkeypatch.setattr(write_cache, "_FEW", few)
     random = Random(few)
     model: dict[Table, dict[bytes, bytes]] = {NOTES: {}, BLIND: {}, META: {}}
 

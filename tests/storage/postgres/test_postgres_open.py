@@ -15,9 +15,9 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
-from omsgrain.store.home import Beside, beside, home_of
-from omsgrain.store.postgres import migrating
-from omsgrain.store.postgres.database import Pause
+from omsgrain.storage.location import Beside, beside, home_of
+from omsgrain.storage.postgres import migrate
+from omsgrain.storage.postgres.connection import Pause
 from support import store_kinds
 from support.shell import Shell, belief, exit_code, lines
 
@@ -149,7 +149,7 @@ def test_what_is_in_a_database_that_has_not_all_letters_can_be_moved(
 ) -> None:
     url, other = encoded(postgres, "LATIN9"), postgres.database()
     with monkeypatch.context() as older:
-        older.setattr(migrating, "_ENCODINGS", {"LATIN9"})
+        older.setattr(migrate, "_ENCODINGS", {"LATIN9"})
         with og.open(url) as store:
             store.put(belief(1, object="łódź und größe", user_id="ann-17"))
     assert shell("backup", url, "old.omsg") == 0, shell.err

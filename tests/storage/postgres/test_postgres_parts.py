@@ -16,26 +16,24 @@ from hypothesis import strategies as st
 
 from omsgrain._core import term
 from omsgrain.errors import AccessDeniedError, DiskFullError, OmsError, StoreError
-from omsgrain.store.base import Which
-from omsgrain.store.postgres import (
+from omsgrain.storage.base import Which
+from omsgrain.storage.postgres import (
     PostgresStore,
-    adding,
-    arrays,
-    failures,
-    migrating,
+    connection,
+    migrate,
+    pool,
     schema,
     statements,
 )
-from omsgrain.store.postgres.adding import terms_of
-from omsgrain.store.postgres.ahead import Ahead
-from omsgrain.store.postgres.counting import Counts
-from omsgrain.store.postgres.database import Engine
-from omsgrain.store.postgres.indexing import NAME, NAMES
-from omsgrain.store.postgres.place import Place
-from omsgrain.store.postgres.pool import Connection
-from omsgrain.store.postgres.reading import beyond
-from omsgrain.store.postgres.turns import _outcome
-from omsgrain.store.url import StoreUrl
+from omsgrain.storage.postgres import (
+    rows as adding,
+)
+from omsgrain.storage.postgres.connection import Engine
+from omsgrain.storage.postgres.pool import Connection, Place
+from omsgrain.storage.postgres.reader import Ahead, Counts, beyond
+from omsgrain.storage.postgres.rows import terms_of
+from omsgrain.storage.postgres.writer import NAME, NAMES, _outcome
+from omsgrain.storage.url import StoreUrl
 from support.child_process import run
 from support.small_grains import ALL, facts
 
@@ -98,7 +96,7 @@ def test_whoever_opens_a_new_database_at_the_same_moment(error: type[psycopg.Err
             if text.startswith("CREATE"):
                 raise error
 
-    migrating._prepare(cast("Connection", Other()))
+    migrate._prepare(cast("Connection", Other()))
     assert len(asked) == 3
 
 
@@ -113,7 +111,7 @@ def test_without_the_driver() -> None:
         sys.modules["psycopg"] = None
         from omsgrain.errors import UnsupportedError
         try:
-            from omsgrain.store.postgres import PostgresStore
+            from omsgrain.storage.postgres import PostgresStore
         except UnsupportedError as error:
             print(error.expected)
     """
@@ -185,7 +183,7 @@ def test_a_place_of_several_hosts_shows_each_with_its_port() -> None:
 def test_which_refusals_of_a_connection_are_waited_for(said: str, coming: bool) -> None:
     """The driver has no code for them, so they are known by their words."""
     text = f'connection failed: connection to server at "::1", port 5432 failed: FATAL:  {said}'
-    assert failures.is_coming(psycopg.OperationalError(text)) == coming
+    assert connection.is_coming(psycopg.OperationalError(text)) == coming
 
 
 @pytest.mark.parametrize(
@@ -306,12 +304,12 @@ def items(array: bytes) -> list[bytes]:
 @given(st.lists(st.tuples(st.binary(max_size=6), st.integers(0, 3)), max_size=5))
 def test_arrays(given: list[tuple[bytes, int]]) -> None:
     some, counts = [item for item, _ in given], [count for _, count in given]
-    assert items(arrays.byteas(some)) == some
-    assert items(arrays.repeated(given)) == [item for item, n in given for _ in range(n)]
-    assert items(arrays.numbers(counts)) == [n.to_bytes(8, "big") for n in counts]
-    assert items(arrays.flags([n > 1 for n in counts])) == [bytes([n > 1]) for n in counts]
+    assert items(pool.byteas(some)) == some
+    assert items(pool.repeated(given)) == [item for item, n in given for _ in range(n)]
+    assert items(pool.numbers(counts)) == [n.to_bytes(8, "big") for n in counts]
+    assert items(pool.flags([n > 1 for n in counts])) == [bytes([n > 1]) for n in counts]
     alike = [bytes([n]) * 4 for n in counts]
-    assert items(arrays.alike(alike, 4)) == alike
+    assert items(pool.alike(alike, 4)) == alike
 
 
 def test_terms_as_arrays_are_their_columns() -> None:
@@ -440,7 +438,7 @@ def test_a_full_disk_and_a_missing_permission_have_their_codes(
     error: type[psycopg.Error], kind: type[StoreError]
 ) -> None:
     place = Place.of("postgresql://db.example/fleet")
-    refused = failures.failure(place, "write to the store", error("no"))
-    assert isinstance(refused, kind) and isinstance(refused, failures.RefusedError)
+    refused = connection.failure(place, "write to the store", error("no"))
+    assert isinstance(refused, kind) and isinstance(refused, connection.RefusedError)
     assert (refused.code, refused.exit_code) == (kind.code, kind.exit_code)
     assert error.sqlstate is not None and error.sqlstate in str(refused)

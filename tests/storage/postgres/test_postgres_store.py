@@ -16,11 +16,12 @@ from test_state import walk
 
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Store, Writer
-from omsgrain.store.postgres import PostgresStore, counting
-from omsgrain.store.postgres.writing import PostgresWriter
-from omsgrain.store.state import State
-from omsgrain.store.tables import NOTES
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import reader as counting
+from omsgrain.storage.postgres.writer import PostgresWriter
+from omsgrain.storage.records import State
+from omsgrain.storage.tables import NOTES
 from support.child_process import run
 from support.paths import TESTS
 from support.shared_commits import shared
@@ -222,7 +223,7 @@ def test_writers_in_many_processes(store: PostgresStore, url: str) -> None:
     code = """
         import sys
         from support.small_grains import facts, put
-        from omsgrain.store.postgres import PostgresStore
+        from omsgrain.storage.postgres import PostgresStore
         store = PostgresStore(sys.argv[1], tenant=sys.argv[2])
         for n in range(40):
             put(store, *facts(3, start=int(sys.argv[3]) + 3 * n))

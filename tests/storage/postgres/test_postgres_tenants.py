@@ -13,14 +13,13 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.ops.serving import open_stores
 from omsgrain.ops.tokens import add_token
-from omsgrain.search.opening import texts_of
-from omsgrain.search.postgres import neighbours
-from omsgrain.store.budget import Budget
-from omsgrain.store.postgres import PostgresStore
-from omsgrain.store.postgres.schema import KEYED_TABLES, name_of, tables_of
-from omsgrain.store.postgres.texts import TEXTS, WORDS
+from omsgrain.search.postgres import vectors
+from omsgrain.search.text_index import texts_of
+from omsgrain.server.serving import open_stores
+from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of, tables_of
 from omsgrain.sync import LocalPeer, sync
 from support.small_grains import facts, put, retract, set_rows
 from support.sync_stores import addresses, belief, memory
@@ -75,7 +74,7 @@ def test_raw_sql_sees_one_store_at_most(url: str, stores: Stores, role: str) -> 
             assert [seen(connection, table) for table in (TEXTS, WORDS)] == [{anna, bert}] * 2
         for named, wanted in ((None, set()), (anna, {anna}), (bert, {bert})):
             if named is not None:
-                connection.execute(f"SET omsgrain.store = '{named}'")
+                connection.execute(f"SET omsgrain.storage = '{named}'")
             if role == "anna" and named == bert:
                 wanted = set()  # whatever it says of itself
             assert {table: seen(connection, table) for table in tables} == dict.fromkeys(
@@ -88,7 +87,7 @@ def test_raw_sql_changes_nothing_of_others(url: str, stores: Stores) -> None:
     anna, bert = (store.store_id for store in stores)
     with psycopg.connect(url.replace("fleet@", "anna@"), autocommit=True) as connection:
         for named in (anna, bert):
-            connection.execute(f"SET omsgrain.store = '{named}'")
+            connection.execute(f"SET omsgrain.storage = '{named}'")
             for table in (*tables_of(), TEXTS, WORDS):
                 done = connection.execute(f"DELETE FROM {table} WHERE store_id = {bert}")
                 assert done.rowcount == 0
@@ -243,7 +242,7 @@ def test_functions_that_others_planted_are_not_run(
     planter = url.replace("postgres@", "planter@")
     for text in PLANTED:
         postgres.run(text, planter)
-    monkeypatch.setattr(neighbours, "LARGE", 2)
+    monkeypatch.setattr(vectors, "LARGE", 2)
     grains = [belief(f"number {n}", n) for n in range(20)]
     with og.open(url.replace("postgres@", "keeper@")) as store:
         addresses = [one or "" for one in store.put_many(grains).addresses]

@@ -16,22 +16,21 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError, StoreError
-from omsgrain.search import ranking
-from omsgrain.search.opening import texts_of
-from omsgrain.search.postgres.index import PostgresTexts
-from omsgrain.search.text import TextIndex
-from omsgrain.store.base import CompactReport, Store
-from omsgrain.store.budget import Budget
-from omsgrain.store.home import home_of
-from omsgrain.store.postgres import PostgresStore, upkeep
-from omsgrain.store.postgres.pool import Connection
-from omsgrain.store.postgres.texts import TEXTS, WORDS
+from omsgrain.search import rank
+from omsgrain.search.postgres.text_index import PostgresTexts
+from omsgrain.search.text_index import TextIndex, texts_of
+from omsgrain.storage.base import CompactReport, Store
+from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.location import home_of
+from omsgrain.storage.postgres import PostgresStore, maintenance
+from omsgrain.storage.postgres.pool import Connection
+from omsgrain.storage.postgres.schema import TEXTS, WORDS
 from support import store_kinds
 from support.processes import Process
 from support.text_stores import event, put, remove, say, seqs
 
 if TYPE_CHECKING:
-    from omsgrain.search.finding import Texts
+    from omsgrain.search.find import Texts
 
 pytestmark = pytest.mark.services
 
@@ -112,7 +111,7 @@ def test_a_search_goes_by_an_index(
     assert len(plans) == 2  # to count, and to find
     assert all("words_by_word" in plan and "words_pkey" not in plan for plan in plans)
     plans.clear()
-    monkeypatch.setattr(ranking, "SMALL", 10)
+    monkeypatch.setattr(rank, "SMALL", 10)
     assert len(index.search(store.read, "common", limit=5).matches) == 5
     assert "Scan Backward using words_pkey" in plans[1]
 
@@ -233,7 +232,7 @@ def test_words_that_were_removed_go_with_the_tables(
 ) -> None:
     """One wait for older transactions stands before all that is written anew, none after it."""
     word, waits = "speierling", list[float]()
-    inner = upkeep._wait
+    inner = maintenance._wait
 
     def wait(connection: Connection, patience: float) -> None:
         assert not waits, "the tables were written anew already"
@@ -245,7 +244,7 @@ def test_words_that_were_removed_go_with_the_tables(
         address = store.put(grain)
         assert len(store.search(word).results) == 1
         store.delete(address, reason="asked")
-        monkeypatch.setattr(upkeep, "_wait", wait)
+        monkeypatch.setattr(maintenance, "_wait", wait)
         store.compact()
         assert word.encode() not in on_disk(url)
         assert asked(url, f"SELECT max(gone) FROM {TEXTS}") == [(0,)]

@@ -16,9 +16,8 @@ import pytest
 from psycopg.pq import Trace
 
 import omsgrain as og
-from omsgrain.store.postgres import PostgresStore
-from omsgrain.store.postgres.pool import Pool
-from omsgrain.store.postgres.wire import Wire
+from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres.pool import Pool, Wire
 
 if TYPE_CHECKING:
     from support.servers.postgres import Postgres

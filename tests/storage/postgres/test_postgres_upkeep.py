@@ -13,15 +13,22 @@ import pytest
 
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.store import checking, lmdb
-from omsgrain.store.base import Problem
-from omsgrain.store.check_states import state_problems
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.postgres import PostgresStore, migrating, statements
-from omsgrain.store.postgres.writing import PostgresWriter
-from omsgrain.store.recent import RUN
-from omsgrain.store.state import State
-from omsgrain.store.tables import BLIND, HELD, META, NOTES, SUPERSEDES
+from omsgrain.storage import check
+from omsgrain.storage.base import Problem
+from omsgrain.storage.check import state_problems
+from omsgrain.storage.lmdb import storage
+from omsgrain.storage.lmdb.memtable import RUN
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.postgres import PostgresStore, migrate, statements
+from omsgrain.storage.postgres.writer import PostgresWriter
+from omsgrain.storage.records import State
+from omsgrain.storage.tables import (
+    BLIND,
+    HELD,
+    META,
+    NOTES,
+    SUPERSEDES,
+)
 from support.child_process import run
 from support.markdown_page import fences
 from support.paths import ROOT
@@ -113,15 +120,13 @@ def test_partitions(postgres: Postgres, partitions: int) -> None:
 def test_schema_versions(postgres: Postgres) -> None:
     url = postgres.database()
     PostgresStore(url).close()
-    assert postgres.run("SELECT max(version) FROM omsgrain.versions", url) == [
-        (migrating.VERSION,)
-    ]
-    postgres.run(f"INSERT INTO omsgrain.versions VALUES ({migrating.VERSION + 1})", url)
+    assert postgres.run("SELECT max(version) FROM omsgrain.versions", url) == [(migrate.VERSION,)]
+    postgres.run(f"INSERT INTO omsgrain.versions VALUES ({migrate.VERSION + 1})", url)
     for readonly in (True, False):
         with pytest.raises(StoreError) as caught:
             PostgresStore(url, readonly=readonly)
         assert "newer" in caught.value.message
-    postgres.run(f"DELETE FROM omsgrain.versions WHERE version > {migrating.VERSION}", url)
+    postgres.run(f"DELETE FROM omsgrain.versions WHERE version > {migrate.VERSION}", url)
     postgres.run("UPDATE omsgrain.stores SET format = 99", url)
     with pytest.raises(StoreError) as caught:
         PostgresStore(url)
@@ -139,8 +144,8 @@ def test_an_older_schema_is_brought_up(
     def second(*_: object) -> Iterator[str]:
         yield "CREATE TABLE omsgrain.later (n integer)"
 
-    monkeypatch.setattr(migrating, "_STEPS", (*migrating._STEPS, second))
-    monkeypatch.setattr(migrating, "VERSION", migrating.VERSION + 1)
+    monkeypatch.setattr(migrate, "_STEPS", (*migrate._STEPS, second))
+    monkeypatch.setattr(migrate, "VERSION", migrate.VERSION + 1)
     with pytest.raises(StoreError):
         PostgresStore(url, readonly=True)
     store = PostgresStore(url)
@@ -166,8 +171,8 @@ def test_a_database_that_was_sampled(postgres: Postgres, monkeypatch: pytest.Mon
     """It is brought up while others use it, and a superuser takes out what was sampled."""
     url = postgres.database()
     with monkeypatch.context() as older:
-        older.setattr(migrating, "_STEPS", migrating._STEPS[:2])
-        older.setattr(migrating, "VERSION", 2)
+        older.setattr(migrate, "_STEPS", migrate._STEPS[:2])
+        older.setattr(migrate, "VERSION", 2)
         old = PostgresStore(url, partitions=2)
     put(old, *facts(30))
     postgres.run("ANALYZE", url)
@@ -224,7 +229,7 @@ def test_use_after_fork_is_refused_and_reopening_works(url: str, tenant: str) ->
     code = """
         import os, sys
         from omsgrain.errors import StoreError
-        from omsgrain.store.postgres import PostgresStore
+        from omsgrain.storage.postgres import PostgresStore
         store = PostgresStore(sys.argv[1], tenant=sys.argv[2])
         def put(store, n):
             pair = (bytes([n]) * 32, bytes([n]))
@@ -258,7 +263,7 @@ def test_a_backup_is_a_store_on_disk(
     store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
 ) -> None:
     """Also one of so many grains that the copy writes its index while it is made."""
-    monkeypatch.setattr(lmdb, "RUN", run)
+    monkeypatch.setattr(storage, "RUN", run)
     grains = facts(40)
     put(store, *grains[:30])
     retract(store, 3, 4)
@@ -398,7 +403,7 @@ def test_a_check_that_is_cut_short_finds_no_damage(
             postgres.run(f"SELECT pg_terminate_backend({process})")
             yield from state_problems(reader)
 
-        patched.setattr(checking, "state_problems", ended)
+        patched.setattr(check, "state_problems", ended)
         with pytest.raises(StoreError):
             store.check()
     assert store.check().ok

@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 
-from omsgrain.engine import GrainStore
 from omsgrain.search.nearest import Near, Nearest
-from omsgrain.search.postgres import neighbours
-from omsgrain.search.postgres.neighbours import PostgresGraphs
-from omsgrain.store.postgres import PostgresStore
+from omsgrain.search.postgres import vectors
+from omsgrain.search.postgres.vectors import PostgresGraphs
+from omsgrain.storage.postgres import PostgresStore
+from omsgrain.store import GrainStore
 from support import store_kinds
 from support.vector_stores import add, noise, put, remove
 
@@ -73,7 +73,7 @@ def found(store: PostgresStore, nearest: Nearest, query: list[float], limit: int
 
 
 def test_any_life_of_vectors(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "_FEW", 20)
+    monkeypatch.setattr(vectors, "_FEW", 20)
     rng = Random(4)
     alive = put(store, 300)
     add(store, {seq: noise(rng, 6) for seq in alive})
@@ -143,7 +143,7 @@ def test_few_vectors_are_compared_here(store: PostgresStore) -> None:
 def test_a_handle_that_only_reads_feeds_nothing(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neighbours, "_FEW", 20)
+    monkeypatch.setattr(vectors, "_FEW", 20)
     rng = Random(6)
     add(store, {seq: noise(rng, 4) for seq in put(store, 400)})
     query = noise(rng, 4)
@@ -164,7 +164,7 @@ def test_a_handle_that_only_reads_feeds_nothing(
 def test_a_role_admitted_before_the_table_was_made(
     store: PostgresStore, old: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neighbours, "_FEW", 20)
+    monkeypatch.setattr(vectors, "_FEW", 20)
     server, rng = store_kinds.server(), Random(8)
     role = f"reader_{'of_old' if old else 'of_vectors'}"
     server.run(f"CREATE ROLE {role} LOGIN")

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.store.postgres import PostgresStore, migrating
+from omsgrain.storage.postgres import PostgresStore, migrate
 from support.small_grains import facts, put
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.services
 def older(url: str, version: int = 2) -> PostgresStore:
     """A store as an older version made it, with three grains."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migrating, "_STEPS", migrating._STEPS[:version])
-        patch.setattr(migrating, "VERSION", version)
+        patch.setattr(migrate, "_STEPS", migrate._STEPS[:version])
+        patch.setattr(migrate, "VERSION", version)
         store = PostgresStore(url, partitions=2)
     put(store, *facts(3))
     return store

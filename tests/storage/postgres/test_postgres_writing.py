@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.store.base import Writer
-from omsgrain.store.postgres import PostgresStore, adding, counting, indexing, writing
-from omsgrain.store.postgres.adding import Added
-from omsgrain.store.postgres.wire import Wire
+from omsgrain.storage.base import Writer
+from omsgrain.storage.postgres import (
+    PostgresStore,
+    rows,
+)
+from omsgrain.storage.postgres import (
+    reader as counting,
+)
+from omsgrain.storage.postgres import (
+    writer as indexing,
+)
+from omsgrain.storage.postgres import (
+    writer as writing,
+)
+from omsgrain.storage.postgres.pool import Wire
+from omsgrain.storage.postgres.rows import Added
 from support.shared_commits import shared
 from support.small_grains import ALL, facts, put, seqs
 
@@ -66,7 +78,7 @@ def test_a_large_put_is_sent_in_parts(
     grains = facts(500)
     put(store, grains[7])
     sizes: list[int] = []
-    inner = adding.add
+    inner = rows.add
 
     def add(wire: Wire, store_id: int, some: list[Added], *rest: Any, **more: Any) -> Any:
         sizes.append(sum(len(blob) for _, _, blob in some))

@@ -12,15 +12,14 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto import sign
-from omsgrain.engine.base import Settings
-from omsgrain.engine.required import Required
-from omsgrain.engine.rights.consent import check_basis, is_asked
-from omsgrain.engine.rights.selector import select
-from omsgrain.engine.rights.withdrawing import SLA_DAYS
 from omsgrain.grain import make
 from omsgrain.privacy import load
-from omsgrain.store import due
-from omsgrain.store.sealed import SealedStore
+from omsgrain.storage import due
+from omsgrain.storage.encrypted import SealedStore
+from omsgrain.store.base import Settings
+from omsgrain.store.privacy.consent import SLA_DAYS, check_basis, is_asked
+from omsgrain.store.privacy.identity import select
+from omsgrain.store.signature_policy import Required
 from support.invented_people import (
     ANN,
     DAY,

@@ -14,12 +14,10 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto import sign
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
 from omsgrain.privacy import load
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.sealing import key_of
-from omsgrain.store.tables import (
+from omsgrain.storage.blind_index import key_of
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import (
     BLIND,
     DUE,
     EVENT,
@@ -31,6 +29,8 @@ from omsgrain.store.tables import (
     VECTORS,
     VEILED,
 )
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.erasure_stores import BEN, USER, below, erase, is_gone, is_sealed, rows
 from support.invented_people import (
     ANN,

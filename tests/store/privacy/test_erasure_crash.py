@@ -13,11 +13,11 @@ import pytest
 
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.engine.rights import carrying, orders
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import TABLES, Life
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import TABLES, Life
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
+from omsgrain.store.privacy import erasure
 from support.child_process import ended
 from support.invented_people import ANN, NAMES, Clock, belief, opened
 from support.paths import TESTS
@@ -95,8 +95,8 @@ def test_cut_off_at_every_commit(
     made: tuple[Path, list[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, own, others = made
-    monkeypatch.setattr(carrying, "_PAGE", 2)
-    monkeypatch.setattr(carrying, "_ROWS", 20)
+    monkeypatch.setattr(erasure, "_PAGE", 2)
+    monkeypatch.setattr(erasure, "_ROWS", 20)
     for step in range(100):
         here = tmp_path / f"cut {step}"
         shutil.copytree(folder, here)
@@ -127,8 +127,8 @@ CHILD = """
     import os, sys
     sys.path.insert(0, {tests!r})
     import test_erasure_crash as t
-    from omsgrain.engine.rights import carrying
-    from omsgrain.store.lmdb import LmdbStore
+    from omsgrain.store.privacy import erasure as carrying
+    from omsgrain.storage.lmdb.storage import LmdbStore
     from pathlib import Path
 
     carrying._PAGE = 2
@@ -177,10 +177,10 @@ def test_who_has_no_keys_leaves_it_to_who_has(
 
 
 def test_marks_are_known_by_every_spelling() -> None:
-    from omsgrain.store import tombstones
+    from omsgrain.storage import tombstones
 
     key = bytes(32)
-    marked = orders.Marked((key,), (tombstones.mark(key, "identity", "am\u00e9lie"),))
+    marked = erasure.Marked((key,), (tombstones.mark(key, "identity", "am\u00e9lie"),))
     assert "am\u00e9lie" in marked
     assert "ame\u0301lie" in marked
     assert "amelie" not in marked

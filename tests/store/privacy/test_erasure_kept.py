@@ -11,9 +11,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
 from omsgrain.privacy import load
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.erasure_stores import BEN, USER, below, erase, is_gone
 from support.invented_people import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, current, opened
 

@@ -13,20 +13,20 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.engine.base import Settings
-from omsgrain.engine.rights.removal import remove_grains
-from omsgrain.engine.world import seq_of
 from omsgrain.privacy import load
-from omsgrain.store import tombstones
-from omsgrain.store.base import Writer
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.tables import (
+from omsgrain.storage import tombstones
+from omsgrain.storage.base import Writer
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.tables import (
     BLIND,
     DUE,
     KEYED,
     PLAIN,
     TOMBSTONES,
 )
+from omsgrain.store.base import Settings
+from omsgrain.store.policy_context import seq_of
+from omsgrain.store.privacy.removal import remove_grains
 from support.erasure_stores import BEN, USER, below, is_gone
 from support.invented_people import EVERYWHERE, Clock, belief, opened
 from support.store_kinds import POSTGRES, made

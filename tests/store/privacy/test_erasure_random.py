@@ -12,8 +12,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.engine.base import Settings
-from omsgrain.store.tables import TABLES, Life
+from omsgrain.storage.tables import TABLES, Life
+from omsgrain.store.base import Settings
 from support.invented_people import ANN, NAMES, SHOP, Clock, belief, opened
 
 WHO: tuple[dict[str, Any], ...] = (

@@ -16,12 +16,12 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import Sealer
-from omsgrain.engine import GrainStore
-from omsgrain.engine.base import Settings
-from omsgrain.search.graph import library
+from omsgrain.search.ann import library
 from omsgrain.search.nearest import Nearest
-from omsgrain.store.lmdb import LmdbStore
-from omsgrain.store.tables import BLIND
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.tables import BLIND
+from omsgrain.store import GrainStore
+from omsgrain.store.base import Settings
 from support.invented_people import ANN, KINDS, NAMES, Clock, belief, opened
 from support.key_rings import secrets_of
 from support.processes import Process
@@ -145,10 +145,10 @@ def test_an_older_copy_cannot_be_decrypted(tmp_path: Path) -> None:
 CHILD = """
     import sys
     from omsgrain.crypto.keyring import KeyRing
-    from omsgrain.engine import GrainStore
-    from omsgrain.engine.base import Settings
+    from omsgrain.store import GrainStore
+    from omsgrain.store.base import Settings
     from omsgrain.errors import OmsError
-    from omsgrain.store.lmdb import LmdbStore
+    from omsgrain.storage.lmdb.storage import LmdbStore
 
     ring = KeyRing.open(sys.argv[2], master=bytes(range(32)))
     with GrainStore(LmdbStore(sys.argv[1], readonly=True), Settings(keys=ring)) as store:

@@ -11,10 +11,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.engine.base import Settings
-from omsgrain.engine.rights import restricting
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.sealed import SealedStore
+from omsgrain.storage.encrypted import SealedStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store.base import Settings
+from omsgrain.store.privacy import restriction
 from support.invented_people import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
 from support.known_grains import VECTORS
 
@@ -155,7 +155,7 @@ def test_all_grains_of_a_person_are_restricted(store: og.GrainStore) -> None:
 
 
 def test_more_than_a_page_of_them(store: og.GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restricting, "_PAGE", 50)
+    monkeypatch.setattr(restriction, "_PAGE", 50)
     store.put_many([belief(str(n), author_did=ANN) for n in range(120)])
     report = store.restrict_subject([ANN], reason_code="disputed")
     assert report.restricted == 120

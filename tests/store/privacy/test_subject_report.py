@@ -18,11 +18,17 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto import sign
-from omsgrain.engine.base import Settings
-from omsgrain.engine.rights.selector import FIELDS, MOST, OWN, Identities, select
 from omsgrain.privacy import load
-from omsgrain.store.memory import MemoryStore
-from omsgrain.store.sealed import SealedStore
+from omsgrain.storage.encrypted import SealedStore
+from omsgrain.storage.memory import MemoryStore
+from omsgrain.store.base import Settings
+from omsgrain.store.privacy.identity import (
+    FIELDS,
+    MOST,
+    OWN,
+    Identities,
+    select,
+)
 from support.invented_people import (
     ANN,
     DAY,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from omsgrain.conformance.http import Outcome, Tokens, cases, run
+from omsgrain.conformance.http.probe import Tokens
+from omsgrain.conformance.http.runner import Outcome, cases, run
 from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 
 __all__ = ["aimem"]

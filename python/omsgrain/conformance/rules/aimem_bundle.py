@@ -13,8 +13,8 @@ from omsgrain.conformance.http.goods import GOODS
 from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.conformance.rule import Check, Table, Tried
-from omsgrain.formats.aimem import bundle
-from omsgrain.formats.aimem.rules import RULES as CODES
+from omsgrain.formats.aimem import document
+from omsgrain.formats.aimem.check import RULES as CODES
 
 __all__ = ["RULES", "first_rule"]
 
@@ -25,7 +25,7 @@ _add: Final = _rule.add
 
 def first_rule(text: bytes) -> str:
     """The rule that a bundle is refused by, or ``taken``."""
-    found = bundle.validate(text).problems
+    found = document.validate(text).problems
     return found[0].rule if found else "taken"
 
 
@@ -66,7 +66,7 @@ def good(*names: str) -> Check:
         for one in GOODS:
             if one.name.startswith(names):
                 text = spelled(sealed(edited(sample(), one.edits)))
-                told = [w.rule for w in bundle.validate(text).warnings]
+                told = [w.rule for w in document.validate(text).warnings]
                 yield Tried(one.name, "taken", first_rule(text))
                 if one.warning is not None:
                     yield Tried(f"{one.name}: told", [one.warning], told)

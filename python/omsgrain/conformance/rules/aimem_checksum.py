@@ -16,7 +16,8 @@ from omsgrain.conformance.http.sample import spelled
 from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.aimem_bundle import first_rule
 from omsgrain.conformance.rules.vectors import data
-from omsgrain.formats.aimem import checksum, stream
+from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.problems import DocumentError
 
 __all__ = ["RULES"]

@@ -12,8 +12,8 @@ from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.http.sample import TENANT, chunk, sealed, spelled
 from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.rule import Table, Tried
-from omsgrain.formats.aimem import bundle
-from omsgrain.gateways import aimem as gateway
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.interchange import aimem as gateway
 
 __all__ = ["RULES", "exported", "filled", "one_chunk", "read"]
 
@@ -23,7 +23,7 @@ RULES: Final = _rule.rules
 
 def read(document: dict[str, Any]) -> bundle.Bundle:
     """The bundle that a document is, with its checksum."""
-    return bundle.read(spelled(sealed(document)))
+    return bundle.read_bundle(spelled(sealed(document)))
 
 
 def filled(bench: Bench) -> og.GrainStore:
@@ -36,7 +36,7 @@ def filled(bench: Bench) -> og.GrainStore:
 def exported(store: og.GrainStore, **options: Any) -> dict[str, Any]:
     """What leaves a store for the tenant of the sample."""
     (found,) = gateway.export_bundle(store, TENANT, only_producer="probe", now=NOW, **options)
-    whole: dict[str, Any] = json.loads(bundle.write(found))
+    whole: dict[str, Any] = json.loads(bundle.write_bundle(found))
     return whole
 
 
@@ -97,7 +97,7 @@ def _native(bench: Bench) -> Iterator[Tried]:
         }
     )
     (found,) = gateway.export_bundle(store, TENANT, now=NOW)
-    text = bundle.write(found)
+    text = bundle.write_bundle(found)
     yield Tried("problems of the export", [], [p.rule for p in bundle.validate(text).problems])
     yield Tried("its chunks", 1, len(json.loads(text)["chunks"]))
 

@@ -15,9 +15,9 @@ from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.conformance.rule import Check, Table, Tried, refuses, takes
 from omsgrain.conformance.rules.people import ADA, ada, ben, by_hand
-from omsgrain.crypto import publicfile, trust
-from omsgrain.formats.aimem import bundle, signature
-from omsgrain.gateways import aimem as gateway
+from omsgrain.crypto import signers, trust
+from omsgrain.formats.aimem import document, signature
+from omsgrain.interchange import aimem as gateway
 
 __all__ = ["RULES"]
 
@@ -36,7 +36,7 @@ def _canonical() -> bytes:
 def _payload(_: Bench) -> Iterator[Tried]:
     rest = sample()
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    known = trust.Trust(tuple(publicfile.loads(ADA.encode())))
+    known = trust.Trust(tuple(signers.loads_public(ADA.encode())))
     by_others = by_hand({1: -8, 4: ADA.encode()}, None, ada(), detached=text)
     proof = trust.check(by_others, _canonical(), known)
     yield Tried("one made by hand", ADA, proof.signer if proof else "nobody")
@@ -48,7 +48,7 @@ def _payload(_: Bench) -> Iterator[Tried]:
     "signature.refused", "5.3", "A signature of another bundle, or of nobody trusted, is refused"
 )
 def _untrusted(_: Bench) -> Iterator[Tried]:
-    known = trust.Trust(tuple(publicfile.loads(ADA.encode())))
+    known = trust.Trust(tuple(signers.loads_public(ADA.encode())))
     made = signature.sign_bundle(_canonical(), ada())
     yield refuses(
         "over another text",
@@ -79,7 +79,9 @@ def _header(_: Bench) -> Iterator[Tried]:
 @_rule("signature.skipped", "5.3", "That a signature was not checked stands in the audit trail")
 def _skipped(bench: Bench) -> Iterator[Tried]:
     store = bench.store()
-    gateway.import_bundle(store, bundle.read(spelled(sealed(sample()))), signature="skipped")
+    gateway.import_bundle(
+        store, document.read_bundle(spelled(sealed(sample()))), signature="skipped"
+    )
     told = [e.details.get("signature") for e in store.audit.entries() if e.details]
     yield Tried("the entry of the import", True, "skipped" in told)
 

@@ -14,9 +14,9 @@ from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.aimem_export import exported, filled, one_chunk, read
 from omsgrain.conformance.rules.oms_store import DAY
-from omsgrain.formats.aimem import bundle
-from omsgrain.gateways import aimem as gateway
-from omsgrain.store.tables import AUDIT
+from omsgrain.formats.aimem import document
+from omsgrain.interchange import aimem as gateway
+from omsgrain.storage.tables import AUDIT
 
 __all__ = ["RULES"]
 
@@ -184,7 +184,7 @@ def _round(bench: Bench) -> Iterator[Tried]:
     store = filled(bench)
     whole = exported(store, include_embeddings=True)
     before = store.stats().last_seq
-    summary = gateway.import_bundle(store, bundle.read(spelled(whole))).to_dict()
+    summary = gateway.import_bundle(store, document.read_bundle(spelled(whole))).to_dict()
     yield Tried(
         "inserted, in conflict", (0, 0), (summary["chunks_inserted"], summary["conflicts_total"])
     )

@@ -13,7 +13,7 @@ from omsgrain.conformance.edits import GONE, edited
 from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.documents import MIF1, spelled
 from omsgrain.conformance.rules.mif1 import judge
-from omsgrain.gateways import mif
+from omsgrain.interchange import mif
 
 __all__ = ["RULES"]
 

@@ -15,8 +15,8 @@ from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.documents import MIF2, spelled
 from omsgrain.conformance.rules.mif2 import MINIMAL, UUID, judge
 from omsgrain.errors import packages_of
-from omsgrain.formats.mif2 import schema
-from omsgrain.gateways import mif
+from omsgrain.formats.mif2 import check
+from omsgrain.interchange import mif
 
 __all__ = ["RULES"]
 
@@ -157,7 +157,7 @@ def _schema(bench: Bench) -> Iterator[Tried]:
         from jsonschema_rs import Draft202012Validator
     except ImportError:
         raise MissingError(f"no jsonschema_rs: needs {packages_of('formats')}") from None
-    fits = Draft202012Validator(json.loads(schema.text()))
+    fits = Draft202012Validator(json.loads(check.text()))
     yield Tried("by a validator of JSON Schema", [], [e.message for e in fits.iter_errors(found)])
     for name in ("memories", "mif_version"):
         yield Tried(f"without {name}", False, fits.is_valid(edited(found, {f"/{name}": GONE})))

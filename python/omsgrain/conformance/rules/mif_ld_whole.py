@@ -16,7 +16,7 @@ from omsgrain.conformance.rules.documents import spelled
 from omsgrain.conformance.rules.memories import LATER, LEAST, LEAST_LATER, MEMORY
 from omsgrain.conformance.rules.mif_ld import judge
 from omsgrain.formats.mif_ld import validate
-from omsgrain.gateways import mif
+from omsgrain.interchange import mif
 
 __all__ = ["RULES"]
 

@@ -12,7 +12,7 @@ from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.oms_store import DAY, belief
 from omsgrain.conformance.rules.people import ADA, ada
-from omsgrain.store.tables import AUDIT, META
+from omsgrain.storage.tables import AUDIT, META
 
 __all__ = ["RULES"]
 
@@ -77,7 +77,7 @@ def _tail(bench: Bench) -> Iterator[Tried]:
     store._store.write(cut)
     yield Tried("two entries cut off", False, store.audit.verify(kept, signer=ADA).ok)
     forged = json.loads(kept.to_json()) | {"number": 4}
-    from omsgrain.store.audit import Checkpoint
+    from omsgrain.storage.audit.verify import Checkpoint
 
     yield refuses(
         "a checkpoint that was changed",
@@ -117,7 +117,7 @@ def _preset(
     name: str, text: str, fields: dict[str, Any], needed: str, rule: str, sealed: str | None
 ) -> None:
     def check(bench: Bench) -> Iterator[Tried]:
-        from omsgrain.privacy import load
+        from omsgrain.policy.presets import load
 
         preset = load(name)
         store = bench.store(preset=preset, keys=bench.keys())

@@ -12,7 +12,7 @@ from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.rule import Check, Table, Tried, refuses, takes
 from omsgrain.conformance.rules.oms_store import belief
 from omsgrain.conformance.rules.people import ADA, BEN, CAT, ada, ben, by_hand, cat
-from omsgrain.crypto import KeySigner
+from omsgrain.crypto.signers import KeySigner
 
 __all__ = ["DENIED", "RULES", "agreed", "denies", "quorum", "supersede"]
 

@@ -14,7 +14,7 @@ from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.oms_store import belief, found
 from omsgrain.conformance.rules.people import ADA
-from omsgrain.store.tables import TERMS
+from omsgrain.storage.tables import TERMS
 
 __all__ = ["RULES"]
 

@@ -196,7 +196,7 @@ def _withdrawal(bench: Bench) -> Iterator[Tried]:
 
 @_rule("consent.basis", "8.10", "What stands on a consent is not stored once that was withdrawn")
 def _basis(bench: Bench) -> Iterator[Tried]:
-    from omsgrain.privacy import load
+    from omsgrain.policy.presets import load
 
     store = bench.store(preset=load("gdpr"), keys=bench.keys())
     grant = store.put(consent(user_id="u-1"))

@@ -10,7 +10,7 @@ import cbor2
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from omsgrain.crypto import Ed25519Signer, ES256Signer, KeySigner
+from omsgrain.crypto.signers import Ed25519Signer, ES256Signer, KeySigner
 
 __all__ = ["ADA", "BEN", "CAT", "MSGPACK", "ada", "ben", "by_hand", "cat"]
 

@@ -11,8 +11,8 @@ move      the file written anew
 lock      turns
 """
 
-from omsgrain.crypto.derive import UserKeys
 from omsgrain.crypto.keyring.keyring import KeyRing, KeyStats
-from omsgrain.crypto.master import LocalMaster, Master, MasterKey
+from omsgrain.crypto.master_key import LocalMaster, Master, MasterKey
+from omsgrain.crypto.seal import UserKeys
 
 __all__ = ["KeyRing", "KeyStats", "LocalMaster", "Master", "MasterKey", "UserKeys"]

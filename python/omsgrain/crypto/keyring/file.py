@@ -46,19 +46,221 @@ torn hurts no other.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import struct
 import threading
+import zlib
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from omsgrain.crypto import disk
-from omsgrain.crypto.keyring.record import FIXED, LARGEST, Record, damaged, parse
-from omsgrain.crypto.keyring.slot import SIZE, Head, read_slot, slot
-from omsgrain.crypto.master import LONGEST
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from omsgrain.crypto import private_file
+from omsgrain.crypto.master_key import LONGEST
+from omsgrain.crypto.seal import LONGEST as seal_LONGEST
+from omsgrain.crypto.seal import hkdf
 from omsgrain.errors import KeyMissingError, UnsupportedError
 
-__all__ = ["START", "RingFile"]
+__all__ = [
+    "FIXED",
+    "LARGEST",
+    "SIZE",
+    "START",
+    "STATE",
+    "Head",
+    "Index",
+    "Record",
+    "Records",
+    "RingFile",
+    "State",
+    "damaged",
+    "pack",
+    "parse",
+    "read_slot",
+    "slot",
+]
+
+STATE, NUMBER, SALT, NONCE, TAG = 8, 8, 32, 12, 16
+_HEAD = struct.Struct(">II8s32s")  # length, generation, number, identity
+_SUM = struct.Struct(">I")
+_NAME = struct.Struct(">H")
+_STEP = 32  # bytes; a name is padded to whole steps, so that lengths say less
+_CHECKED = STATE + _HEAD.size
+#: Bytes before the secret part.
+FIXED = _CHECKED + _SUM.size
+#: Bytes that a record may have.
+LARGEST = FIXED + NONCE + SALT + _NAME.size + seal_LONGEST + _STEP + TAG
+_LIVE = bytes(STATE)
+
+
+class State(Enum):
+    """What a record says of itself."""
+
+    LIVE = 0
+    ERASING = 1
+    ERASED = 2
+
+
+class Record(NamedTuple):
+    """A record as it stands in the file.
+
+    Attributes:
+        state: zeros, or the mark of destruction.
+        head: what does not change; it is authenticated with the secret part.
+        number: what the store's tables call it.
+        identity: an HMAC of the user id.
+        generation: from 1.
+        body: the secret part: nonce, cipher text, tag; or zeros.
+    """
+
+    state: bytes
+    head: bytes
+    number: bytes
+    identity: bytes
+    generation: int
+    body: bytes
+
+
+def damaged(what: str, offset: int | None = None) -> KeyMissingError:
+    """The error for a key file that is not as it was written."""
+    return KeyMissingError("the key file is damaged", found=what, offset=offset)
+
+
+def parse(data: bytes, at: int, offset: int) -> Record:
+    """Read the record that begins at ``at`` in the data, and at ``offset`` in the file.
+
+    Raises:
+        KeyMissingError: there is none, or it is cut off.
+    """
+    if at + FIXED > len(data):
+        raise damaged("a record that is cut off", offset)
+    length, generation, number, identity = _HEAD.unpack_from(data, at + STATE)
+    head = data[at + STATE : at + _CHECKED]
+    if _SUM.unpack_from(data, at + _CHECKED)[0] != zlib.crc32(head):
+        raise damaged("a record with another checksum", offset)
+    if at + length > len(data):
+        raise damaged("a record that is cut off", offset)
+    body = data[at + FIXED : at + length]
+    return Record(data[at : at + STATE], head, number, identity, generation, body)
+
+
+def pack(record: Record) -> bytes:
+    """The bytes of a record."""
+    check = _SUM.pack(zlib.crc32(record.head))
+    return b"".join((record.state, record.head, check, record.body))
+
+
+class Records:
+    """Writes and reads records; has the keys of one key file for that."""
+
+    __slots__ = ("_cipher", "_directory", "_marks")
+
+    def __init__(self, root: bytes, file_key: bytes) -> None:
+        self._cipher = AESGCM(file_key)
+        self._directory = hkdf(root, b"omsgrain/1 directory")
+        self._marks = hkdf(root, b"omsgrain/1 destroyed")
+
+    def identity(self, name: bytes) -> bytes:
+        """What a user is found by: it can be made only where the root is."""
+        return hmac.digest(self._directory, name, "sha256")
+
+    def new(self, name: bytes, identity: bytes, generation: int) -> bytes:
+        """Make a live record with a fresh salt and number."""
+        return self.write(os.urandom(NUMBER), identity, generation, os.urandom(SALT), name)
+
+    def write(
+        self, number: bytes, identity: bytes, generation: int, salt: bytes, name: bytes
+    ) -> bytes:
+        """Write a live record."""
+        text = salt + _NAME.pack(len(name)) + name
+        text += bytes(-len(text) % _STEP)
+        length = FIXED + NONCE + len(text) + TAG
+        head = _HEAD.pack(length, generation, number, identity)
+        nonce = os.urandom(NONCE)
+        body = nonce + self._cipher.encrypt(nonce, text, head)
+        return pack(Record(_LIVE, head, number, identity, generation, body))
+
+    def mark(self, record: Record) -> bytes:
+        """What the state of the record is once it is to be destroyed."""
+        return hmac.digest(self._marks, record.head, "sha256")[:STATE]
+
+    def state(self, record: Record) -> State:
+        """Tell what state a record is in; one that is damaged may seem to live."""
+        if record.state == _LIVE:
+            return State.LIVE
+        if not any(record.body):
+            return State.ERASED
+        return State.ERASING if record.state == self.mark(record) else State.LIVE
+
+    def open(self, record: Record, offset: int) -> tuple[bytes, bytes]:
+        """Decrypt a live record.
+
+        Returns:
+            Its salt, and the user id in UTF-8.
+
+        Raises:
+            KeyMissingError: it is damaged.
+        """
+        nonce, rest = record.body[:NONCE], record.body[NONCE:]
+        try:
+            text = self._cipher.decrypt(nonce, rest, record.head)
+        except (InvalidTag, ValueError):
+            text = None
+        if text is None:
+            raise damaged("a record that does not open", offset)
+        (size,) = _NAME.unpack_from(text, SALT)
+        start = SALT + _NAME.size
+        return text[:SALT], text[start : start + size]
+
+    def copy(self, record: Record, offset: int, into: Records) -> bytes:
+        """Write the record again under the key of another file; what is destroyed stays so."""
+        if self.state(record) is State.LIVE:
+            salt, name = self.open(record, offset)
+            return into.write(record.number, record.identity, record.generation, salt, name)
+        return pack(record._replace(state=self.mark(record), body=bytes(len(record.body))))
+
+
+_SLOT = struct.Struct(">QQQQQIII8s")
+_SLOT_SUM = 16
+#: Bytes of a slot.
+SIZE = _SLOT.size + _SLOT_SUM
+
+
+class Head(NamedTuple):
+    """What a slot says."""
+
+    sequence: int
+    generation: int
+    end: int
+    records: int
+    erased: int
+    erasing: int
+    area: int
+    size: int
+    check: bytes
+
+    def next(self, **changes: Any) -> Head:
+        """The head after a change."""
+        return self._replace(sequence=self.sequence + 1, **changes)
+
+
+def slot(head: Head) -> bytes:
+    """The bytes of a slot."""
+    body = _SLOT.pack(*head)
+    return body + hashlib.sha256(body).digest()[:_SLOT_SUM]
+
+
+def read_slot(raw: bytes) -> Head | None:
+    """Read a slot; None if it is torn or damaged."""
+    body, check = raw[: _SLOT.size], raw[_SLOT.size : SIZE]
+    if len(check) < _SLOT_SUM or hashlib.sha256(body).digest()[:_SLOT_SUM] != check:
+        return None
+    return Head(*_SLOT.unpack(body))
+
 
 _MAGIC, _VERSION = b"omsgkeys", 1
 _FIRST = struct.Struct(">8sH")
@@ -116,10 +318,10 @@ class RingFile:
         Raises:
             OSError: it is there (FileExistsError), or cannot be made.
         """
-        file = cls(path, disk.create(path))
+        file = cls(path, private_file.create(path))
         try:
-            disk.zero(file.handle, 0, START)
-            disk.write_at(file.handle, _FIRST.pack(_MAGIC, _VERSION), 0)
+            private_file.zero(file.handle, 0, START)
+            private_file.write_at(file.handle, _FIRST.pack(_MAGIC, _VERSION), 0)
             area = file._write_area(0, wrapped)
             file.head = Head(0, generation, START, 0, 0, 0, *area)
         except BaseException:
@@ -133,7 +335,7 @@ class RingFile:
         Raises:
             OSError: there is another file (FileExistsError), or it cannot be done.
         """
-        disk.appear(self.handle, self.path)
+        private_file.appear(self.handle, self.path)
 
     @classmethod
     def open(cls, path: Path) -> RingFile:
@@ -145,7 +347,7 @@ class RingFile:
             OSError: it cannot be opened.
         """
         try:
-            handle, readonly = disk.open_private(path)
+            handle, readonly = private_file.open_private(path)
         except FileNotFoundError:
             raise KeyMissingError("the key file is missing") from None
         file = cls(path, handle, readonly=readonly)
@@ -158,7 +360,7 @@ class RingFile:
         return file
 
     def _check_first(self) -> None:
-        first = disk.read_at(self.handle, _FIRST.size, 0)
+        first = private_file.read_at(self.handle, _FIRST.size, 0)
         if len(first) < _FIRST.size or not first.startswith(_MAGIC):
             raise KeyMissingError("not a key file")
         if _FIRST.unpack(first)[1] != _VERSION:
@@ -171,7 +373,7 @@ class RingFile:
     def is_same(self) -> bool:
         """Tell whether the file is in its place and nobody has changed it since we last looked."""
         try:
-            same = disk.read_at(self.handle, _SPAN, _SLOTS[0]) == self._raw
+            same = private_file.read_at(self.handle, _SPAN, _SLOTS[0]) == self._raw
             return same and os.fstat(self.handle).st_nlink > 0
         except OSError:
             return False
@@ -187,7 +389,7 @@ class RingFile:
     def is_gone(self) -> bool:
         """Tell whether another file took its place: then it has no name, or was overwritten."""
         return not os.fstat(self.handle).st_nlink or not any(
-            disk.read_at(self.handle, _SPAN, _SLOTS[0])
+            private_file.read_at(self.handle, _SPAN, _SLOTS[0])
         )
 
     def look(self) -> None:
@@ -198,7 +400,7 @@ class RingFile:
         """
         with self._lock:
             for _ in range(_TRIES):  # another process may be writing just now
-                raw = disk.read_at(self.handle, _SPAN, _SLOTS[0])
+                raw = private_file.read_at(self.handle, _SPAN, _SLOTS[0])
                 heads = [read_slot(raw[:SIZE]), read_slot(raw[-SIZE:])]
                 whole = [head for head in heads if head is not None]
                 if whole:
@@ -214,27 +416,27 @@ class RingFile:
 
     def announce(self, head: Head) -> None:
         """Say in slot 1 that a destruction begins; the next `sync` brings it to the disk."""
-        disk.write_at(self.handle, slot(head), _SLOTS[1])
+        private_file.write_at(self.handle, slot(head), _SLOTS[1])
         self.look()
 
     def commit(self, head: Head) -> None:
         """Bring what was written to the disk, and then that it counts."""
         if self._second != self.head:  # slot 0 is about to be at risk
-            disk.write_at(self.handle, slot(self.head), _SLOTS[1])
+            private_file.write_at(self.handle, slot(self.head), _SLOTS[1])
         self.sync()
         self.conclude(head)
 
     def conclude(self, head: Head) -> None:
         """Say that what was written counts, where slot 1 is on the disk."""
-        disk.write_at(self.handle, slot(head), _SLOTS[0])
+        private_file.write_at(self.handle, slot(head), _SLOTS[0])
         self.sync()
-        disk.write_at(self.handle, slot(head), _SLOTS[1])
+        private_file.write_at(self.handle, slot(head), _SLOTS[1])
         self.look()
 
     def sync(self) -> None:
         """Bring what was written to the disk."""
         try:
-            disk.sync(self.handle)
+            private_file.sync(self.handle)
         except OSError:
             self.doubt = True
             raise
@@ -248,7 +450,7 @@ class RingFile:
         while True:
             head = self.head
             at = _AREAS[head.area & 1]
-            wrapped = disk.read_at(self.handle, min(head.size, LONGEST), at)
+            wrapped = private_file.read_at(self.handle, min(head.size, LONGEST), at)
             if _check(wrapped) == head.check:
                 return wrapped
             self.look()
@@ -265,23 +467,23 @@ class RingFile:
 
     def _has_remains(self) -> bool:
         """Tell whether the area that is not in use has something in it."""
-        return any(disk.read_at(self.handle, LONGEST, _AREAS[1 - (self.head.area & 1)]))
+        return any(private_file.read_at(self.handle, LONGEST, _AREAS[1 - (self.head.area & 1)]))
 
     def clear(self) -> None:
         """Do away with what does not count: behind the last record, and in the other area."""
         os.ftruncate(self.handle, self.head.end)
         if self._has_remains():
             at = _AREAS[1 - (self.head.area & 1)]
-            disk.zero(self.handle, at, at + LONGEST)
+            private_file.zero(self.handle, at, at + LONGEST)
 
     def _write_area(self, area: int, wrapped: bytes) -> tuple[int, int, bytes]:
-        disk.write_at(self.handle, wrapped.ljust(LONGEST, b"\0"), _AREAS[area])
+        private_file.write_at(self.handle, wrapped.ljust(LONGEST, b"\0"), _AREAS[area])
         return area, len(wrapped), _check(wrapped)
 
     def record(self, offset: int) -> Record:
         """Read the record at an offset."""
         size = min(LARGEST, self.head.end - offset)
-        return parse(disk.read_at(self.handle, size, offset), 0, offset)
+        return parse(private_file.read_at(self.handle, size, offset), 0, offset)
 
     def records(self, start: int) -> Iterator[tuple[int, Record]]:
         """Read all records from an offset on.
@@ -293,7 +495,7 @@ class RingFile:
         while offset < end:
             if len(data) - at < LARGEST and offset + len(data) - at < end:
                 left = end - offset - (len(data) - at)
-                more = disk.read_at(self.handle, min(_PIECE, left), end - left)
+                more = private_file.read_at(self.handle, min(_PIECE, left), end - left)
                 if not more:
                     raise damaged("a file that is cut off", end - left)
                 data, at = data[at:] + more, 0
@@ -304,22 +506,22 @@ class RingFile:
 
     def mark(self, offset: int, mark: bytes) -> None:
         """Mark a record as being destroyed."""
-        disk.write_at(self.handle, mark, offset)
+        private_file.write_at(self.handle, mark, offset)
 
     def destroy(self, offset: int, record: Record) -> None:
         """Overwrite the secret part of a record."""
-        disk.zero(self.handle, offset + FIXED, offset + FIXED + len(record.body))
+        private_file.zero(self.handle, offset + FIXED, offset + FIXED + len(record.body))
 
     def append(self, data: bytes) -> None:
         """Write records behind the last; they do not count before `commit`."""
-        disk.write_at(self.handle, data, self.head.end)
+        private_file.write_at(self.handle, data, self.head.end)
 
     def touch(self) -> None:
         """Write all bytes again: after a sync that failed, the system takes them for written."""
         self.doubt = False
         for offset in range(0, self.head.end, _PIECE):
-            data = disk.read_at(self.handle, min(_PIECE, self.head.end - offset), offset)
-            disk.write_at(self.handle, data, offset)
+            data = private_file.read_at(self.handle, min(_PIECE, self.head.end - offset), offset)
+            private_file.write_at(self.handle, data, offset)
 
     def close(self) -> None:
         """Close the file."""
@@ -330,7 +532,7 @@ class RingFile:
     def discard(self) -> None:
         """Close a file that came to nothing, and do away with it."""
         handle, self.handle = self.handle, -1
-        disk.discard(handle, self.path)
+        private_file.discard(handle, self.path)
 
     def __del__(self) -> None:
         self.close()
@@ -338,3 +540,59 @@ class RingFile:
 
 def _check(wrapped: bytes) -> bytes:
     return hashlib.sha256(wrapped).digest()[:8]
+
+
+_SHORT = 16  # bytes of an identity that tell it from others
+
+
+class Index:
+    """Where the records are.
+
+    Attributes:
+        numbers: offset by number.
+        living: the numbers of those that nobody has met destroyed: who wants all that live need
+            not read again each that was ever destroyed.
+        identities: offset of the last record by identity.
+        erased: how many were destroyed when they were read.
+        pending: a destruction was cut off.
+    """
+
+    __slots__ = ("_end", "erased", "identities", "living", "numbers", "pending")
+
+    def __init__(self) -> None:
+        self.numbers: dict[bytes, int] = {}
+        self.living: dict[bytes, None] = {}
+        self.identities: dict[bytes, int] = {}
+        self.erased = 0
+        self.pending = False
+        self._end = START
+
+    def extend(self, file: RingFile, records: Records) -> None:
+        """Add what came behind.
+
+        Raises:
+            KeyMissingError: the file is damaged.
+        """
+        count = file.head.records
+        for offset, record in file.records(self._end):
+            if record.number in self.numbers:
+                raise damaged("a record that is there twice", offset)
+            self.numbers[record.number] = offset
+            self.identities[record.identity[:_SHORT]] = offset
+            state = records.state(record)
+            if state is State.LIVE:
+                self.living[record.number] = None
+            else:
+                self.erased += 1
+            self.pending = self.pending or state is State.ERASING
+            self._end = offset + FIXED + len(record.body)
+        if len(self.numbers) != count:
+            raise damaged("another number of records than the file says")
+
+    def offset_of(self, identity: bytes) -> int | None:
+        """Where the last record of a user is."""
+        return self.identities.get(identity[:_SHORT])
+
+    def is_ahead_of(self, file: RingFile) -> bool:
+        """Tell whether the file has less than was read: an older one was copied over it."""
+        return file.head.end < self._end

@@ -21,13 +21,25 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from omsgrain.crypto.derive import KEY, UserKeys, name_bytes
-from omsgrain.crypto.keyring import move
-from omsgrain.crypto.keyring.file import START, RingFile
-from omsgrain.crypto.keyring.index import Index
-from omsgrain.crypto.keyring.record import Record, Records, State, pack
+from omsgrain.crypto.keyring import ring
+from omsgrain.crypto.keyring.file import (
+    START,
+    Index,
+    Record,
+    Records,
+    RingFile,
+    State,
+    pack,
+)
 from omsgrain.crypto.keyring.ring import Ring
-from omsgrain.crypto.master import LocalMaster, Master, MasterKey, load_master, wrap
+from omsgrain.crypto.master_key import (
+    LocalMaster,
+    Master,
+    MasterKey,
+    load_master,
+    wrap,
+)
+from omsgrain.crypto.seal import KEY_SIZE, UserKeys, name_bytes
 from omsgrain.errors import ErasedError, KeyMissingError, UnsupportedError
 
 __all__ = ["KeyRing", "KeyStats", "LocalMaster", "Master", "MasterKey", "UserKeys"]
@@ -75,7 +87,7 @@ class KeyRing(Ring):
             KeyMissingError: the master key is none, or does not unwrap what it wrapped.
             OSError: the file is there (FileExistsError), or cannot be written.
         """
-        secret, path = os.urandom(2 * KEY), Path(os.path.realpath(path))
+        secret, path = os.urandom(2 * KEY_SIZE), Path(os.path.realpath(path))
         file = RingFile.create(path, wrap(load_master(master), secret), 1)
         try:
             file.commit(file.head.next())
@@ -101,7 +113,7 @@ class KeyRing(Ring):
             OSError: a file cannot be read.
         """
         place = Path(os.path.realpath(path))
-        return move.steady(place, lambda: cls._of(RingFile.open(place), master))
+        return ring.steady(place, lambda: cls._of(RingFile.open(place), master))
 
     @classmethod
     def _of(cls, file: RingFile, master: MasterKey) -> KeyRing:
@@ -315,18 +327,18 @@ class KeyRing(Ring):
         if os.name != "posix":
             raise UnsupportedError("a new key file needs a system that can replace an open file")
         with self._changing() as file:
-            secret = self._secret[:KEY] + os.urandom(KEY)
+            secret = self._secret[:KEY_SIZE] + os.urandom(KEY_SIZE)
             wrapped = wrap(load_master(master), secret)
-            into = Records(secret[:KEY], secret[KEY:])
+            into = Records(secret[:KEY_SIZE], secret[KEY_SIZE:])
             generation = file.head.generation + 1
-            fresh = move.rewrite(
+            fresh = ring.rewrite(
                 file, wrapped, generation, lambda record, at: self._records.copy(record, at, into)
             )
-            move.swap(file, fresh)
+            ring.swap(file, fresh)
             with self._guard:
                 self._adopt(fresh, secret)
                 self._master = master
-            move.bury(file)
+            ring.bury(file)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the key file into a new one, which the same master key opens.
@@ -340,7 +352,7 @@ class KeyRing(Ring):
         with self._changing() as file:
             target, generation = Path(os.path.realpath(path)), file.head.generation
             wrapped = file.wrapped()
-            move.write_copy(file, target, wrapped, generation, lambda r, _: pack(r)).close()
+            ring.write_copy(file, target, wrapped, generation, lambda r, _: pack(r)).close()
 
     def stats(self) -> KeyStats:
         """Count the records."""

@@ -5,26 +5,243 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
-from omsgrain.crypto.derive import KEY, UserKeys, user_key
-from omsgrain.crypto.keyring import move
-from omsgrain.crypto.keyring.file import START, RingFile
-from omsgrain.crypto.keyring.index import Index
-from omsgrain.crypto.keyring.lock import Turn, lock, unlock
-from omsgrain.crypto.keyring.record import Record, Records, State
-from omsgrain.crypto.master import MasterKey, load_master, unwrap
+from omsgrain.crypto import private_file
+from omsgrain.crypto.keyring.file import START, Index, Record, Records, RingFile, State
+from omsgrain.crypto.master_key import MasterKey, load_master, unwrap
+from omsgrain.crypto.seal import KEY_SIZE, UserKeys, user_key
+from omsgrain.durable import sync_directory
 from omsgrain.errors import ErasedError, KeyMissingError, StoreError
 
-__all__ = ["Ring"]
+__all__ = [
+    "PATIENCE",
+    "Ring",
+    "Turn",
+    "bury",
+    "has_leftovers",
+    "lock",
+    "rewrite",
+    "steady",
+    "swap",
+    "tidy",
+    "unlock",
+    "write_copy",
+]
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: one process alone may change the file
+    fcntl = None  # type: ignore[assignment]
+
+
+PATIENCE = 30.0
+"""Seconds to wait for another thread or process that changes the file."""
+
+_PAUSE = 0.0005, 0.02  # seconds between two tries
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file, unless another descriptor has it locked."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock(handle: int) -> None:
+    """Let others lock the file."""
+    if fcntl is not None:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+class Turn:
+    """The turn of one process; a thread that has it may take it again inside."""
+
+    __slots__ = ("_thread", "depth", "patience")
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._thread = threading.RLock()
+        self.depth = 0
+        self.patience = patience
+
+    def __enter__(self) -> None:
+        """Take it from the other threads; the file is not locked yet.
+
+        Raises:
+            StoreError: another had it for ``patience`` seconds.
+        """
+        if not self._thread.acquire(timeout=self.patience):
+            raise _late("thread")
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Give it up."""
+        self.leave()
+
+    def leave(self) -> None:
+        """Give it up, after an `attempt`."""
+        self.depth -= 1
+        self._thread.release()
+
+    def attempt(self) -> bool:
+        """Take it if no thread has it, this one neither."""
+        if not self._thread.acquire(blocking=False):
+            return False
+        if self.depth:
+            self._thread.release()
+            return False
+        self.depth = 1
+        return True
+
+    def wait(self, handle: int) -> None:
+        """Lock the file.
+
+        Raises:
+            StoreError: another process had it for ``patience`` seconds.
+        """
+        until = time.monotonic() + self.patience
+        pause, longest = _PAUSE
+        while not lock(handle):
+            if time.monotonic() >= until:
+                raise _late("process")
+            time.sleep(pause)
+            pause = min(2 * pause, longest)
+
+
+def _late(who: str) -> StoreError:
+    return StoreError(f"another {who} is changing the key file", expected="its turn to end soon")
+
+
+_PIECE = 1 << 20
+
+T = TypeVar("T")
+
+
+def _new(path: Path) -> Path:
+    return path.with_name(f".{path.name}.rekey-new")
+
+
+def _old(path: Path) -> Path:
+    return path.with_name(f".{path.name}.rekey-old")
+
+
+def steady(path: Path, read: Callable[[], T]) -> T:
+    """Read a key file; again, if another one took its place meanwhile.
+
+    Raises:
+        KeyMissingError: as from ``read``, where the file is still the one.
+    """
+    while True:
+        before = _identity(path)
+        try:
+            return read()
+        except KeyMissingError:
+            if _identity(path) == before:
+                raise
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def has_leftovers(path: Path) -> bool:
+    """Tell whether a file was being written anew."""
+    return _new(path).exists() or _old(path).exists()
+
+
+def tidy(path: Path) -> None:
+    """Do away with what a process that was killed has left; the turn is the caller's."""
+    old = _old(path)
+    with suppress(FileNotFoundError):
+        if os.path.samefile(old, path):
+            old.unlink()  # it was killed before it came to put the new one in its place
+    private_file.remove(old)
+    private_file.remove(_new(path))
+
+
+def rewrite(
+    file: RingFile, wrapped: bytes, generation: int, copy: Callable[[Record, int], bytes]
+) -> RingFile:
+    """Write the new file beside the old; it is locked from the start."""
+    return write_copy(file, _new(file.path), wrapped, generation, copy)
+
+
+def write_copy(
+    file: RingFile,
+    path: Path,
+    wrapped: bytes,
+    generation: int,
+    copy: Callable[[Record, int], bytes],
+) -> RingFile:
+    """Write the records of a file into a new one; it is on the disk when this returns.
+
+    Raises:
+        OSError: it is there (FileExistsError), or cannot be written.
+    """
+    fresh = RingFile.create(path, wrapped, generation)
+    try:
+        lock(fresh.handle)
+        end, piece = START, bytearray()
+        for offset, record in file.records(START):
+            piece += copy(record, offset)
+            if len(piece) >= _PIECE:
+                private_file.write_at(fresh.handle, bytes(piece), end)
+                end, piece = end + len(piece), bytearray()
+        private_file.write_at(fresh.handle, bytes(piece), end)
+        end, head = end + len(piece), file.head
+        fresh.commit(fresh.head.next(end=end, records=head.records, erased=head.erased))
+        fresh.appear()
+    except BaseException:
+        fresh.discard()
+        raise
+    return fresh
+
+
+def swap(file: RingFile, fresh: RingFile) -> None:
+    """Put the new file in the place of the old one.
+
+    Raises:
+        OSError: that is not possible; the new one is gone, the old one as it was.
+    """
+    path, old = file.path, _old(file.path)
+    try:
+        with suppress(OSError):  # not every file system has links; then it may stay unwiped
+            os.link(path, old)
+        os.replace(fresh.path, path)
+    except BaseException:
+        old.unlink(missing_ok=True)
+        fresh.close()
+        private_file.remove(fresh.path)
+        raise
+    fresh.path = path
+    sync_directory(path.parent)
+
+
+def bury(file: RingFile) -> None:
+    """Overwrite the old file; who has it open sees that by its slots and opens the new one."""
+    try:
+        private_file.zero(file.handle, 0, os.fstat(file.handle).st_size)
+        file.sync()
+        _old(file.path).unlink(missing_ok=True)
+    finally:
+        file.close()
+
 
 #: Users whose keys are kept at hand.
 CACHED = 1 << 16
-
-T = TypeVar("T")
 
 
 class Ring:
@@ -64,7 +281,7 @@ class Ring:
         self._adopt(file, self._unwrap(file) if secret is None else secret)
         _open.add(self)
         try:
-            if self._index.pending or not file.settled or move.has_leftovers(file.path):
+            if self._index.pending or not file.settled or has_leftovers(file.path):
                 with self._changing():
                     pass
         except BaseException:
@@ -73,16 +290,16 @@ class Ring:
 
     def _unwrap(self, file: RingFile) -> bytes:
         secret = unwrap(load_master(self._master), file.wrapped())
-        if not isinstance(secret, bytes) or len(secret) != 2 * KEY:
+        if not isinstance(secret, bytes) or len(secret) != 2 * KEY_SIZE:
             raise KeyMissingError(
                 "what the master key unwrapped are not the secrets of a key file"
             )
-        if self._secret and secret[:KEY] != self._secret[:KEY]:
+        if self._secret and secret[:KEY_SIZE] != self._secret[:KEY_SIZE]:
             raise KeyMissingError("another key file took the place of the one that was open")
         return secret
 
     def _adopt(self, file: RingFile, secret: bytes) -> None:
-        records, index = Records(secret[:KEY], secret[KEY:]), Index()
+        records, index = Records(secret[:KEY_SIZE], secret[KEY_SIZE:]), Index()
         index.extend(file, records)
         index.pending = index.pending or index.erased != file.head.erased
         self._file, self._secret, self._records, self._index = file, secret, records, index
@@ -150,7 +367,7 @@ class Ring:
         """Open the file that is in the place of ours."""
         path = self._file.path
         try:
-            move.steady(path, lambda: self._replace(RingFile.open(path)))
+            steady(path, lambda: self._replace(RingFile.open(path)))
         except BaseException:
             self._cache.clear()
             raise
@@ -208,7 +425,7 @@ class Ring:
     def _settle(self) -> None:
         """Finish what others were killed at, and what failed here."""
         file = self._file
-        move.tidy(file.path)
+        tidy(file.path)
         if file.doubt:
             file.touch()
         elif file.settled and not self._index.pending:
@@ -271,7 +488,7 @@ class Ring:
 
     def _derive(self, offset: int, record: Record) -> UserKeys:
         salt, name = self._open_record(offset, record)
-        root, generation = self._secret[:KEY], record.generation
+        root, generation = self._secret[:KEY_SIZE], record.generation
         return UserKeys(record.number, user_key(root, name, salt=salt, generation=generation))
 
     def _last(self, identity: bytes) -> tuple[int, Record] | None:

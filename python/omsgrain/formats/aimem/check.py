@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from omsgrain.formats.aimem import embedding, times, urn
-from omsgrain.formats.aimem.check_values import Values, plan
+from omsgrain import _core
+from omsgrain.formats.aimem import fields
 from omsgrain.formats.aimem.fields import (
     DNA,
     EDGE_TYPES,
@@ -20,20 +20,254 @@ from omsgrain.formats.aimem.fields import (
     ENVELOPE,
     FORMAT,
     LEGACY_FORMAT,
+    LIMITS,
     MEMORY_TYPES,
     RECORDS,
     SCOPES,
+    TAG,
     VERSION,
     ZONES,
+    Field,
+    Hashed,
     Kind,
+    Limits,
+    Names,
+    Texts,
 )
-from omsgrain.formats.aimem.limits import LIMITS, TAG, Limits
-from omsgrain.formats.aimem.names import Hashed, Names, Texts
-from omsgrain.formats.aimem.outline import fits
-from omsgrain.formats.problems import MOST, Problems
-from omsgrain.formats.reading import kind_of
+from omsgrain.formats.json_text import kind_of
+from omsgrain.formats.problems import MOST, Problem, Problems
+from omsgrain.formats.schema import KINDS
 
-__all__ = ["CHECKSUM", "Checker"]
+__all__ = [
+    "CHECKSUM",
+    "CONFLICT",
+    "RULES",
+    "UNPROCESSABLE",
+    "WARNINGS",
+    "Checker",
+    "Plan",
+    "Rule",
+    "Values",
+    "fits",
+    "plan",
+]
+
+CONFLICT: Final = 409
+UNPROCESSABLE: Final = 422
+
+
+class Rule(NamedTuple):
+    """One rule: where the draft has it, what its breach is called, and its status."""
+
+    section: str
+    says: str
+    status: int = UNPROCESSABLE
+
+
+RULES: Final[dict[str, Rule]] = {
+    # the document
+    "not_json": Rule("2", "not a JSON document"),
+    "not_object": Rule("2", "a bundle is an object"),
+    "too_deep": Rule("2", "nested too deep"),
+    "too_large": Rule("2", "larger than is taken", 413),
+    "invalid_type": Rule("2", "a value of the wrong type"),
+    "missing_field": Rule("2", "a required field is missing"),
+    "unknown_kind": Rule("3.1", "not a kind of record"),
+    "too_long": Rule("2", "a text longer than is taken"),
+    # the envelope
+    "bad_format": Rule("2.1", "not the format of a bundle"),
+    "unsupported_version": Rule("7", "not a version that is known"),
+    "invalid_producer": Rule("2.3", "not a producer namespace"),
+    "invalid_tenant": Rule("2.1", "not the id of a tenant"),
+    "invalid_timestamp": Rule("2.1", "not a time in UTC"),
+    "invalid_scope": Rule("2.1", "not a scope"),
+    "since_missing": Rule("2.1", "a bundle of scope SINCE says since when"),
+    "missing_checksum": Rule("2.8", "not a checksum"),
+    "checksum_mismatch": Rule("2.8", "the content is not what the checksum was made of", CONFLICT),
+    # chunks
+    "invalid_urn": Rule("2.3", "not an AIMEM identifier"),
+    "duplicate_chunk_id": Rule("2.3", "a chunk stands twice"),
+    "empty_content": Rule("2.2", "a chunk without content"),
+    "content_too_long": Rule("2.2", "content longer than is taken"),
+    "bad_hash_format": Rule("2.2", "not a content hash"),
+    "hash_mismatch": Rule("2.2", "the content is not what its hash was made of"),
+    "invalid_memory_type": Rule("2.2", "not a type of memory"),
+    "invalid_zone": Rule("2.2", "not a zone"),
+    "invalid_tag": Rule("2.2", "not a tag"),
+    "embedding_envelope_missing": Rule("2.7", "embeddings whose model or length is not named"),
+    "invalid_embedding_dim": Rule("2.7", "not a length of embeddings"),
+    "embedding_invalid": Rule("2.7", "not an array of finite float32 in base64"),
+    "embedding_dim_mismatch": Rule("2.7", "an embedding of another length"),
+    # edges
+    "edge_source_unknown": Rule("2.4", "the source is no chunk of this bundle"),
+    "edge_target_unknown": Rule("2.4", "the target is no chunk of this bundle"),
+    "invalid_edge_type": Rule("2.4", "not a type of edge"),
+    "edge_weight_out_of_range": Rule("2.4", "a weight out of range"),
+    # entities and their links
+    "duplicate_entity_id": Rule("2.5", "an entity stands twice"),
+    "empty_entity_name": Rule("2.5", "an entity without a name"),
+    "invalid_entity_kind": Rule("2.5", "not a kind of entity"),
+    "ce_chunk_unknown": Rule("2.5", "the chunk is not in this bundle"),
+    "ce_entity_unknown": Rule("2.5", "the entity is not in this bundle"),
+    # signatures
+    "signature_invalid": Rule("5.3", "the signature is not one of this bundle"),
+    "signature_untrusted": Rule("5.3", "no key that is trusted has signed this bundle"),
+    "signature_missing": Rule("5.3", "a signature is asked for, and there is none"),
+}
+"""Breaking one of them refuses the bundle."""
+
+WARNINGS: Final[dict[str, Rule]] = {
+    "legacy_format": Rule("2.1", "the older name of the format", 200),
+    "foreign_producer": Rule("2.3", "an identifier of another producer", 200),
+    "shared_id": Rule("2.3", "a chunk and an entity of one name", 200),
+    "scope_mismatch": Rule("2.1", "a chunk that the scope leaves out", 200),
+    "unsupported_model": Rule("2.7", "embeddings of a model that is not kept were dropped", 200),
+    "zero_embedding": Rule(
+        "2.7", "embeddings of zeros alone point nowhere, and were dropped", 200
+    ),
+    "document_not_kept": Rule("2", "not all records are stored as they came", 200),
+}
+"""Taken, and told."""
+
+
+Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, Field], ...]
+"""A table of fields as it is run through: name, types, most code points, and the rest."""
+
+
+def plan(table: tuple[Field, ...]) -> Plan:
+    """Look up the types of a table once."""
+    return tuple((field.name, KINDS[field.kind][1], field.most, field) for field in table)
+
+
+class Values:
+    """Checks values and keeps what is wrong with them.
+
+    Attributes:
+        problems: what is wrong.
+        warnings: what is taken, and told.
+    """
+
+    def __init__(self) -> None:
+        self.problems = Problems()
+        self.warnings = Problems()
+        self._found = self.problems
+        self._line: int | None = None
+
+    def _fields(self, pointer: str, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
+        """The known fields that are there and of the right type; the others are told."""
+        good = {}
+        for name, types, most, field in plan:
+            value: Any = values.get(name)
+            if type(value) in types and (most is None or len(value) <= most):
+                good[name] = value
+            elif value is not None or field.required or (name in values and not field.nullable):
+                self._odd(f"{pointer}/{name}", field, value, name in values, good)
+        return good
+
+    def _odd(
+        self, pointer: str, field: Field, value: Any, there: bool, good: dict[str, Any]
+    ) -> None:
+        """Say what is wrong with a field; a float that is whole is an integer after all."""
+        words, types = KINDS[field.kind]
+        if not there:
+            self._wrong(field.breach or "missing_field", pointer, field.says)
+        elif type(value) in types:
+            most, size = f"at most {field.most}", f"{len(value)} code points"
+            self._wrong("too_long", pointer, most, size)
+        elif field.kind == "int" and type(value) is float and value.is_integer():
+            good[field.name] = int(value)  # canonical JSON makes no difference
+        else:
+            self._wrong(field.breach or "invalid_type", pointer, words, kind_of(value))
+
+    def _one_of(
+        self,
+        pointer: str,
+        name: str,
+        good: dict[str, Any],
+        allowed: tuple[str, ...],
+        rule: str,
+        *,
+        own: bool = False,
+    ) -> None:
+        value = good.get(name)
+        if value is None or value in allowed or (own and value[:2] == "x-" and len(value) > 2):
+            return
+        expected = ", ".join(allowed) + (" or x-..." if own else "")
+        self._wrong(rule, f"{pointer}/{name}", expected)
+
+    def _time(self, pointer: str, name: str, good: dict[str, Any]) -> fields.Instant | None:
+        text = good.get(name)
+        found = None if text is None else fields.parse_time(text)
+        if text is not None and found is None:
+            self._wrong("invalid_timestamp", f"{pointer}/{name}", "such as 2026-01-15T10:00:00Z")
+        return found
+
+    def _wrong(
+        self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
+    ) -> None:
+        says = RULES[rule].says
+        self._found.add(Problem(rule, pointer, says, expected, found, self._line))
+
+    def _warn(self, rule: str, pointer: str) -> None:
+        self.warnings.add(Problem(rule, pointer, WARNINGS[rule].says, line=self._line))
+
+
+class _More(NamedTuple):
+    """What is asked of a field besides its type."""
+
+    of: str | None = None
+    look: str | None = None
+    known: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+
+
+_UTC: Final = _More(look="utc")
+_MORE: Final[dict[Kind, dict[str, _More]]] = {
+    "chunk": {
+        "content": _More(least=1),
+        "memory_type": _More(known=MEMORY_TYPES),
+        "zone": _More(known=ZONES),
+        "created_at": _UTC,
+        "tags": _More(of="str", least=1, most=TAG),
+        "embedding": _More(look=""),  # asks more than a look
+    },
+    "edge": {
+        "edge_type": _More(known=EDGE_TYPES),
+        "weight": _More(least=0, most=1),
+        "created_at": _UTC,
+    },
+    "entity": {
+        "name": _More(least=1),
+        "kind": _More(known=ENTITY_KINDS),
+        "created_at": _UTC,
+    },
+    "chunk_entity": {},
+}
+
+
+def _row(field: Field, more: _More) -> Any:
+    most = more.most if field.most is None else field.most
+    known = (more.of, more.look, more.known, more.least, most)
+    return (field.name, field.kind, *known, field.nullable, field.required)
+
+
+_OUTLINE: Final = _core.Outline(
+    [
+        (kind, [_row(field, _MORE[kind].get(field.name, _More())) for field in table])
+        for kind, table in RECORDS.items()
+    ]
+)
+
+
+def fits(kind: Kind, record: Any) -> bool:
+    """Whether a record has all that its fields ask for by themselves.
+
+    Names, hashes and how long a content may be are not looked at. A record that does not fit may
+    still be good.
+    """
+    return _OUTLINE.fits(kind, record)
+
 
 CHECKSUM = "sha256:"
 """How a checksum begins. One that begins so and is wrong in any way does not match."""
@@ -80,8 +314,8 @@ class Checker(Values):
         self.doubtful: dict[tuple[Kind, str], bool] = {}
         self._limits = limits
         self._producer = self._scope = ""
-        self._is_own = urn.of_producer("")
-        self._since: times.Instant | None = None
+        self._is_own = fields.of_producer("")
+        self._since: fields.Instant | None = None
         self._dimension: int | None = None  # of an embedding; none: of any length
         self._undeclared: set[str] = set()
         kind: type[Hashed | Texts] = Hashed if many else Texts
@@ -107,11 +341,11 @@ class Checker(Values):
             self._wrong("unsupported_version", "/version", f'"{VERSION}"')
         if "producer" in good:
             self._producer = good["producer"]
-            if not urn.is_producer(self._producer):
+            if not fields.is_producer(self._producer):
                 self._wrong("invalid_producer", "/producer", "1 to 63 of a-z, 0-9 and -")
                 self._producer = ""
-            self._is_own = urn.of_producer(self._producer)
-        if "tenant_id" in good and not urn.is_tenant(good["tenant_id"]):
+            self._is_own = fields.of_producer(self._producer)
+        if "tenant_id" in good and not fields.is_tenant(good["tenant_id"]):
             self._wrong("invalid_tenant", "/tenant_id", "a UUID or a URI")
         self._time("", "exported_at", good)
         self._scope = good.get("scope", "")
@@ -166,7 +400,7 @@ class Checker(Values):
             if kind == "edge":
                 self._edge(pointer, good)
             for name, _, _ in _ENDS[kind]:
-                if name in good and urn.parse(good[name]) is None:
+                if name in good and fields.parse_urn(good[name]) is None:
                     self._wrong("invalid_urn", f"{pointer}/{name}", _URN)
                     del good[name]
             if ends:
@@ -195,7 +429,7 @@ class Checker(Values):
         """Check that an edge or a link names what is in the bundle."""
         self._line, self._found = line, self.problems
         for name, rule in self._unknown(kind, record):
-            if urn.parse(record[name]) is not None:  # else told already
+            if fields.parse_urn(record[name]) is not None:  # else told already
                 self._wrong(rule, f"{pointer}/{name}")
 
     def _unknown(self, kind: Kind, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -246,9 +480,9 @@ class Checker(Values):
         for name in sorted(self._undeclared):
             self._wrong("embedding_envelope_missing", f"/{name}", f"said, because of {pointer}")
         self._undeclared.clear()  # told once, not once a chunk
-        data = embedding.decode(text) if len(text) <= 6 * self._limits.dimension + 8 else None
+        data = fields.decode(text) if len(text) <= 6 * self._limits.dimension + 8 else None
         if data is None:
-            found = "NaN or infinity" if embedding.is_endless(text) else None
+            found = "NaN or infinity" if fields.is_endless(text) else None
             self._wrong("embedding_invalid", pointer, "base64 of finite float32", found)
         elif self._dimension is not None and len(data) != 4 * self._dimension:
             floats = f"{self._dimension} floats"
@@ -271,7 +505,7 @@ class Checker(Values):
         """Check an identifier, and that it names one thing."""
         if "id" not in good:
             return
-        found = urn.parse(good["id"])
+        found = fields.parse_urn(good["id"])
         if found is None:
             self._wrong("invalid_urn", f"{pointer}/id", _URN)
             return

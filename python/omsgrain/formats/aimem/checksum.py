@@ -66,7 +66,7 @@ class Sum:
     """The checksum of a bundle whose records come one by one. Close it: it has files."""
 
     def __init__(self) -> None:
-        from omsgrain.crypto.spool import spool  # takes the room of signatures with it
+        from omsgrain.crypto.seal import spool  # takes the room of signatures with it
 
         self._files = ExitStack()
         self._parts: dict[Kind, IO[bytes]] = {

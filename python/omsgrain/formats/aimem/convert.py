@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from omsgrain.errors import FormatError, SchemaError
-from omsgrain.formats import raw
-from omsgrain.formats.aimem import bundle, embedding, times, urn
-from omsgrain.formats.aimem.bundle import Bundle
-from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, VERSION, Kind
-from omsgrain.formats.aimem.limits import LIMITS, Limits
-from omsgrain.formats.aimem.native import native
+from omsgrain.formats import source
+from omsgrain.formats.aimem import (
+    document,
+    fields,
+)
+from omsgrain.formats.aimem.document import Bundle
+from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, LIMITS, VERSION, Kind, Limits
 from omsgrain.formats.aimem.records import FORMAT as SOURCE
-from omsgrain.formats.aimem.records import from_grain, to_grains
+from omsgrain.formats.aimem.records import from_grain, native, to_grains
 from omsgrain.formats.document import (
     Dump,
     Import,
@@ -36,7 +37,7 @@ def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
     Raises:
         DocumentError: it breaks a rule of the format.
     """
-    read = bundle.read(data, limits)
+    read = document.read_bundle(data, limits)
     tenant: str = read.envelope["tenant_id"]
     grains: dict[str, Grain] = {}
     arrays: dict[str, list[str]] = {}
@@ -54,7 +55,7 @@ def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
             listed.append(grain.address)
             if vector is not None:
                 vectors[grain.address] = Vector(read.envelope["embedding_model"], vector)
-    created_at = times.of_grain(times.parse(read.envelope["exported_at"]))
+    created_at = fields.of_grain(fields.parse_time(read.envelope["exported_at"]))
     whole = Manifest(SOURCE, read.envelope["checksum"], read.envelope, arrays)
     more = manifest(whole, created_at=created_at, user_id=tenant)
     return Import(SOURCE, [*grains.values(), *more], vectors, read.warnings)
@@ -90,11 +91,11 @@ def dump(
         FormatError: it belongs to somebody else, or is not what it must be.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = raw.getter(by_address)
+    get = source.getter(by_address)
     found = [
         one
         for grain in by_address.values()
-        if (one := open_manifest(grain, raw.own(grain, get))) is not None
+        if (one := open_manifest(grain, source.own(grain, get))) is not None
     ]
     found = [one for one in found if one.format == SOURCE]
     if len(found) > 1:
@@ -103,12 +104,12 @@ def dump(
 
     def record(address: str) -> dict[str, Any]:
         grain = get(address)
-        born = from_grain(grain, raw.own(grain, get))
+        born = from_grain(grain, source.own(grain, get))
         if born is None:
             raise SchemaError("a record of the document is none", field=f"/{address}")
         if address in vectors:
             if embeddings:
-                born[1]["embedding"] = embedding.encode(vectors[address].data)
+                born[1]["embedding"] = fields.encode(vectors[address].data)
             else:
                 losses.append(Loss(address, "embedding", "embeddings leave only when asked for"))
         return born[1]
@@ -121,18 +122,18 @@ def dump(
             for name, listed in found[0].arrays.items()
         }
         return Dump(_written(found[0].envelope, records, set(found[0].arrays)), losses)
-    if not urn.is_producer(producer):
+    if not fields.is_producer(producer):
         raise SchemaError("not a producer namespace", expected="1 to 63 of a-z, 0-9 and -")
     tenants = {grain.get("user_id") for grain in by_address.values()}
     owner = tenants.pop() if len(tenants) == 1 else None
     tenant = tenant_id or owner
-    if not isinstance(tenant, str) or not urn.is_tenant(tenant):
+    if not isinstance(tenant, str) or not fields.is_tenant(tenant):
         raise SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
     chunks: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
     for address, grain in by_address.items():
-        if raw.is_beside(grain):
+        if source.is_beside(grain):
             continue
-        born = from_grain(grain, raw.own(grain, get))
+        born = from_grain(grain, source.own(grain, get))
         if born is not None:
             chunks[born[0]].append(record(address))
             continue
@@ -146,7 +147,7 @@ def dump(
         "version": VERSION,
         "producer": producer,
         "tenant_id": tenant,
-        "exported_at": exported_at or times.spell(newest),
+        "exported_at": exported_at or fields.spell(newest),
         "scope": "FULL",
     }
     return Dump(_written(envelope, chunks, set(ARRAYS)), *parted(losses))
@@ -155,4 +156,4 @@ def dump(
 def _written(
     envelope: dict[str, Any], records: dict[Kind, list[dict[str, Any]]], arrays: set[str]
 ) -> bytes:
-    return bundle.write(Bundle(envelope, records), arrays)
+    return document.write_bundle(Bundle(envelope, records), arrays)

@@ -6,9 +6,18 @@ Spec: AIMEM §2.1 to §2.7
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+import binascii
+import math
+import re
+import sys
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from omsgrain.formats.aimem.limits import NAME, TEXT
+from omsgrain.formats import times
+from omsgrain.formats.json_text import VALUES
+from omsgrain.formats.times import Instant, is_uuid, of_grain, spell
 
 __all__ = [
     "ARRAYS",
@@ -18,15 +27,75 @@ __all__ = [
     "ENVELOPE",
     "FORMAT",
     "LEGACY_FORMAT",
+    "LIMITS",
+    "LOCAL",
     "MEMORY_TYPES",
+    "NAME",
+    "PRODUCER",
     "RECORDS",
     "SCOPES",
+    "TAG",
+    "TEXT",
     "VERSION",
     "ZONES",
     "Field",
+    "Hashed",
+    "Instant",
     "Kind",
+    "Limits",
+    "Names",
     "Scope",
+    "Texts",
+    "Urn",
+    "decode",
+    "encode",
+    "is_endless",
+    "is_producer",
+    "is_tenant",
+    "is_zero",
+    "of_grain",
+    "of_producer",
+    "parse_time",
+    "parse_urn",
+    "spell",
+    "urn",
 ]
+
+PRODUCER = 63
+"""Characters of a producer namespace. Spec: AIMEM §2.3"""
+LOCAL = 256
+"""Characters of an identifier behind its producer. Spec: AIMEM §2.3"""
+TAG = 64
+"""Code points of a tag. Spec: AIMEM §2.2"""
+NAME = 2_048
+"""Code points of the id of a tenant, a model, a type of edge, a kind of entity. Ours."""
+TEXT = 65_536
+"""Code points of a content, which the draft asks for; of an entity's name, which is ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader takes. Whatever is larger is refused before it is parsed.
+
+    Attributes:
+        document: bytes of a bundle in one JSON document; a larger one comes by lines.
+        values: values of such a document, keys not counted.
+        line: bytes of a line of NDJSON.
+        depth: objects and arrays inside one another.
+        content: code points of a chunk's content. Spec: AIMEM §2.2
+        dimension: floats of an embedding.
+    """
+
+    document: int = 64 << 20
+    values: int = VALUES
+    line: int = 8 << 20
+    depth: int = 64
+    content: int = TEXT
+    dimension: int = 65_536
+
+
+LIMITS = Limits()
+
 
 Kind: TypeAlias = Literal["chunk", "edge", "entity", "chunk_entity"]
 Scope: TypeAlias = Literal["FULL", "DNA_ONLY", "SINCE"]
@@ -75,8 +144,8 @@ class Field(NamedTuple):
 
 
 _ID = "urn:aimem:<producer>:<local>"
-_EDGE = "hebbian, semantic, temporal, causal or x-..."
-_ENTITY = "person, organization, place, technology, concept or x-..."
+_EDGE_FIELDS = "hebbian, semantic, temporal, causal or x-..."
+_ENTITY_FIELDS = "person, organization, place, technology, concept or x-..."
 
 ENVELOPE: Final = (
     Field("format", "str", True, False, f"`{FORMAT}`; `{LEGACY_FORMAT}` is read", "bad_format"),
@@ -106,14 +175,14 @@ RECORDS: Final[dict[Kind, tuple[Field, ...]]] = {
     "edge": (
         Field("source_id", "str", True, False, _ID),
         Field("target_id", "str", True, False, _ID),
-        Field("edge_type", "str", True, False, _EDGE, None, NAME),
+        Field("edge_type", "str", True, False, _EDGE_FIELDS, None, NAME),
         Field("weight", "number", True, False, "0 to 1"),
         Field("created_at", "str", True, False, "a time in UTC"),
     ),
     "entity": (
         Field("id", "str", True, False, _ID),
         Field("name", "str", True, False, "its name", None, TEXT),
-        Field("kind", "str", True, False, _ENTITY, None, NAME),
+        Field("kind", "str", True, False, _ENTITY_FIELDS, None, NAME),
         Field("created_at", "str", True, False, "a time in UTC"),
     ),
     "chunk_entity": (
@@ -121,3 +190,186 @@ RECORDS: Final[dict[Kind, tuple[Field, ...]]] = {
         Field("entity_id", "str", True, False, _ID),
     ),
 }
+
+
+_LEAST: Final = 1 << 8
+
+
+class Names(Protocol):
+    """A set of identifiers."""
+
+    exact: bool
+    """Whether two are the same only if their texts are."""
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it was shown."""
+        ...
+
+    def add(self, name: str) -> bool:
+        """Take one; whether it is new."""
+        ...
+
+
+class Texts:
+    """Those of a document, whose texts are in memory anyway."""
+
+    exact = True
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def add(self, name: str) -> bool:
+        """Take one; whether it is new."""
+        before = len(self._names)
+        self._names.add(name)
+        return len(self._names) > before
+
+
+class Hashed:
+    """Those of a bundle by lines, of any number: 64 bits of each, in a table of 12 to 24 bytes.
+
+    Python's hash is keyed anew in each process, so nobody can make two that are one; among a
+    million, two are by chance in one of thirty million bundles. Whoever is told that one is not
+    new looks again at the texts.
+    """
+
+    exact = False
+
+    def __init__(self) -> None:
+        self._slots = array("q", bytes(8 * _LEAST))  # 0: free
+        self._count = 0
+
+    def __contains__(self, name: str) -> bool:
+        return self._slots[self._place(hash(name) or 1)] != 0
+
+    def add(self, name: str) -> bool:
+        """Take one; whether it is new."""
+        mark = hash(name) or 1
+        place = self._place(mark)
+        if self._slots[place]:
+            return False
+        self._slots[place] = mark
+        self._count += 1
+        if 3 * self._count > 2 * len(self._slots):
+            self._grow()
+        return True
+
+    def _place(self, mark: int) -> int:
+        """Where a number stands, or would."""
+        slots, last = self._slots, len(self._slots) - 1
+        place = mark & last
+        while slots[place] and slots[place] != mark:
+            place = (place + 1) & last
+        return place
+
+    def _grow(self) -> None:
+        before, self._slots = self._slots, array("q", bytes(16 * len(self._slots)))
+        for mark in before:
+            if mark:
+                self._slots[self._place(mark)] = mark
+
+
+_UTC = re.compile(r"(?:[Zz]|[+-]00(?::?00)?)\Z")
+
+
+def parse_time(text: str) -> Instant | None:
+    """Read a time; None if it is none, or not in UTC."""
+    utc = text.endswith(("Z", "z")) or _UTC.search(text) is not None
+    return times.parse(text) if utc and " " not in text else None
+
+
+_PRODUCER = f"[a-z0-9-]{{1,{PRODUCER}}}"
+_LOCAL_PART = f"[\\x21-\\x39\\x3b-\\x7e]{{1,{LOCAL}}}"  # printable, but for the colon
+_URN = re.compile(f"urn:aimem:({_PRODUCER}):({_LOCAL_PART})")
+_NAMESPACE = re.compile(_PRODUCER)
+# RFC 3986, as far as it can be said without the scheme: an absolute URI.
+_URI = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
+)
+
+
+class Urn(NamedTuple):
+    """An identifier: who gave it, and what it is there. The local part means nothing here."""
+
+    producer: str
+    local: str
+
+    def __str__(self) -> str:
+        return f"urn:aimem:{self.producer}:{self.local}"
+
+
+def parse_urn(text: str) -> Urn | None:
+    """Take an identifier apart; None if it is none."""
+    # fullmatch: `$` would let a line end pass.
+    found = _URN.fullmatch(text)
+    return None if found is None else Urn(found[1], found[2])
+
+
+def of_producer(producer: str) -> Callable[[str], object]:
+    """Tells whether a text is an identifier of one producer; of any, if it is empty."""
+    return re.compile(
+        f"urn:aimem:{producer}:{_LOCAL_PART}" if producer else _URN.pattern
+    ).fullmatch
+
+
+def urn(producer: str, local: str) -> str:
+    """Put an identifier together. What it is made of was checked."""
+    return str(Urn(producer, local))
+
+
+def is_producer(text: str) -> bool:
+    """Whether this is a producer namespace."""
+    return _NAMESPACE.fullmatch(text) is not None
+
+
+def is_tenant(text: str) -> bool:
+    """Whether this can name a tenant: a UUID, or a URI, such as a DID."""
+    return is_uuid(text) or _URI.fullmatch(text) is not None
+
+
+def decode(text: str) -> bytes | None:
+    """The bytes of an embedding; None if it is none: junk, no whole floats, NaN or infinity."""
+    data = _bytes(text)
+    return data if data is not None and _is_finite(data) else None
+
+
+def is_endless(text: str) -> bool:
+    """Whether it would be an embedding, were there not NaN or infinity in it."""
+    data = _bytes(text)
+    return data is not None and not _is_finite(data)
+
+
+def _bytes(text: str) -> bytes | None:
+    if len(text) % 4 or not text.isascii():
+        return None
+    try:
+        data = binascii.a2b_base64(text)
+    except binascii.Error:
+        return None
+    # One spelling only, so that what is written again is what was read.
+    return None if len(data) % 4 or encode(data) != text else data
+
+
+def is_zero(data: bytes) -> bool:
+    """Whether all floats of an embedding are zero: it points nowhere."""
+    return not any(_floats(data))
+
+
+def _is_finite(data: bytes) -> bool:
+    # No sum of float32 overflows a double; NaN and infinity come through it.
+    return math.isfinite(sum(_floats(data)))
+
+
+def _floats(data: bytes) -> array[float]:
+    floats = array("f", data)
+    if sys.byteorder == "big":
+        floats.byteswap()
+    return floats
+
+
+def encode(data: bytes) -> str:
+    """The text of an embedding's bytes."""
+    return binascii.b2a_base64(data, newline=False).decode("ascii")

@@ -6,27 +6,43 @@ References stay URNs. An embedding is no part of a grain: the store keeps vector
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import binascii
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
+from omsgrain import _core
 from omsgrain.errors import NotFoundError, OmsError, StoreError
-from omsgrain.formats import raw
-from omsgrain.formats.aimem import embedding, times
+from omsgrain.formats import source
+from omsgrain.formats.aimem import fields as embedding
+from omsgrain.formats.aimem import fields as times
+from omsgrain.formats.aimem import fields as urn
 from omsgrain.formats.aimem.check import Checker
-from omsgrain.formats.aimem.fields import DNA, Kind
-from omsgrain.formats.aimem.limits import LIMITS, Limits
+from omsgrain.formats.aimem.fields import DNA, LIMITS, TAG, Kind, Limits
 from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.document import Added, Loss
+from omsgrain.formats.mif2.records import CONTENT
 from omsgrain.formats.records import Fields, Record, Shape, Table
+from omsgrain.formats.source import RECORD, Source
+from omsgrain.formats.times import parse
 from omsgrain.grain import Grain
 
 __all__ = [
     "FORMAT",
+    "MEMBER",
     "NAMESPACE",
+    "NO_TEXT",
+    "PLAIN",
     "Built",
+    "carried",
     "checked",
     "from_grain",
     "name_of",
+    "native",
     "same_record",
+    "text_of",
     "to_grain",
     "to_grains",
 ]
@@ -98,7 +114,7 @@ def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Bu
     return [Built(*one, vector) for one, vector in zip(built, vectors, strict=True)]
 
 
-def from_grain(grain: Grain, get: raw.Get) -> tuple[Kind, Record] | None:
+def from_grain(grain: Grain, get: source.Get) -> tuple[Kind, Record] | None:
     """The record that a grain was, without its embedding; None if it never was one.
 
     Args:
@@ -111,7 +127,7 @@ def from_grain(grain: Grain, get: raw.Get) -> tuple[Kind, Record] | None:
     return cast("tuple[Kind, Record] | None", _TABLE.from_grain(grain, get))
 
 
-def checked(grain: Grain, get: raw.Get, limits: Limits = LIMITS) -> tuple[Kind, Record] | None:
+def checked(grain: Grain, get: source.Get, limits: Limits = LIMITS) -> tuple[Kind, Record] | None:
     """As `from_grain`, but None if the record is no good one, or a part of it is gone.
 
     Whoever may put grains can write into one that it was a record of any sort. What is no valid
@@ -154,7 +170,7 @@ def _apart(kind: Kind, record: Record) -> tuple[Record, bytes | None]:
 
 
 def _base(kind: str, record: Record, tenant: str | None) -> Fields:
-    instant = times.parse(record["created_at"]) if "created_at" in record else None
+    instant = times.parse_time(record["created_at"]) if "created_at" in record else None
     millis = times.of_grain(instant)
     return {"type": kind, "created_at": millis, "namespace": NAMESPACE, "user_id": tenant}
 
@@ -277,3 +293,222 @@ _SHAPES: dict[Kind, Shape] = {
 }
 # What a bundle's checksum is made of has its keys sorted, so their order says nothing.
 _TABLE: Final = Table(FORMAT, cast("dict[str, Shape]", _SHAPES), ordered=False)
+
+
+MEMBER: Final = "x_omsgrain"
+"""The member of a chunk that carries the whole grain: its address and its blob in base64."""
+NO_TEXT: Final = "the grain has no text"
+"""Why nothing is said of a grain."""
+MADE_UP: Final = "AIMEM needs it, and nothing says it"
+"""Why a chunk has a value that its grain has not."""
+_LOCAL = 32  # hex digits of the address
+
+_NATIVE_TYPES = {relation: name for name, relation in RELATIONS.items()}
+_NATIVE_ZONES = {priority: zone for zone, priority in PRIORITIES.items()}
+_NATIVE_KINDS = {"event": "episodic", "goal": "goal", "workflow": "procedure"}
+PLAIN: Final = frozenset(
+    ("type", "created_at", "user_id", "namespace", "structural_tags", "recall_priority")
+)
+"""Fields of a grain that are said by members of a chunk or of its bundle."""
+_VERBS: Final = {
+    "aimem:decided": "decided",
+    "mif:decided": "decided",
+    "aimem:identity": "is",
+}
+_OURS: Final = "mg:"  # mg:agrees_with: agrees with
+_LONGEST_CONTENT = {
+    "goal": ("description",),
+    "workflow": ("trigger", "steps"),
+    "state": ("context", "plan"),
+    "action": ("tool_name", "input", "content"),
+    "observation": ("subject", "object"),
+    "reasoning": ("premises", "conclusion"),
+    "consensus": ("agreed_content",),
+    "consent": ("subject_did", "grantee_did", "scope"),
+}
+
+
+def native(
+    grain: Grain, *, producer: str, owner: str | None, strict: bool = False
+) -> tuple[dict[str, Any] | None, list[Loss]]:
+    """Say a grain as a chunk.
+
+    Args:
+        grain: any that can be read.
+        producer: the namespace under which it is named.
+        owner: whose memory the chunk is of, as grains name them; None: of several people.
+        strict: leave out the whole grain, which is no member of the format.
+
+    Returns:
+        The chunk, without a checksum of its own, and what it cannot say or has made up; None where
+        there is nothing to say.
+    """
+    # A sealed grain stands under an address of its own. A chunk that carries the grain goes by
+    # what is in it, the same in every store; one that does not, by where it is found again.
+    name = grain.address if strict else _core.address(grain.blob)
+    content, said = text_of(grain, owner, _NATIVE_TYPES.keys())
+    if not content:
+        return None, [Loss(name, "content", NO_TEXT)]
+    if len(content) > LIMITS.content:
+        why = f"a chunk has a content of 1 to {LIMITS.content} code points"
+        return None, [Loss(name, "content", f"{why}; this is of {len(content)}")]
+    tags = [tag for tag in grain.get("structural_tags", ()) if 1 <= len(tag) <= TAG]
+    kind = _kind(grain)
+    chunk: dict[str, Any] = {
+        "id": urn.urn(producer, name[:_LOCAL]),
+        "content": content,
+        "content_hash": of_bytes(content.encode()),
+        "memory_type": kind,
+    }
+    if (zone := _NATIVE_ZONES.get(grain.get("recall_priority", ""))) is not None:
+        chunk["zone"] = zone
+    if _locked(grain) and kind not in DNA:
+        chunk["is_pinned"] = True
+    chunk["created_at"] = times.spell(grain["created_at"])
+    if tags:
+        chunk["tags"] = tags
+    made_up: list[Loss] = [Added(name, field, MADE_UP) for field in _made_up(grain)]
+    if not strict:
+        blob = base64.b64encode(grain.blob).decode("ascii")
+        return chunk | {MEMBER: {"address": name, "blob": blob}}, made_up
+    lost = [field for field in grain if field not in PLAIN and field not in said]
+    return chunk, [*(Loss(name, field, "a chunk has no place for it") for field in lost), *made_up]
+
+
+def carried(chunk: Mapping[str, Any]) -> Grain | None:
+    """The grain that a chunk carries whole; None if there is none that this chunk is made of."""
+    member = chunk.get(MEMBER)
+    named = urn.parse_urn(str(chunk.get("id")))
+    if not isinstance(member, dict) or not isinstance(member.get("blob"), str) or named is None:
+        return None
+    try:
+        grain = Grain(base64.b64decode(member["blob"], validate=True))
+    except (OmsError, binascii.Error):
+        return None
+    # A chunk that was changed on its way is what it says, not what it was.
+    known = {name: value for name, value in chunk.items() if name != "embedding"}
+    for owner in (grain.get("user_id"), None):
+        if native(grain, producer=named.producer, owner=owner)[0] == known:
+            return grain
+    return None
+
+
+def _made_up(grain: Grain) -> Iterator[str]:
+    """The members of a chunk that a memory of MIF does not say: it may lack a type and a time."""
+    if grain["type"] != "observation" and grain["created_at"]:
+        return
+    source = Source.of(grain)
+    if source is None or source.kind != "memory" or source.residual is None:
+        return
+    if "memory_type" in source.residual.get("-", ()):
+        yield "memory_type"
+    said = _in_residual(source.residual, "created_at")
+    if not grain["created_at"] and said is not None and parse(said, floating=True) is None:
+        yield "created_at"
+
+
+def _kind(grain: Grain) -> str:
+    if grain["type"] == "belief":
+        return _NATIVE_TYPES.get(grain.get("relation", ""), "fact")
+    return _NATIVE_KINDS.get(grain["type"], "fact")
+
+
+def _locked(grain: Grain) -> bool:
+    policy = grain.get("invalidation_policy")
+    return isinstance(policy, Mapping) and policy.get("mode", "open") != "open"
+
+
+def text_of(
+    grain: Grain, owner: str | None, by_type: Collection[str]
+) -> tuple[str, frozenset[str]]:
+    """The text of a grain, and the fields that it says.
+
+    A belief says who and what: two people who prefer tea are two memories.
+
+    Args:
+        grain: any.
+        owner: whose memory it is told in; None: of several people. A subject who is the owner
+            needs no name.
+        by_type: the relations that the type of a memory says in the format.
+    """
+    if (told := _content(grain)) is not None:
+        return told
+    kind = grain["type"]
+    if kind == "belief":
+        return _sentence(grain, owner, by_type)
+    if kind == "event":
+        return _event(grain)
+    fields = [name for name in _LONGEST_CONTENT.get(kind, ()) if name in grain]
+    return "\n".join(_text(grain[name]) for name in fields), frozenset(fields)
+
+
+def _sentence(
+    grain: Grain, owner: str | None, by_type: Collection[str]
+) -> tuple[str, frozenset[str]]:
+    subject, relation = grain.get("subject", ""), grain.get("relation", "")
+    object_ = _text(grain.get("object", ""))
+    said = frozenset(("subject", "relation", "object"))
+    if relation in by_type and owner is not None and subject in (owner, f"user:{owner}"):
+        return object_, said
+    verb = _VERBS.get(relation)
+    if verb is None and relation.startswith(_OURS):
+        verb = relation.removeprefix(_OURS).replace("_", " ")
+    return f"{subject} {verb or relation} {object_}".strip(), said
+
+
+def _event(grain: Grain) -> tuple[str, frozenset[str]]:
+    """The content, else the text blocks, else the sentence that it is."""
+    if content := grain.get("content"):
+        return content, frozenset(("content",))
+    if (blocks := grain.get("content_blocks")) is None:
+        return _sentence(grain, None, ()) if "relation" in grain else ("", frozenset())
+    texts = [one["text"] for one in blocks if one["type"] == "text" and _is_text(one.get("text"))]
+    whole = len(texts) == len(blocks) and all(one.keys() == {"type", "text"} for one in blocks)
+    return "\n\n".join(texts), frozenset(("content_blocks",) if whole else ())
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
+    """The content of what was a memory of MIF, whoever says it; None if it was none.
+
+    A grain's fields have the beginning of a long one, and other code points of one that they
+    compose. Where it cannot be told whole it is empty.
+    """
+    source, context = Source.of(grain), grain.get("context")
+    if source is None:
+        return None
+    if isinstance(context, Mapping) and context.get("kind") == RECORD:
+        return "", frozenset()
+    if source.format not in ("mif2", "mif1") or source.kind != "memory":
+        return None
+    name = CONTENT.get(grain["type"], "")
+    said = grain.get(name)
+    if isinstance(said, Mapping):
+        said = said.get("text")
+    if not isinstance(said, str):
+        return None  # whoever puts a grain can write into it that it was a memory
+    found = said if _is_whole(said, source) else _in_residual(source.residual, "content") or ""
+    return found, frozenset((name, "subject", "relation"))
+
+
+def _is_whole(content: str, source: Source) -> bool:
+    return source.hash in (None, sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def _in_residual(residual: Mapping[str, Any] | None, member: str) -> str | None:
+    """A text that stands beside the fields of a grain; None if it stands elsewhere."""
+    found: Any = residual
+    for name in ("~", member, "="):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)

@@ -17,13 +17,13 @@ from typing import IO, Final
 
 from omsgrain import _core
 from omsgrain.crypto import cose
-from omsgrain.crypto.envelope import issued
-from omsgrain.crypto.keys import Pieces, Signer
+from omsgrain.crypto.cose import issued
+from omsgrain.crypto.signers import Pieces, Signer
 from omsgrain.errors import SignatureError
 from omsgrain.formats.aimem.checksum import MEMBER, Sum
-from omsgrain.formats.aimem.limits import LIMITS, Limits
-from omsgrain.formats.aimem.stream import records
-from omsgrain.formats.reading import MARK
+from omsgrain.formats.aimem.document import records
+from omsgrain.formats.aimem.fields import LIMITS, Limits
+from omsgrain.formats.json_text import MARK
 
 __all__ = [
     "HEADER",

@@ -7,18 +7,427 @@ Spec: MIF 1.0 §2 to §7, §9
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from importlib.resources import files
 from string import ascii_letters, digits, hexdigits
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from omsgrain.formats import times
-from omsgrain.formats.mif1.fields import ARRAYS, REFERENCES, SHAPES, VERSION, Kind, is_loose
-from omsgrain.formats.mif1.rules import RULES, WARNINGS
-from omsgrain.formats.reading import kind_of
-from omsgrain.formats.shapes.check import Checker as Shaped
-from omsgrain.formats.shapes.field import Form
-from omsgrain.formats.shapes.table import Shapes
+from omsgrain.formats.json_text import RULES as READING
+from omsgrain.formats.json_text import VALUES, kind_of
+from omsgrain.formats.schema import ANY, Field, Form, Rule, Shapes
+from omsgrain.formats.schema import Checker as Shaped
+from omsgrain.formats.yaml import RULES as YAML
 
-__all__ = ["Checker", "is_encrypted", "is_version"]
+__all__ = [
+    "ARRAYS",
+    "CONSENT",
+    "CONTENT",
+    "EDGE_TYPES",
+    "EXTENSIONS",
+    "FORMAT",
+    "LIMITS",
+    "MEDIA_TYPE",
+    "MEMORY_TYPES",
+    "PRIORITIES",
+    "RECURRENCES",
+    "REFERENCES",
+    "RULES",
+    "SCHEMA",
+    "SHAPES",
+    "STATUSES",
+    "TASK",
+    "VERSION",
+    "WARNINGS",
+    "Checker",
+    "Kind",
+    "Layout",
+    "Limits",
+    "is_encrypted",
+    "is_loose",
+    "is_version",
+    "schema",
+    "text",
+]
+
+CONTENT = 100_000
+"""Code points of a memory's content that the published schema allows; the SEP has no limit."""
+TASK = 10_000
+"""Code points of a todo's content that the published schema allows; the SEP has no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader takes. Whatever is larger is refused before it is parsed.
+
+    Attributes:
+        document: bytes of a document. Spec: MIF 1.0, Security Considerations 5
+        values: values of it, keys not counted.
+        line: bytes of a line of JSON lines.
+        depth: objects and arrays inside one another; at most 128.
+        aliases: values that the aliases of a YAML text stand for, all together.
+        memory_kib: that the opening of an envelope may use, KiB.
+        iterations: that the opening of an envelope may run.
+        parallelism: lanes that the opening of an envelope may have.
+    """
+
+    document: int = 100 << 20
+    values: int = VALUES
+    line: int = 16 << 20
+    depth: int = 128
+    aliases: int = 10_000
+    memory_kib: int = 1 << 20
+    iterations: int = 16
+    parallelism: int = 16
+
+
+LIMITS = Limits()
+
+
+Kind: TypeAlias = Literal["memory", "todo", "node", "edge", "consent"]
+Layout: TypeAlias = Literal["json", "yaml", "jsonl"]
+
+FORMAT: Final = "mif1"
+VERSION: Final = "1.0"
+"""What is written. Every 1.x is read."""
+SCHEMA: Final = "https://shodh-memory.dev/schemas/mif-v1.json"
+MEDIA_TYPE: Final = "application/vnd.memory-interchange+json"
+EXTENSIONS: Final[dict[Layout, str]] = {
+    "json": ".mif.json",
+    "yaml": ".mif.yaml",
+    "jsonl": ".mif.jsonl",
+}
+"""Names of files end so. Spec: MIF 1.0 §1"""
+
+ARRAYS: Final[dict[str, Kind]] = {
+    "/memories": "memory",
+    "/todos": "todo",
+    "/graph/nodes": "node",
+    "/graph/edges": "edge",
+}
+"""The arrays whose items are records, in the order in which they are read."""
+REFERENCES: Final[dict[str, dict[str, str]]] = {
+    "memory": {
+        "id": "memory",
+        "relations/related_memories": "memory",
+        "relations/related_todos": "todo",
+        "relations/blocks": "todo",
+        "relations/blocked_by": "todo",
+    },
+    "todo": {
+        "id": "todo",
+        "parent_id": "todo",
+        "subtask_ids": "todo",
+        "related_memory_ids": "memory",
+    },
+    "node": {"id": ANY},
+    "edge": {"source": ANY, "target": ANY},
+    "consent": {},
+}
+"""Of each kind the members that hold ids of other records, and of which kind these are."""
+CONSENT: Final = "/consent"
+"""Where the one record stands that is no item of an array."""
+
+MEMORY_TYPES: Final = (
+    "Observation",
+    "Decision",
+    "Learning",
+    "Error",
+    "Discovery",
+    "Pattern",
+    "Context",
+    "Task",
+    "Conversation",
+    # of the schema
+    "CodeEdit",
+    "FileAccess",
+    "Search",
+    "Command",
+    # of the reference implementation
+    "Intention",
+)
+STATUSES: Final = ("backlog", "todo", "in_progress", "blocked", "done", "cancelled")
+PRIORITIES: Final = ("urgent", "high", "medium", "low", "none")
+RECURRENCES: Final = ("daily", "weekly", "monthly")
+EDGE_TYPES: Final = (
+    "semantic_association",
+    "entity_mention",
+    "temporal_sequence",
+    "causal",
+    "user_linked",
+    # of the schema
+    "todo_memory",
+)
+_SOURCES: Final = ("conversation", "file", "api", "hook", "user")
+_NODES: Final = ("memory", "todo", "entity")
+
+
+def _need(
+    name: str, kind: str, says: str, form: str | None = None, of: str | None = None
+) -> Field:
+    return Field(name, kind, says, required=True, form=form, of=of)
+
+
+def _also(
+    name: str,
+    kind: str,
+    says: str,
+    form: str | None = None,
+    of: str | None = None,
+    nullable: bool = False,
+) -> Field:
+    """A field that the SEP does not have."""
+    return Field(name, kind, says, nullable=nullable, form=form, of=of, own=False)
+
+
+SHAPES: Final[dict[str, tuple[Field, ...]]] = {
+    "document": (
+        Field("$schema", "str", "the published schema"),
+        Field("mif_version", "str", "`1.0`; every 1.x is read", required=True),
+        Field("generator", "object", "what wrote the document", of="generator"),
+        Field("export", "object", "about the export", of="export", expected=True),
+        Field("memories", "array", "the memories", of="memory", expected=True),
+        Field("todos", "array", "the todos", of="todo"),
+        Field("graph", "object", "what belongs together", of="graph"),
+        Field("metadata", "object", "what the document says of itself", of="metadata"),
+        Field("consent", "object", "what the person allowed", of="consent"),
+    ),
+    "generator": (
+        Field("name", "str", "the name of the system", expected=True),
+        Field("version", "str", "its version", expected=True),
+    ),
+    "export": (
+        Field(
+            "id",
+            "str",
+            "the id of the export, `exp_` and letters and digits",
+            form="export",
+            expected=True,
+        ),
+        Field("created_at", "str", "when it was made", form="time", expected=True),
+        Field("user_id", "str", "whose memories they are", expected=True),
+        Field("checksum", "str", "`sha256:` and 64 hex digits", form="checksum"),
+    ),
+    "memory": (
+        _need("id", "str", "`mem_` and a UUID", form="memory"),
+        Field("content", "str", "the text", required=True, least=1, most=CONTENT),
+        Field("type", "str", "what kind of memory", required=True, known=MEMORY_TYPES),
+        Field(
+            "importance",
+            "number",
+            "0 to 1: from 0.8 critical, from 0.5 medium",
+            least=0,
+            most=1,
+            hard=True,
+        ),
+        _need("created_at", "str", "when it was made", form="time"),
+        Field("updated_at", "str", "when it was changed", form="time"),
+        Field("accessed_at", "str", "when it was last read", form="time"),
+        Field("access_count", "int", "how often it was read", least=0),
+        Field("decay_rate", "number", "how fast it fades, 0 to 1", least=0, most=1, own=False),
+        Field("tags", "array", "labels", of="str"),
+        Field("source", "object", "where it came from", of="source"),
+        Field("entities", "array", "what the text names", of="entity"),
+        Field("embedding", "object", "its vector", of="embedding"),
+        _also("relations", "object", "memories and todos it is related to", of="relations"),
+        Field("redactions", "array", "what was taken out of the text", of="redaction"),
+    ),
+    "source": (
+        Field("type", "str", "where it came from", known=_SOURCES),
+        Field("session_id", "str", "the session"),
+        Field("agent", "str", "the agent"),
+    ),
+    "entity": (
+        _need("text", "str", "its name in the text"),
+        Field("type", "str", "what kind of thing it is", expected=True),
+        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1),
+    ),
+    "embedding": (
+        Field("model", "str", "the model that made the vector", expected=True),
+        Field("dimensions", "int", "the length of the vector", least=1, expected=True),
+        Field("vector", "array", "the vector", expected=True),
+        Field("normalized", "bool", "whether its length is 1"),
+    ),
+    "relations": (
+        Field("related_memories", "array", "ids of memories", of="str", own=False),
+        Field("related_todos", "array", "ids of todos", of="str", own=False),
+    ),
+    "redaction": (
+        Field("type", "str", "the kind of data"),
+        Field("original_length", "int", "how long it was", least=0),
+        Field("position", "array", "where it stood: start and end"),
+    ),
+    "todo": (
+        _need("id", "str", "`todo_` and a UUID", form="todo"),
+        Field("short_id", "str", "capitals and a number, such as PROJ-123", form="short_id"),
+        Field("content", "str", "what is to be done", required=True, least=1, most=TASK),
+        Field("status", "str", "how far it is", required=True, known=STATUSES),
+        Field("priority", "str", "how urgent it is", known=PRIORITIES),
+        _need("created_at", "str", "when it was made", form="time"),
+        _also("updated_at", "str", "when it was changed", form="time"),
+        Field("due_date", "str", "by when it must be done", nullable=True, form="time"),
+        _also("completed_at", "str", "when it was done", form="time", nullable=True),
+        Field("project", "object", "the project it belongs to", nullable=True, of="project"),
+        Field("contexts", "array", "where it can be done", of="str"),
+        Field("tags", "array", "labels", of="str"),
+        _also("notes", "str", "anything else about it", nullable=True),
+        _also("parent_id", "str", "the todo it is a part of", nullable=True),
+        _also("subtask_ids", "array", "the todos that are a part of it", of="str"),
+        _also("blocked_on", "str", "what it waits for", nullable=True),
+        Field(
+            "recurrence",
+            "str",
+            "when it comes up again",
+            nullable=True,
+            known=RECURRENCES,
+            own=False,
+        ),
+        _also("related_memory_ids", "array", "memories it is related to", of="str"),
+        _also("embedding", "object", "its vector", of="embedding"),
+        _also("comments", "array", "what was said about it", of="comment"),
+    ),
+    "project": (
+        Field("id", "str", "its id"),
+        Field("name", "str", "its name"),
+        _also("prefix", "str", "how the short ids of its todos begin"),
+    ),
+    "comment": (
+        _also("id", "str", "its id"),
+        _also("content", "str", "the text"),
+        _also("created_at", "str", "when it was said", form="time"),
+        _also("type", "str", "what kind of comment"),
+    ),
+    "graph": (
+        Field("format", "str", "`adjacency_list`", known=("adjacency_list",)),
+        Field("node_count", "int", "how many nodes there are", least=0),
+        Field("edge_count", "int", "how many edges there are", least=0),
+        Field("nodes", "array", "what the edges join", of="node", own=False),
+        Field("edges", "array", "what joins two things", of="edge"),
+        Field("hebbian_config", "object", "how weights are learnt", of="hebbian_config"),
+    ),
+    "node": (
+        Field("id", "str", "the memory, the todo or the entity", required=True, own=False),
+        Field("type", "str", "which of them it is", known=_NODES, own=False),
+        _also("entity_type", "str", "what kind of thing an entity is"),
+    ),
+    "edge": (
+        _need("source", "str", "the id it starts from"),
+        _need("target", "str", "the id it leads to"),
+        Field(
+            "weight",
+            "number",
+            "how strong it is, 0 to 1; 0.5 if not said",
+            least=0,
+            most=1,
+            expected=True,
+        ),
+        Field("type", "str", "how they are joined", known=EDGE_TYPES, expected=True),
+        Field("created_at", "str", "when it was made", form="time"),
+        Field("strengthened_count", "int", "how often it was used", least=0, own=False),
+    ),
+    "hebbian_config": (
+        Field("learning_rate", "number", "how fast a weight grows"),
+        Field("decay_rate", "number", "how fast a weight fades"),
+        Field("ltp_threshold", "number", "from which weight it stays"),
+        _also("max_weight", "number", "how large a weight can be"),
+    ),
+    "metadata": (
+        Field("total_memories", "int", "how many memories there are", least=0),
+        Field("total_todos", "int", "how many todos there are", least=0),
+        Field("date_range", "object", "the times of the memories", of="date_range"),
+        Field("memory_types", "object", "how many memories there are of each type"),
+        _also("top_entities", "array", "what is named most"),
+        _also("projects", "array", "the projects of the todos"),
+        Field("privacy", "object", "what was done about personal data", of="privacy"),
+    ),
+    "date_range": (
+        Field("earliest", "str", "of the oldest memory", form="time"),
+        Field("latest", "str", "of the newest memory", form="time"),
+    ),
+    "privacy": (
+        Field("pii_detected", "bool", "whether there was personal data"),
+        Field("secrets_detected", "bool", "whether there were secrets"),
+        Field("redacted_fields", "array", "what was redacted", of="str"),
+    ),
+    "consent": (
+        Field("exported_by", "str", "who asked for the export"),
+        Field("purpose", "str", "what for"),
+        Field(
+            "retention_days",
+            "int",
+            "how long it may be kept, from `timestamp`",
+            least=0,
+            hard=True,
+        ),
+        Field("sharing_allowed", "bool", "whether it may be passed on"),
+        Field("gdpr_basis", "str", "the legal basis"),
+        Field("timestamp", "str", "when that was said", form="time"),
+    ),
+}
+"""What each object has. All may have more, which is kept."""
+
+_LOOSE: Final = frozenset(
+    {"generator", "export", "metadata", "date_range", "privacy", "hebbian_config"}
+)
+_BEARING: Final = frozenset({"export", "memories", "todos", "graph", "consent", "nodes", "edges"})
+
+
+def is_loose(shape: str, name: str) -> bool:
+    """Whether no record depends on a field, so that what is odd in it is kept, and told."""
+    return shape in _LOOSE or (shape in ("document", "graph") and name not in _BEARING)
+
+
+RULES: Final[dict[str, Rule]] = {
+    **{name: Rule("1", says) for name, says in READING.items()},
+    "not_yaml": Rule("1", YAML["not_yaml"]),
+    "not_object": Rule("2", "not an object"),
+    "missing_field": Rule("2", "a required field is missing"),
+    "invalid_type": Rule("2", "a value of the wrong type"),
+    "invalid_timestamp": Rule("2", "not a time"),
+    "too_many_bad": Rule("2", "more bad records than are reported"),
+    "out_of_range": Rule("3.2", "a number out of range"),
+    "unsupported_version": Rule("9", "not a version that is known"),
+    # JSON lines
+    "no_header": Rule("1", "the first line is no header"),
+    "no_footer": Rule("1", "the last line is no footer: the document was cut short"),
+    "count_mismatch": Rule("1", "not as many records as the footer counts"),
+    "checksum_mismatch": Rule("1", "the document is not what its checksum was made of"),
+    "unknown_line": Rule("1", "a line of a kind that is not known"),
+    # the envelope of encryption
+    "encrypted": Rule("6.2", "the document is encrypted"),
+    "unknown_algorithm": Rule("6.2", "not an algorithm that is known"),
+    "invalid_encryption": Rule("6.2", "a part of the envelope is not what it must be"),
+    "kdf_missing": Rule("6.2", "the envelope does not say how the key is derived"),
+    "kdf_too_costly": Rule("6.2", "deriving the key would cost more than is allowed"),
+}
+"""Breaking one of them around the records refuses the document; in a record, that record."""
+
+WARNINGS: Final[dict[str, Rule]] = {
+    "later_version": Rule("9", "a later minor version: what is new in it is kept, not understood"),
+    "version_as_number": Rule("9", "the version is a number, and should be a text"),
+    "missing_field": Rule("2", "a field is missing that the published schema requires"),
+    "invalid_type": Rule("2", "a value of the wrong type, where nothing depends on it"),
+    "null_value": Rule("2", "null, where the published schema has none"),
+    "invalid_timestamp": Rule("2", "not a time"),
+    "out_of_range": Rule("2", "a number out of the range of the published schema"),
+    "unknown_value": Rule("3.1", "a value that is not known: kept, not understood"),
+    "id_form": Rule("3", "an id of another form than that of the published schema"),
+    "invalid_checksum": Rule("2", "not a checksum"),
+    "unknown_checksum": Rule("2", "a checksum by a rule that is not known, or of other content"),
+    "content_length": Rule("3", "a content without text, or longer than the published schema has"),
+    "invalid_vector": Rule("3.3", "a vector of something but numbers: kept, and not searched"),
+    "dimension_mismatch": Rule("3.3", "a vector of another length: kept, and not searched"),
+    "redaction_span": Rule("6.1", "a redaction whose place and length do not agree"),
+    "duplicate_id": Rule("3", "an id that stands twice"),
+    "duplicate_content": Rule("3", "a content that stands twice: kept, and not recalled"),
+    "unknown_end": Rule("5", "an edge of something that is not in the document"),
+    "line_member": Rule("1", "a member of a line that is no part of a record: not kept"),
+    "count_differs": Rule("7", "not as many as the document says of itself"),
+    "unknown_reference": Rule("3", "a record that is not in the document"),
+    "owner_not_kept": Rule("2", "a user whose name no grain can have: grains without an owner"),
+}
+"""Taken, and told."""
+
 
 _VERSION = re.compile(r"1(?:\.[0-9]{1,9})*")
 
@@ -170,3 +579,72 @@ _COUNTED: Final = {
     "total_memories": "memories",
     "total_todos": "todos",
 }
+
+
+_NAME: Final = "schema.json"
+_TYPES: Final = {"str": "string", "bool": "boolean", "int": "integer"}
+_SCHEMA_VERSION: Final = {
+    "description": f"`{VERSION}`; every 1.x is read, as a number too",
+    "type": ["string", "number"],
+    "pattern": r"^1(?:\.[0-9]{1,9})*$",
+    "minimum": 1,
+    "exclusiveMaximum": 2,
+}
+_PLAIN: Final = {
+    "anyOf": [
+        {"required": ["memories"]},
+        {"not": {"required": ["encryption"], "properties": {"encryption": {"type": "object"}}}},
+    ]
+}
+"""What is encrypted is no document before it is opened."""
+
+
+def schema() -> dict[str, Any]:
+    """The schema of a document."""
+    document = _object("document")
+    document["properties"]["mif_version"] = _SCHEMA_VERSION
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A MIF 1.0 document, as omsgrain reads it",
+        "description": "Whatever is not named here is allowed, kept and given back.",
+        **document,
+        **_PLAIN,
+        "$defs": {name: _object(name) for name in SHAPES if name != "document"},
+    }
+
+
+def text() -> str:
+    """The schema as it is shipped."""
+    return files("omsgrain.formats.mif1").joinpath(_NAME).read_text("utf-8")
+
+
+def _object(name: str) -> dict[str, Any]:
+    shape = SHAPES[name]
+    value: dict[str, Any] = {"type": "object"}
+    if required := [field.name for field in shape if field.required]:
+        value["required"] = required
+    fields = {}
+    for field in shape:
+        loose = is_loose(name, field.name)
+        fields[field.name] = {"description": field.says} if loose else _field(field)
+    return value | {"properties": fields}
+
+
+def _field(field: Field) -> dict[str, Any]:
+    kind = _TYPES.get(field.kind, field.kind)
+    value: dict[str, Any] = {"description": field.says}
+    if field.of is not None and field.kind == "object":
+        # A reference is of its own type, so null stands beside it.
+        return value | {"anyOf": [{"$ref": f"#/$defs/{field.of}"}, {"type": "null"}]}
+    value["type"] = kind if field.required else [kind, "null"]
+    if field.of is not None:
+        plain = field.of == "str"
+        value["items"] = {"type": "string"} if plain else {"$ref": f"#/$defs/{field.of}"}
+    if field.known:
+        value["examples"] = list(field.known)
+    if field.hard:
+        ends = {"minimum": field.least, "maximum": field.most}
+        value |= {name: end for name, end in ends.items() if end is not None}
+    if field.required and field.form == "time":
+        value["format"] = "date-time"
+    return value

@@ -8,20 +8,30 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, get_args
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats import raw, times
+from omsgrain.formats import source, times
 from omsgrain.formats.checksums import of_bytes
-from omsgrain.formats.document import CHANGED, Dump, Import, Loss, Manifest, Vector, manifest
-from omsgrain.formats.exact import COMPACT, Style, style_of
-from omsgrain.formats.exact import spell as spell_json
-from omsgrain.formats.listed import gathered, owner_of, the_one, vector_of
+from omsgrain.formats.document import (
+    CHANGED,
+    Dump,
+    Import,
+    Loss,
+    Manifest,
+    Vector,
+    gathered,
+    manifest,
+    owner_of,
+    the_one,
+    vector_of,
+)
+from omsgrain.formats.json_text import COMPACT, Style, style_of
+from omsgrain.formats.json_text import spell as spell_json
 from omsgrain.formats.mif1 import document as documents
-from omsgrain.formats.mif1 import envelope, layouts
+from omsgrain.formats.mif1 import document as layouts
+from omsgrain.formats.mif1 import envelope
+from omsgrain.formats.mif1.check import FORMAT, LIMITS, WARNINGS, Layout, Limits
 from omsgrain.formats.mif1.checksum import current
 from omsgrain.formats.mif1.document import Document
-from omsgrain.formats.mif1.fields import FORMAT, Layout
-from omsgrain.formats.mif1.limits import LIMITS, Limits
 from omsgrain.formats.mif1.records import TABLE
-from omsgrain.formats.mif1.rules import WARNINGS
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import same
 from omsgrain.grain import Grain
@@ -114,7 +124,7 @@ def dump(
         NotFoundError: a grain that the document is made of is not among these.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = raw.getter(by_address)
+    get = source.getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
     if layout is not None and layout not in get_args(Layout):
         raise SchemaError("no such layout", expected=", ".join(get_args(Layout)))
@@ -169,12 +179,12 @@ def _layout(found: Manifest) -> Layout:
 
 
 def spelled(
-    found: Manifest, document: dict[str, Any], get: raw.Get, *, exact: bool = False
+    found: Manifest, document: dict[str, Any], get: source.Get, *, exact: bool = False
 ) -> bytes:
     """As `omsgrain.formats.document.spelled`, in the layout that the document had."""
     layout = _layout(found)
     if found.text:
-        text = raw.gather(found.text, get)
+        text = source.gather(found.text, get)
         # What was changed since is written as it is now.
         read = layouts.parse(text, layout, _ANY)
         if same(read.document, document):

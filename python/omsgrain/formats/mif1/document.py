@@ -3,20 +3,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from omsgrain.formats.arrays import fill, lift
-from omsgrain.formats.listed import Item
-from omsgrain.formats.mif1 import checksum, layouts
-from omsgrain.formats.mif1.check import Checker
-from omsgrain.formats.mif1.fields import ARRAYS, CONSENT, Layout
-from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import RULES, WARNINGS
+from omsgrain.formats import json_text, times, yaml
+from omsgrain.formats.document import Item, fill, lift
+from omsgrain.formats.json_text import spell as spell_json
+from omsgrain.formats.mif1 import checksum, json_lines
+from omsgrain.formats.mif1.check import (
+    ARRAYS,
+    CONSENT,
+    FORMAT,
+    LIMITS,
+    RULES,
+    WARNINGS,
+    Checker,
+    Kind,
+    Layout,
+    Limits,
+)
 from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem, Verdict
+from omsgrain.formats.source import Source
+from omsgrain.grain import Grain
 
-__all__ = ["Document", "Verdict", "apart", "read", "together", "validate", "write"]
+__all__ = [
+    "STAYS",
+    "Consent",
+    "Document",
+    "Metadata",
+    "Parsed",
+    "Verdict",
+    "apart",
+    "is_consent",
+    "layout_of",
+    "looks_like_yaml",
+    "parse",
+    "read",
+    "spell",
+    "spell_lines",
+    "together",
+    "validate",
+    "write",
+]
+
+_HEAD: Final = 64 << 10
+_HEADER = re.compile(rb'"type"\s*:\s*"header"')
+_SAID = re.compile(rb"\S")
+_YAML = re.compile(rb"""(?m)^["']?mif_version["']?\s*:\s*["']?1(?:\.[0-9]+)*["']?\s*(?:#.*)?$""")
+
+
+@dataclass(slots=True)
+class Parsed:
+    """A document that was read, and not yet checked.
+
+    Attributes:
+        document: the whole tree.
+        layout: how it was laid out.
+        lines: of the records, by pointer of their array, if they came by lines.
+        problems: lines that are no records.
+        warnings: what is taken, and told.
+        left_out: how many lines are no records.
+    """
+
+    document: Any
+    layout: Layout
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    left_out: int = 0
+
+    def line(self, pointer: str, i: int) -> int | None:
+        """The line of a record, if it came by lines."""
+        lines = self.lines.get(pointer)
+        # What the header holds itself comes before all lines.
+        return None if lines is None or i >= len(lines) else lines[i]
+
+
+def layout_of(data: bytes) -> Layout:
+    """Tell the layout of a document by its beginning."""
+    if not data[:_HEAD].removeprefix(json_text.MARK).lstrip().startswith(b"{"):
+        return "yaml"
+    if not _HEADER.search(data, 0, _HEAD):
+        return "json"
+    end = data.find(b"\n")
+    first = json_text.looked_into(data if end < 0 else data[:end])
+    if not json_lines.is_header(first):
+        return "json"
+    # One line alone with all its records in it is no document by lines that was cut short.
+    alone = end < 0 or _SAID.search(data, end) is None
+    return "json" if alone and "memories" in first else "jsonl"
+
+
+def looks_like_yaml(data: bytes) -> bool:
+    """Whether a text says in YAML that it is a document of this format."""
+    return _YAML.search(data[:_HEAD]) is not None
+
+
+def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) -> Parsed:
+    """Read a document.
+
+    Args:
+        data: its bytes.
+        layout: how it is laid out; by default that is told from the content.
+        limits: how large it may be.
+
+    Raises:
+        DocumentError: it is too large, or cannot be read, or was cut short.
+        UnsupportedError: it is YAML, and there is no PyYAML.
+    """
+    layout = layout or layout_of(data)
+    if layout == "json":
+        tree = json_text.parse(
+            data, most=limits.document, depth=limits.depth, values=limits.values
+        )
+        return Parsed(tree, layout)
+    if layout == "yaml":
+        tree = yaml.read(
+            data,
+            most=limits.document,
+            depth=limits.depth,
+            aliases=limits.aliases,
+            values=limits.values,
+        )
+        return Parsed(tree, layout)
+    json_text.bounded(data, limits.document, limits.values)
+    return _by_lines(data, limits)
+
+
+def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
+    """Write a document in a layout, in UTF-8."""
+    if layout == "yaml":
+        return yaml.write(document)
+    return spell_json(document) if layout == "json" else b"".join(spell_lines(document))
+
+
+def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
+    """Write a document by lines, record by record."""
+    document = json_lines.own_last(document)
+    arrays = lift(document, ARRAYS)[1]
+    records: Iterator[tuple[Kind, Any]] = (
+        (ARRAYS[pointer], record) for pointer, array in arrays.items() for record in array
+    )
+    return json_lines.write(json_lines.header_of(document), records)
+
+
+_POINTERS: Final = {kind: pointer for pointer, kind in ARRAYS.items()}
+
+
+def _by_lines(data: bytes, limits: Limits) -> Parsed:
+    lines = json_lines.Lines(io.BytesIO(data), limits)
+    arrays: dict[str, list[Any]] = {}
+    numbers: dict[str, list[int]] = {}
+    within = lift(lines.header, ARRAYS)[1]
+    for kind, record, number in lines:
+        pointer = _POINTERS[kind]
+        if pointer not in arrays:
+            arrays[pointer], numbers[pointer] = [], [1] * len(within.get(pointer, ()))
+        arrays[pointer].append(record)
+        numbers[pointer].append(number)
+    return Parsed(
+        json_lines.assembled(lines.header, arrays),
+        "jsonl",
+        numbers,
+        tuple(lines.problems.found),
+        tuple(lines.warnings.found),
+        lines.problems.total,
+    )
+
 
 _CONSENT: Final = CONSENT.removeprefix("/")
 
@@ -50,7 +207,7 @@ class Document:
 def validate(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) -> Verdict:
     """Say all that is wrong with a document; never raises for what the bytes are."""
     try:
-        parsed = layouts.parse(data, layout, limits)
+        parsed = parse(data, layout, limits)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
     checker = Checker()
@@ -67,14 +224,14 @@ def read(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) 
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
     checker = Checker(FIRSTS)
-    found = _checked(layouts.parse(data, layout, limits), checker)
+    found = _checked(parse(data, layout, limits), checker)
     checker.refuse()
     return found
 
 
 def write(document: Document, layout: Layout | None = None) -> bytes:
     """Write a document, in UTF-8, as it stands: a checksum that was read is kept."""
-    return layouts.spell(document.to_dict(), layout or document.layout)
+    return spell(document.to_dict(), layout or document.layout)
 
 
 def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
@@ -100,7 +257,7 @@ def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, A
     return document
 
 
-def _checked(parsed: layouts.Parsed, checker: Checker) -> Document:
+def _checked(parsed: Parsed, checker: Checker) -> Document:
     document = parsed.document
     checker.document(document, 1 if parsed.layout == "jsonl" else None)
     if checker.faults or not isinstance(document, dict):
@@ -137,3 +294,133 @@ def _checked(parsed: layouts.Parsed, checker: Checker) -> Document:
     found.problems = (*parsed.problems, *checker.problems.found)
     found.warnings = (*parsed.warnings, *checker.warnings.found)
     return found
+
+
+STAYS: Final = "it stays with the document that it came in"
+"""Why a consent is in no other document."""
+
+_DAY: Final = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """The consent of a document; what it does not say is None.
+
+    Attributes:
+        exported_by: who asked for the export.
+        purpose: what for.
+        retention_days: how many days the records may be kept.
+        sharing_allowed: whether they may be passed on.
+        gdpr_basis: the legal basis.
+        timestamp: when that was said, as it was spelled.
+    """
+
+    exported_by: str | None = None
+    purpose: str | None = None
+    retention_days: int | None = None
+    sharing_allowed: bool | None = None
+    gdpr_basis: str | None = None
+    timestamp: str | None = None
+
+    @classmethod
+    def of(cls, block: Mapping[str, Any] | None) -> Consent | None:
+        """Read the ``consent`` of a document that was checked; None if it has none."""
+        if not isinstance(block, Mapping):
+            return None
+        days, shares = block.get("retention_days"), block.get("sharing_allowed")
+        names = ("exported_by", "purpose", "gdpr_basis", "timestamp")
+        texts = {name: block[name] for name in names if isinstance(block.get(name), str)}
+        return cls(
+            **texts,
+            retention_days=int(days) if isinstance(days, int | float) else None,
+            sharing_allowed=shares if isinstance(shares, bool) else None,
+        )
+
+    @property
+    def shares(self) -> bool:
+        """Whether the records may be passed on: unless the person said that they may not."""
+        return self.sharing_allowed is not False
+
+    def expires_at(self, created: int) -> int | None:
+        """Until when the records may be kept; None: no end was set.
+
+        Args:
+            created: when the document was made, ms since 1970; it counts where the consent
+                does not say itself when it was given.
+
+        Returns:
+            ms since 1970.
+        """
+        if self.retention_days is None:
+            return None
+        given = None if self.timestamp is None else times.parse(self.timestamp, floating=True)
+        return (created if given is None else given.millis) + self.retention_days * _DAY
+
+
+def is_consent(grain: Grain) -> bool:
+    """Whether a grain is the consent of a document: that belongs to it, and is in no other."""
+    source = Source.of(grain) if grain.type == "state" else None
+    return source is not None and (source.format, source.kind) == (FORMAT, "consent")
+
+
+class Metadata:
+    """Counts records as they come, and keeps none of them."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._types: Counter[str] = Counter()
+        self._nodes: set[str] = set()
+        self._earliest: tuple[times.Instant, str] | None = None
+        self._latest: tuple[times.Instant, str] | None = None
+
+    def add(self, kind: str, record: dict[str, Any]) -> None:
+        """Count one more."""
+        self._counts[kind] += 1
+        names = ("id",) if kind == "node" else ("source", "target") if kind == "edge" else ()
+        self._nodes.update(str(record[name]) for name in names if name in record)
+        if kind != "memory":
+            return
+        self._types[str(record.get("type"))] += 1
+        text = str(record.get("created_at"))
+        instant = times.parse(text, floating=True)
+        if instant is None:
+            return
+        if self._earliest is None or instant < self._earliest[0]:
+            self._earliest = instant, text
+        if self._latest is None or instant > self._latest[0]:
+            self._latest = instant, text
+
+    def metadata(
+        self, *, pii: bool = False, secrets: bool = False, redacted: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """The ``metadata`` of the document.
+
+        Args:
+            pii: whether there was personal data.
+            secrets: whether there were secrets.
+            redacted: what was redacted.
+        """
+        found: dict[str, Any] = {
+            "total_memories": self._counts["memory"],
+            "total_todos": self._counts["todo"],
+        }
+        if self._earliest is not None and self._latest is not None:
+            found["date_range"] = {"earliest": self._earliest[1], "latest": self._latest[1]}
+        found["memory_types"] = dict(sorted(self._types.items()))
+        found["privacy"] = {
+            "pii_detected": pii,
+            "secrets_detected": secrets,
+            "redacted_fields": sorted(set(redacted)),
+        }
+        return found
+
+    def graph(self) -> dict[str, Any]:
+        """The ``graph`` of the document, without its arrays.
+
+        A memory or todo that an edge leads to is a node, listed among the nodes or not.
+        """
+        return {
+            "format": "adjacency_list",
+            "node_count": len(self._nodes),
+            "edge_count": self._counts["edge"],
+        }

@@ -29,12 +29,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError, UnsupportedError, packages_of
-from omsgrain.formats import reading
-from omsgrain.formats.exact import spell
-from omsgrain.formats.mif1.check import is_version
-from omsgrain.formats.mif1.fields import SCHEMA, VERSION
-from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import RULES
+from omsgrain.formats import json_text
+from omsgrain.formats.json_text import spell
+from omsgrain.formats.mif1.check import LIMITS, RULES, SCHEMA, VERSION, Limits, is_version
 from omsgrain.formats.problems import DocumentError, Problem
 
 __all__ = ["KEY", "MEMBER", "Kdf", "open_document", "seal_document"]
@@ -148,10 +145,10 @@ def open_document(
         UnsupportedError: there is no Argon2id here.
     """
     most = limits.document // 3 * 4 + _FRAME
-    envelope = reading.parse(data, most=most, depth=limits.depth, values=limits.values)
+    envelope = json_text.parse(data, most=most, depth=limits.depth, values=limits.values)
     found = envelope.get(MEMBER) if isinstance(envelope, dict) else None
     if not isinstance(found, dict):
-        raise _refused("invalid_encryption", "", "an object", reading.kind_of(found))
+        raise _refused("invalid_encryption", "", "an object", json_text.kind_of(found))
     if not is_version(envelope.get("mif_version", VERSION)):
         raise DocumentError(
             [Problem("unsupported_version", "/mif_version", RULES["unsupported_version"].says)]
@@ -189,7 +186,7 @@ def _kdf(found: dict[str, Any], given: Kdf | None, limits: Limits) -> Kdf:
             raise _refused("kdf_missing", "/kdf_params", "kdf_params, or parameters given with it")
         return given
     if not isinstance(params, dict):
-        raise _refused("invalid_encryption", "/kdf_params", "an object", reading.kind_of(params))
+        raise _refused("invalid_encryption", "/kdf_params", "an object", json_text.kind_of(params))
     if params.get("version", _ARGON2) != _ARGON2:
         raise _refused("unknown_algorithm", "/kdf_params/version", str(_ARGON2))
     parallelism = _cost(params, "parallelism", 1, limits.parallelism)
@@ -204,7 +201,7 @@ def _kdf(found: dict[str, Any], given: Kdf | None, limits: Limits) -> Kdf:
 def _cost(params: dict[str, Any], name: str, least: int, most: int) -> int:
     value, where = params.get(name), f"/kdf_params/{name}"
     if type(value) is not int or value < least:
-        found = reading.kind_of(value)
+        found = json_text.kind_of(value)
         raise _refused("invalid_encryption", where, f"an integer from {least}", found)
     if value > most:
         raise _refused("kdf_too_costly", where, f"at most {most}")
@@ -268,7 +265,7 @@ def _bytes(found: dict[str, Any], name: str, sizes: range, below: str = "") -> b
     least, most = sizes[0], sizes[-1]
     sized = f"{least} bytes" if least == most else f"{least} to {most} bytes"
     if not isinstance(text, str):
-        raise _refused("invalid_encryption", where, "base64", reading.kind_of(text))
+        raise _refused("invalid_encryption", where, "base64", json_text.kind_of(text))
     if len(text) <= (most + 2) // 3 * 4:
         try:
             data = base64.b64decode(text, validate=True)

@@ -23,12 +23,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import IO, Any, Final, NamedTuple
 
-from omsgrain.formats import reading
-from omsgrain.formats.arrays import fill, lift
-from omsgrain.formats.exact import spell
-from omsgrain.formats.mif1.fields import ARRAYS, SHAPES, Kind
-from omsgrain.formats.mif1.limits import LIMITS, Limits
-from omsgrain.formats.mif1.rules import RULES, WARNINGS
+from omsgrain.formats import json_text
+from omsgrain.formats.document import fill, lift
+from omsgrain.formats.json_text import spell
+from omsgrain.formats.mif1.check import ARRAYS, LIMITS, RULES, SHAPES, WARNINGS, Kind, Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Problems
 
 __all__ = ["HEADER", "Line", "Lines", "assembled", "header_of", "is_header", "own_last", "write"]
@@ -83,7 +81,7 @@ class _Digests:
     def update(self, line: bytes) -> None:
         self._as_it_is.update(line)
         if self._first:
-            line, self._first = line.removeprefix(reading.MARK), False
+            line, self._first = line.removeprefix(json_text.MARK), False
         self._as_we_write.update(line[:-2] + b"\n" if line.endswith(b"\r\n") else line)
 
     def has(self, checksum: Any) -> bool:
@@ -212,7 +210,7 @@ class Lines:
 
 
 def _value(line: bytes, limits: Limits) -> Any:
-    return reading.parse(line, most=limits.line, depth=limits.depth, values=limits.values)
+    return json_text.parse(line, most=limits.line, depth=limits.depth, values=limits.values)
 
 
 def is_header(value: Any) -> bool:
@@ -295,7 +293,7 @@ def assembled(header: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[s
         else:
             graph = envelope.get(way[0])
             if graph is not None and not isinstance(graph, dict):
-                says, found = RULES["invalid_type"].says, reading.kind_of(graph)
+                says, found = RULES["invalid_type"].says, json_text.kind_of(graph)
                 problem = Problem("invalid_type", f"/{way[0]}", says, "an object", found, 1)
                 raise DocumentError([problem])
             graph = _placed(graph or {}, name, [], way[0])

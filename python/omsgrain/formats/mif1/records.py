@@ -12,12 +12,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from omsgrain.formats import times
-from omsgrain.formats.mif1.fields import FORMAT, MEMORY_TYPES
-from omsgrain.formats.mif2 import memories
-from omsgrain.formats.mif2.values import base, belief, name, text
-from omsgrain.formats.packed import packing
-from omsgrain.formats.raw import Get
+from omsgrain.formats.mif1.check import FORMAT, MEMORY_TYPES
+from omsgrain.formats.mif2 import records
+from omsgrain.formats.mif2.check import (
+    base,
+    belief,
+    name,
+    value_text,
+)
 from omsgrain.formats.records import Fields, Record, Shape, Table
+from omsgrain.formats.source import Get, packing
 from omsgrain.grain import Grain
 
 __all__ = ["CONSENT", "NAMESPACE", "NODE", "RELATION", "TABLE", "TYPES", "from_grain", "spell"]
@@ -79,14 +83,14 @@ def _of_memory(record: Record, owner: str | None) -> Fields:
             "session_id": source.get("session_id"),
             "agent": source.get("agent"),
         }
-    fields = memories.to_fields(other, owner) | {"namespace": NAMESPACE}
+    fields = records.to_fields(other, owner) | {"namespace": NAMESPACE}
     if (importance := record.get("importance")) is not None:
         fields["importance"] = float(importance) + 0.0  # a grain has no -0.0
     return fields
 
 
 def _to_memory(fields: Mapping[str, Any], id: str) -> Record:
-    other = memories.from_fields(fields, id)
+    other = records.from_fields(fields, id)
     what = other["memory_type"]
     record = {"id": id, "content": other["content"], "type": _TYPES_OF.get(what, what)}
     if "importance" in fields:
@@ -101,7 +105,7 @@ def _to_memory(fields: Mapping[str, Any], id: str) -> Record:
 def _of_todo(record: Record, owner: str | None) -> Fields:
     fields = _base("goal", record, owner)
     status = record["status"]
-    fields["description"] = text(record["content"]) or "-"
+    fields["description"] = value_text(record["content"]) or "-"
     fields["goal_state"] = _STATUS.get(status, "active")
     if status == "cancelled":
         fields["state_reason"] = status
@@ -146,7 +150,7 @@ def _to_node(fields: Mapping[str, Any], id: str) -> Record:
 
 def _of_edge(record: Record, owner: str | None) -> Fields:
     relation = RELATION + (name(record.get("type")) or ASSOCIATION)
-    fields = _belief(record, owner, record["source"], relation, text(record["target"]))
+    fields = _belief(record, owner, record["source"], relation, value_text(record["target"]))
     weight = record.get("weight")
     # A grain has no confidence above 1, and no -0.0.
     within = isinstance(weight, int | float) and 0 <= weight <= 1
@@ -229,7 +233,7 @@ _TODO = Shape(_of_todo, _to_todo, _id, apart=_APART, whole=_WHOLE)
 TABLE: Final = Table(
     FORMAT,
     {
-        "memory": Shape(_of_memory, _to_memory, _id, memories.text_of, _APART, _WHOLE),
+        "memory": Shape(_of_memory, _to_memory, _id, records.text_of, _APART, _WHOLE),
         "todo": _TODO,
         "node": Shape(_of_node, _to_node, _id),
         "edge": Shape(_of_edge, _to_edge, _ends),

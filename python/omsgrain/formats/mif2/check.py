@@ -7,27 +7,359 @@ Spec: MIF 2.0 §1 to §4
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from omsgrain.formats.mif2.fields import (
-    ARRAYS,
-    DIALECT,
-    MAJOR,
-    REFERENCES,
-    SHAPES,
-    VERSION,
-    Kind,
-)
-from omsgrain.formats.mif2.rules import RULES, WARNINGS
-from omsgrain.formats.mif2.values import instant
+from omsgrain.formats import times
+from omsgrain.formats.json_text import RULES as READING
+from omsgrain.formats.json_text import VALUES, kind_of
 from omsgrain.formats.problems import Problems
-from omsgrain.formats.reading import kind_of
-from omsgrain.formats.shapes.check import Checker as Shaped
-from omsgrain.formats.shapes.field import Form
-from omsgrain.formats.shapes.table import Shapes
-from omsgrain.formats.uuids import is_uuid
+from omsgrain.formats.records import NAME, Fields, Record
+from omsgrain.formats.schema import Checker as Shaped
+from omsgrain.formats.schema import Field, Form, Rule, Shapes
+from omsgrain.formats.times import is_uuid
 
-__all__ = ["Checker", "Fate"]
+__all__ = [
+    "ARRAYS",
+    "DIALECT",
+    "FORMAT",
+    "LIMITS",
+    "MAJOR",
+    "NAMESPACE",
+    "REFERENCES",
+    "RULES",
+    "SHAPES",
+    "TEXT",
+    "VECTOR",
+    "VERSION",
+    "WARNINGS",
+    "Checker",
+    "Fate",
+    "Kind",
+    "Limits",
+    "base",
+    "belief",
+    "instant",
+    "name",
+    "schema",
+    "somebody",
+    "text",
+    "value_text",
+]
+
+Kind: TypeAlias = Literal[
+    "memory", "entity", "relationship", "episode", "todo", "project", "reminder", "other"
+]
+"""Kinds of records; other is any value that stands where the dialect has a record."""
+
+FORMAT: Final = "mif2"
+VERSION: Final = "2.0"
+"""What is written."""
+MAJOR: Final = "2."
+"""How a version begins that is read."""
+
+ARRAYS: Final[dict[str, Kind]] = {
+    "/memories": "memory",
+    "/knowledge_graph/entities": "entity",
+    "/knowledge_graph/relationships": "relationship",
+    "/knowledge_graph/episodes": "episode",
+    "/todos": "todo",
+    "/projects": "project",
+    "/reminders": "reminder",
+}
+"""The arrays whose items are records, in the order in which they are read."""
+DIALECT: Final = frozenset({"episode", "todo", "project", "reminder"})
+"""Records of the reference implementation. What is none of them is kept as it is."""
+REFERENCES: Final[dict[str, dict[str, str]]] = {
+    "memory": {
+        "id": "memory",
+        "parent_id": "memory",
+        "related_memory_ids": "memory",
+        "related_todo_ids": "todo",
+    },
+    "entity": {"id": "entity"},
+    "relationship": {
+        "id": "relationship",
+        "source_entity_id": "entity",
+        "target_entity_id": "entity",
+    },
+    "episode": {"id": "episode", "entity_ids": "entity"},
+    "todo": {
+        "id": "todo",
+        "project_id": "project",
+        "parent_id": "todo",
+        "related_memory_ids": "memory",
+        "blocked_by": "todo",
+    },
+    "project": {"id": "project"},
+    "reminder": {"id": "reminder"},
+}
+"""Of each kind the members that hold ids of other records, and of which kind these are."""
+
+
+def _need(
+    name: str, kind: str, says: str, of: str | None = None, form: str | None = None
+) -> Field:
+    return Field(name, kind, says, required=True, of=of, form=form)
+
+
+def _may(name: str, kind: str, says: str, of: str | None = None, form: str | None = None) -> Field:
+    """An optional field of the dialect, whose writers spell what is missing as null."""
+    return Field(name, kind, says, nullable=True, of=of, form=form)
+
+
+SHAPES: Final[dict[str, tuple[Field, ...]]] = {
+    "document": (
+        _need("mif_version", "str", f"`{VERSION}`; every 2.x is read"),
+        Field("generator", "object", "what wrote the document", of="generator"),
+        Field("export_meta", "object", "about the export", of="export_meta"),
+        _need("memories", "array", "the memories", "memory"),
+        Field(
+            "knowledge_graph", "object", "entities and relationships", nullable=True, of="graph"
+        ),
+        Field("vendor_extensions", "object", "data of systems, by the name of the system"),
+    ),
+    "generator": (
+        _need("name", "str", "the name of the system"),
+        _need("version", "str", "its version"),
+    ),
+    "export_meta": (
+        Field("id", "str", "the id of the export", form="uuid"),
+        Field("created_at", "str", "when it was made", form="time"),
+        Field("user_id", "str", "whose memories they are"),
+        Field("checksum", "str", "`sha256:` and hex digits", form="checksum"),
+        Field("privacy", "object", "what was done about personal data", of="privacy"),
+    ),
+    "privacy": (
+        Field("pii_detected", "bool", "whether there was personal data"),
+        Field("redacted_fields", "array", "the kinds that were redacted", of="str"),
+    ),
+    "memory": (
+        _need("id", "str", "a UUID of any version", form="uuid"),
+        _need("content", "str", "the text, which may be empty"),
+        _need("created_at", "str", "when it was made", form="time"),
+        Field("memory_type", "str", "what kind of memory, in snake_case; any is kept"),
+        Field("updated_at", "str", "when it was changed", form="time"),
+        Field("tags", "array", "labels", of="str"),
+        Field("entities", "array", "what the text names", of="entity_ref"),
+        Field("metadata", "object", "anything else about it"),
+        Field("embeddings", "object", "its vector", of="embeddings"),
+        Field("source", "object", "where it came from", of="source"),
+        Field("parent_id", "str", "the memory it belongs to", nullable=True, form="uuid"),
+        Field("related_memory_ids", "array", "memories it is related to", of="str", form="uuid"),
+        Field("agent_id", "str", "the agent that made it", nullable=True),
+        Field("external_id", "str", "its id in another system", nullable=True),
+        Field("version", "int", "how often it was written", least=1, hard=True),
+    ),
+    "entity_ref": (
+        _need("name", "str", "its name"),
+        Field("entity_type", "str", "what kind of thing it is"),
+        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True),
+    ),
+    "embeddings": (
+        _need("model", "str", "the model that made the vector"),
+        Field("dimensions", "int", "the length of the vector", required=True, least=1, hard=True),
+        _need("vector", "array", "the vector", "number"),
+        Field("normalized", "bool", "whether its length is 1"),
+    ),
+    "source": (
+        Field("source_type", "str", "user, system, api, file, web, ai_generated, inferred, ..."),
+        Field("session_id", "str", "the session"),
+        Field("agent_name", "str", "the agent"),
+    ),
+    "graph": (
+        Field("entities", "array", "the entities", of="entity"),
+        Field("relationships", "array", "how they are related", of="relationship"),
+    ),
+    "entity": (
+        _need("id", "str", "its id, of any form"),
+        _need("name", "str", "its name"),
+        Field("types", "array", "what kinds of thing it is", of="str"),
+        Field("attributes", "object", "anything else about it"),
+        Field("summary", "str", "what it is, in words"),
+        Field("created_at", "str", "when it was first seen", form="time"),
+        Field("last_seen_at", "str", "when it was last seen", form="time"),
+    ),
+    "relationship": (
+        _need("id", "str", "its id, of any form"),
+        _need("source_entity_id", "str", "the entity it starts from"),
+        _need("target_entity_id", "str", "the entity it leads to"),
+        _need("relation_type", "str", "how they are related"),
+        Field("context", "str", "in which text that was said"),
+        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True),
+        Field("created_at", "str", "when it was first seen", form="time"),
+        Field("invalidated_at", "str", "until when it held", nullable=True, form="time"),
+    ),
+    # -- the dialect of the reference implementation --
+    "episode": (
+        _need("id", "str", "its id"),
+        _need("name", "str", "its name"),
+        _may("content", "str", "what happened"),
+        _may("created_at", "str", "when", form="time"),
+        _may("entity_ids", "array", "who and what took part", "str"),
+        _may("source", "str", "where it came from"),
+        _may("metadata", "object", "anything else about it"),
+    ),
+    "todo": (
+        _need("id", "str", "its id", form="uuid"),
+        _need("content", "str", "what is to be done"),
+        _may("status", "str", "backlog, todo, in_progress, blocked, done or cancelled"),
+        _may("priority", "str", "urgent, high, medium, low or none"),
+        _may("created_at", "str", "when it was made", form="time"),
+        _may("updated_at", "str", "when it was changed", form="time"),
+        _may("due_date", "str", "by when it must be done", form="time"),
+        _may("completed_at", "str", "when it was done", form="time"),
+        _may("project_id", "str", "the project it belongs to"),
+        _may("parent_id", "str", "the todo it is a part of"),
+        _may("tags", "array", "labels", "str"),
+        _may("contexts", "array", "where it can be done", "str"),
+        _may("notes", "str", "anything else about it"),
+        _may("blocked_on", "str", "what it waits for"),
+        _may("recurrence", "str", "when it comes up again"),
+        _may("comments", "array", "what was said about it", "comment"),
+        _may("related_memory_ids", "array", "memories it is related to", "str"),
+        _may("external_id", "str", "its id in another system"),
+        _may("blocked_by", "array", "todos it waits for", "str"),
+    ),
+    "comment": (
+        _need("id", "str", "its id"),
+        _need("content", "str", "the text"),
+        _may("created_at", "str", "when", form="time"),
+        _may("comment_type", "str", "comment, progress, resolution or activity"),
+        _may("author", "str", "who"),
+    ),
+    "project": (
+        _need("id", "str", "its id"),
+        _need("name", "str", "its name"),
+        _may("created_at", "str", "when it was made", form="time"),
+        _may("prefix", "str", "how the short ids of its todos begin"),
+        _may("description", "str", "what it is about"),
+        _may("status", "str", "active, onhold, completed or archived"),
+        _may("color", "str", "how it is shown"),
+        _may("icon", "str", "how it is shown"),
+    ),
+    "reminder": (
+        _need("id", "str", "its id"),
+        _need("content", "str", "of what to remind"),
+        _need("trigger", "object", "when to remind", "trigger"),
+        _may("status", "str", "pending, triggered, dismissed or expired"),
+        _may("created_at", "str", "when it was made", form="time"),
+        _may("priority", "int", "1 to 5"),
+        _may("tags", "array", "labels", "str"),
+        _may("triggered_at", "str", "when it was told", form="time"),
+        _may("dismissed_at", "str", "when it was put aside", form="time"),
+    ),
+    "trigger": (
+        _need("type", "str", "time, duration or context"),
+        _may("at", "str", "the time", form="time"),
+        _may("seconds", "number", "how long after `from`"),
+        _may("from", "str", "when the duration begins", form="time"),
+        _may("keywords", "array", "words that set it off", "str"),
+        _may("threshold", "number", "how near the context must be"),
+    ),
+}
+
+
+RULES: Final[dict[str, Rule]] = {
+    **{name: Rule("1", says) for name, says in READING.items()},
+    "not_object": Rule("1", "not an object"),
+    "checksum_mismatch": Rule("1", "the document is not what its checksum was made of"),
+    "unsupported_version": Rule("8", "not a version that is known"),
+    "missing_field": Rule("2", "a required field is missing"),
+    "invalid_type": Rule("2", "a value of the wrong type"),
+    "too_many_bad": Rule("2", "more bad records than are reported"),
+    "out_of_range": Rule("2", "a number out of range"),
+}
+"""Breaking one of them around the records refuses the document; in a record, that record."""
+
+WARNINGS: Final[dict[str, Rule]] = {
+    "later_version": Rule("8", "a later minor version: what is new in it is kept, not understood"),
+    "invalid_checksum": Rule("1", "not a checksum"),
+    "invalid_uuid": Rule("2", "not a UUID"),
+    "invalid_timestamp": Rule("2", "not a time"),
+    "invalid_memory_type": Rule("2.1", "a type of memory that is not in snake_case"),
+    "times_out_of_order": Rule("2", "changed before it was made"),
+    "duplicate_id": Rule("2", "an id that stands twice"),
+    "duplicate_content": Rule("6", "a content that stands twice: kept, and not recalled"),
+    "dimension_mismatch": Rule("2.3", "a vector of another length: kept, and not searched"),
+    "unknown_entity": Rule("3", "an entity that is not in the document"),
+    "foreign_record": Rule("6", "a record of a dialect that is not known: kept, not understood"),
+    "unknown_reference": Rule("2", "a record that is not in the document"),
+    "owner_not_kept": Rule("1", "a user whose name no grain can have: grains without an owner"),
+}
+"""Taken, and told."""
+
+
+TEXT = 65_536
+"""Code points of a text that are searched; all of a longer one is kept."""
+VECTOR = 16_384
+"""Numbers of a vector that stands packed in a grain; a longer one is kept as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader takes. Whatever is larger is refused before it is parsed.
+
+    Attributes:
+        document: bytes of a document.
+        values: values of it, keys not counted.
+        depth: objects and arrays inside one another.
+    """
+
+    document: int = 100 << 20
+    values: int = VALUES
+    depth: int = 128
+
+
+LIMITS = Limits()
+
+
+NAMESPACE: Final = FORMAT
+_TIME: Final = 128  # characters of a time, those of its fraction counted
+
+
+def somebody(owner: str | None) -> str:
+    """The subject of what is known of a user, who may have no name."""
+    return owner or "user"
+
+
+def base(kind: str, record: Record, owner: str | None) -> Fields:
+    """The fields that say what a grain is, when it was made, and whose it is."""
+    made = record.get("created_at")
+    created_at = times.of_grain(instant(made) if isinstance(made, str) else None)
+    fields: Fields = {"type": kind, "created_at": created_at, "namespace": NAMESPACE}
+    if owner is not None:
+        fields["user_id"] = owner
+    return fields
+
+
+def belief(
+    record: Record, owner: str | None, subject: str | None, relation: str, object_: Any
+) -> Fields:
+    """A belief; without a subject it is one about the user."""
+    fields = base("belief", record, owner)
+    about = somebody(owner) if subject is None else value_text(subject) or "-"
+    fields["subject"], fields["relation"], fields["object"] = about, relation, object_
+    fields["confidence"] = 1.0
+    return fields
+
+
+@lru_cache(1_024)
+def instant(text: str) -> times.Instant | None:
+    """A time of any spelling; None if it is none. It is asked for once to check, once to tell."""
+    return times.parse(text, floating=True) if len(text) <= _TIME else None
+
+
+def value_text(value: str) -> str:
+    """As much of a text as a grain takes."""
+    return value if len(value) <= TEXT else value[:TEXT]
+
+
+def name(value: Any) -> str | None:
+    """A name that a grain can have; None if it cannot."""
+    return value if isinstance(value, str) and 0 < len(value) <= NAME else None
 
 
 class Fate(NamedTuple):
@@ -132,3 +464,58 @@ class Checker(Shaped):
             length = str(len(vector["vector"]))
             where = f"{pointer}/embeddings/vector"
             self._warn("dimension_mismatch", where, "as many numbers as dimensions", length)
+
+
+_NAME: Final = "schema.json"
+_TYPES: Final = {"str": "string", "bool": "boolean", "int": "integer"}
+_SCHEMA_FORMS: Final = {"uuid": "uuid", "time": "date-time"}
+_DIALECT: Final = DIALECT | {"comment", "trigger"}
+
+
+def schema() -> dict[str, Any]:
+    """The schema of a document; the records of the dialect are no part of it."""
+    document = _object(SHAPES["document"])
+    document["properties"]["mif_version"]["pattern"] = f"^{MAJOR.replace('.', chr(92) + '.')}"
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A MIF 2.0 document, as omsgrain reads it",
+        "description": "Whatever is not named here is allowed, kept and given back.",
+        **document,
+        "$defs": {
+            name: _object(shape)
+            for name, shape in SHAPES.items()
+            if name != "document" and name not in _DIALECT
+        },
+    }
+
+
+def text() -> str:
+    """The schema as it is shipped."""
+    return files("omsgrain.formats.mif2").joinpath(_NAME).read_text("utf-8")
+
+
+def _object(shape: tuple[Field, ...]) -> dict[str, Any]:
+    value: dict[str, Any] = {"type": "object"}
+    if required := [field.name for field in shape if field.required]:
+        value["required"] = required
+    return value | {"properties": {field.name: _field(field) for field in shape}}
+
+
+def _field(field: Field) -> dict[str, Any]:
+    kind = _TYPES.get(field.kind, field.kind)
+    value: dict[str, Any] = {"description": field.says}
+    if field.of is not None and field.kind == "object":
+        inner = {"$ref": f"#/$defs/{field.of}"}
+        # A reference is of its own type, so null stands beside it.
+        return value | ({"anyOf": [inner, {"type": "null"}]} if field.nullable else inner)
+    value["type"] = [kind, "null"] if field.nullable else kind
+    form = {"format": _SCHEMA_FORMS[field.form]} if field.form in _SCHEMA_FORMS else {}
+    if field.kind == "array" and field.of is not None:
+        plain = field.of in ("str", "number")
+        of = {"type": _TYPES.get(field.of, field.of)} if plain else {"$ref": f"#/$defs/{field.of}"}
+        return value | {"items": of | form}
+    if field.least is not None:
+        value["minimum"] = field.least
+    if field.most is not None:
+        value["maximum"] = field.most
+    return value | form

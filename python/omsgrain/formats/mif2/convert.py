@@ -7,21 +7,31 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats import reading, times
-from omsgrain.formats.arrays import fill
+from omsgrain.formats import json_text, times
 from omsgrain.formats.checksums import of_bytes
-from omsgrain.formats.document import Dump, Import, Loss, Manifest, Vector, manifest, spelled
-from omsgrain.formats.exact import style_of
-from omsgrain.formats.listed import Item, bare, gathered, owner_of, the_one, vector_of
+from omsgrain.formats.document import (
+    Dump,
+    Import,
+    Item,
+    Loss,
+    Manifest,
+    Vector,
+    bare,
+    fill,
+    gathered,
+    manifest,
+    owner_of,
+    spelled,
+    the_one,
+    vector_of,
+)
+from omsgrain.formats.json_text import style_of
 from omsgrain.formats.mif2 import document as documents
+from omsgrain.formats.mif2.check import FORMAT, LIMITS, WARNINGS, Limits, name
 from omsgrain.formats.mif2.checksum import current
-from omsgrain.formats.mif2.fields import FORMAT
-from omsgrain.formats.mif2.limits import LIMITS, Limits
 from omsgrain.formats.mif2.records import TABLE
-from omsgrain.formats.mif2.rules import WARNINGS
-from omsgrain.formats.mif2.values import name
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.raw import getter
+from omsgrain.formats.source import getter
 from omsgrain.grain import Grain
 
 __all__ = ["dump", "load"]
@@ -41,7 +51,7 @@ def load(
     Raises:
         DocumentError: it is none, or what stands around its records breaks a rule.
     """
-    read = reading.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
+    read = json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
     style = style_of(data, read) if exact else None
     found = documents.of_dict(read)
     del read  # or all of it would stay until the end

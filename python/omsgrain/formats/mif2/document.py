@@ -6,15 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from omsgrain.formats import reading
-from omsgrain.formats.arrays import fill, lift
-from omsgrain.formats.exact import spell
-from omsgrain.formats.listed import Item, bare
+from omsgrain.formats import json_text
+from omsgrain.formats.document import Item, bare, fill, lift
+from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif2 import checksum
-from omsgrain.formats.mif2.check import Checker
-from omsgrain.formats.mif2.fields import ARRAYS
-from omsgrain.formats.mif2.limits import LIMITS, Limits
-from omsgrain.formats.mif2.rules import RULES
+from omsgrain.formats.mif2.check import ARRAYS, LIMITS, RULES, Checker, Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
 __all__ = ["Document", "Verdict", "of_dict", "read", "validate", "write"]
@@ -73,7 +69,7 @@ def read(data: bytes, limits: Limits = LIMITS) -> Document:
 
 
 def _parsed(data: bytes, limits: Limits) -> Any:
-    return reading.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
+    return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 
 def of_dict(document: Any) -> Document:

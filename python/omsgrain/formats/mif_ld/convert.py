@@ -16,26 +16,30 @@ from omsgrain.formats.document import (
     Loss,
     Manifest,
     Vector,
+    bare,
     manifest,
     spelled,
+    the_one,
 )
-from omsgrain.formats.exact import style_of
-from omsgrain.formats.listed import bare, the_one
-from omsgrain.formats.mif_ld import layouts
-from omsgrain.formats.mif_ld.fields import FORMAT, LOCAL
-from omsgrain.formats.mif_ld.layouts import Layout
-from omsgrain.formats.mif_ld.limits import LIMITS, Limits
-from omsgrain.formats.mif_ld.records import TABLE, is_memory
-from omsgrain.formats.mif_ld.reshaping import reshaped
-from omsgrain.formats.mif_ld.shape import Shape
-from omsgrain.formats.mif_ld.staying import STAYS
-from omsgrain.formats.mif_ld.taking import Taken, in_order, taken
+from omsgrain.formats.json_text import style_of
+from omsgrain.formats.mif_ld import document
+from omsgrain.formats.mif_ld.document import (
+    STAYS,
+    Layout,
+    Taken,
+    apart,
+    in_order,
+    reshaped,
+    taken,
+    together,
+)
+from omsgrain.formats.mif_ld.finding import Shape
+from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.records import FORMAT, LOCAL, TABLE, is_memory
 from omsgrain.formats.mif_ld.validate import Mode, judge
-from omsgrain.formats.mif_ld.volatile import apart, together
 from omsgrain.formats.problems import MOST, DocumentError, Problem
-from omsgrain.formats.raw import Get, getter
 from omsgrain.formats.records import newest
-from omsgrain.formats.source import checking
+from omsgrain.formats.source import Get, checking, getter
 from omsgrain.grain import Grain
 
 __all__ = ["ARRAY", "dump", "files_of", "imported", "in_shape", "is_local", "load", "own",
@@ -75,7 +79,7 @@ def load(
     Raises:
         DocumentError: it is none, or the only document in it is not good.
     """
-    sheet = layouts.read(data, layout, limits, shape)
+    sheet = document.read_file(data, layout, limits, shape)
     found = taken(sheet, mode=mode, strict_published=strict_published)
     if found.problems and sheet.entry["layout"] in ("document", "markdown"):
         total = judge(sheet.values[0], mode=mode, strict_published=strict_published).total
@@ -144,21 +148,21 @@ def _dump(
     alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
     if alone and not values:
         raise SchemaError(STAYS, field="/local", expected="local=True")
-    entry = files[0].entry if len(files) == 1 else layouts.corpus(values)
+    entry = files[0].entry if len(files) == 1 else document.corpus(values)
     if layout in ("document", "markdown") and len(values) != 1:
         raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
     if layout is not None and layout != entry["layout"]:
-        entry = layouts.entry(layout, values)
+        entry = document.entry(layout, values)
     elif exact and found.manifest.style is None and not _is_kept(found.manifest, entry):
         raise SchemaError("how the file was spelled was not kept when it was loaded")
     if entry["layout"] in ("lines", "markdown"):
-        data, lost = layouts.write(entry, values)
+        data, lost = document.write_file(entry, values)
         if exact and data != str(entry.get("text", data.decode())).encode():
             raise SchemaError(CHANGED, field="/exact")
         return Dump(data, losses + [Loss(*one) for one in lost])
-    whole = layouts.tree(entry, values)
+    whole = document.tree(entry, values)
     if layout is not None and layout != found.manifest.layout:
-        return Dump(layouts.write(entry, values)[0], losses)
+        return Dump(document.write_file(entry, values)[0], losses)
     return Dump(spelled(found.manifest, whole, get, exact=exact), losses)
 
 
@@ -183,14 +187,14 @@ def written(
         SchemaError: the layout has one memory in a file, and there are not so many.
     """
     values, files = made["memories"], made["files"]
-    entry = files[0] if len(files) == 1 else layouts.corpus(values)
+    entry = files[0] if len(files) == 1 else document.corpus(values)
     if layout in ("document", "markdown") and len(values) != 1:
         raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
     if layout is not None and layout != entry["layout"]:
-        entry = layouts.entry(layout, values)
+        entry = document.entry(layout, values)
     elif found is not None and entry["layout"] not in ("lines", "markdown"):
-        return spelled(found, layouts.tree(entry, values), get, exact=exact), []
-    data, lost = layouts.write(entry, values)
+        return spelled(found, document.tree(entry, values), get, exact=exact), []
+    data, lost = document.write_file(entry, values)
     return data, [Loss(*one) for one in lost]
 
 
@@ -294,7 +298,7 @@ def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
         if any(stays):
             losses += [Loss(str(value.get("@id")), "memory", STAYS)
                        for value, one in zip(values, stays, strict=True) if one]  # fmt: skip
-            entry = layouts.shrunk(entry, [not one for one in stays])
+            entry = document.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]
         yield Taken(entry, values)
     if at != len(found.values):

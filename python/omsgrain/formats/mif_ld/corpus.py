@@ -16,13 +16,12 @@ from typing import Final, NoReturn
 
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.document import Import, Loss, Manifest
-from omsgrain.formats.mif_ld import layouts
+from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld.convert import files_of, imported, in_shape, own
-from omsgrain.formats.mif_ld.fields import FORMAT
-from omsgrain.formats.mif_ld.layouts import Layout
-from omsgrain.formats.mif_ld.limits import LIMITS, Limits
-from omsgrain.formats.mif_ld.shape import Shape, shape_of
-from omsgrain.formats.mif_ld.taking import Taken, in_order, taken
+from omsgrain.formats.mif_ld.document import Layout, Taken, in_order, taken
+from omsgrain.formats.mif_ld.finding import Shape, shape_of
+from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.records import FORMAT
 from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import sniff
@@ -67,7 +66,7 @@ def layout_of_file(name: str, data: bytes) -> Layout | None:
     lower = name.lower()
     if lower.endswith(".md"):
         return "markdown"
-    if not lower.endswith((".ndjson", ".jsonl")) or layouts.layout_of(data) != "document":
+    if not lower.endswith((".ndjson", ".jsonl")) or document.layout_of(data) != "document":
         return None
     try:
         json.loads(data)
@@ -158,7 +157,7 @@ def write_files(
         parts = [file] if isinstance(named, str) and not markdown else _single(file, markdown)
         for part in parts:
             name = part.entry.get("path") or _name_of(part.values[0], part.entry["layout"], used)
-            data, lost = layouts.write(part.entry, part.values)
+            data, lost = document.write_file(part.entry, part.values)
             losses += [Loss(*one) for one in lost]
             write(_inside(name), data)
     return losses
@@ -212,7 +211,7 @@ def _says_so(data: bytes) -> bool:
 
 def _file(data: bytes, name: str, mode: Mode, published: bool, limits: Limits) -> Taken:
     try:
-        sheet = layouts.read(data, layout_of_file(name, data), limits, shape_of_name(name))
+        sheet = document.read_file(data, layout_of_file(name, data), limits, shape_of_name(name))
         found = taken(sheet, mode=mode, strict_published=published)
     except DocumentError as error:
         entry = {"path": name, "layout": "array", "count": 0}
@@ -246,9 +245,9 @@ def _single(file: Taken, markdown: bool) -> list[Taken]:
     for value in file.values:
         is_memory = isinstance(value, dict) and isinstance(value.get("@id"), str)
         layout: Layout = "markdown" if markdown and is_memory else "document"
-        if layouts.is_of_another_kind(value):  # a record of a corpus; alone it says nothing
+        if document.is_of_another_kind(value):  # a record of a corpus; alone it says nothing
             layout = "corpus"
-        made.append(Taken(layouts.entry(layout, [value]), [value]))
+        made.append(Taken(document.entry(layout, [value]), [value]))
     return made
 
 

@@ -3,16 +3,242 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from difflib import get_close_matches
+from typing import Any, Final, Literal, NamedTuple
 
-from omsgrain.formats.mif_ld.codes import CODES
-from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.reading import kind_of, shown_key
+from omsgrain.formats.json_text import kind_of as json_text_kind_of
+from omsgrain.formats.json_text import shown_key
+from omsgrain.formats.problems import MOST, DocumentError, Problem
 
-__all__ = ["SHOWN", "Finding", "Verdict", "Way", "finding", "place_of", "pointer_to"]
+__all__ = [
+    "BY_KEYWORD",
+    "CODES",
+    "ENTITIES",
+    "KINDS",
+    "MEMORY_TYPES",
+    "RELATIONS",
+    "SHAPES",
+    "SHOWN",
+    "Code",
+    "Defect",
+    "Defects",
+    "Finding",
+    "Kind",
+    "Shape",
+    "Verdict",
+    "Way",
+    "code_of",
+    "finding",
+    "hint_of",
+    "kind_of",
+    "meant",
+    "phrase",
+    "place_of",
+    "pointer_to",
+    "shape_of",
+    "telling",
+]
+
+
+class Code(NamedTuple):
+    """One kind of defect.
+
+    Attributes:
+        says: what it is.
+        hint: how it is mended, where nothing better is known.
+        keywords: of the schemas, that find it; none, if other checks do.
+        warning: whether it never refuses a document.
+    """
+
+    says: str
+    hint: str
+    keywords: tuple[str, ...] = ()
+    warning: bool = False
+
+
+CODES: Final[dict[str, Code]] = {
+    # the document
+    "MIF-KIND": Code(
+        "nothing that is known", "Give it an @type, or say what kind it is to be."
+    ),
+    "MIF-SHAPE": Code(
+        "members of shape 0.1 beside those of 1.x", "Write the whole document in one shape."
+    ),
+    "MIF-CONTEXT": Code(
+        "not a JSON-LD context", "Use a URI, an object, or an array of such.", ("anyOf",)
+    ),
+    "MIF-CLASS": Code(
+        "another @type than stands here", "Use the @type as it is written.", ("const", "contains")
+    ),
+    "MIF-MISSING": Code("a required member is missing", "Add it.", ("required",)),
+    "MIF-KEY": Code(
+        "a member that this object cannot have",
+        "Remove it, or move it into extensions or metadata.",
+        ("additionalProperties",),
+    ),
+    "MIF-VALUE": Code("a value of another JSON type", "Write a value of that type.", ("type",)),
+    # texts with a form
+    "MIF-ID": Code("not a URN of MIF", "Use the urn:mif: prefix.", ("pattern",)),
+    "MIF-TYPE": Code(
+        "not a type of memory",
+        "Put finer categories into namespace, such as _semantic/facts.",
+        ("enum",),
+    ),
+    "MIF-NS": Code(
+        "not a namespace", "Use letters, digits, _ and -, separated by /.", ("pattern",)
+    ),
+    "MIF-DATE": Code(
+        "not a time or a day of RFC 3339",
+        "Needs date, T, time and offset: 2026-01-26T00:00:00Z.",
+        ("format",),
+    ),
+    "MIF-DURATION": Code(
+        "not a duration of ISO 8601", "Write it like P90D, P2W or PT12H.", ("pattern",)
+    ),
+    "MIF-URI": Code(
+        "not an absolute URI", "Begin with a scheme, and escape what a URI cannot have.",
+        ("format",),
+    ),
+    "MIF-NAME": Code(
+        "not a name of the ontology's",
+        "Begin with a lower-case letter; use lower-case letters, digits and -.",
+        ("pattern",),
+    ),
+    "MIF-VERSION": Code("not a version", "Write three numbers: 1.0.0.", ("pattern",)),
+    # words
+    "MIF-WORD": Code("not a word that is known here", "Use one of the words.", ("enum",)),
+    "MIF-REL": Code(
+        "not a type of relationship",
+        "Use one of the words, or prefix:Name for one of your own.",
+        ("anyOf", "pattern"),
+    ),
+    "MIF-ENTITY": Code(
+        "not a type of entity",
+        "Use one of the words, or the name of the ontology's type in lower case.",
+        ("anyOf", "pattern"),
+    ),
+    "MIF-CITATION": Code(
+        "not a type or a role of a citation",
+        "Use one of the words, or prefix:name for one of your own.",
+        ("anyOf",),
+    ),
+    "MIF-AUTHOR": Code(
+        "not an author", "Use a text, an EntityReference, or an array of those.", ("anyOf",)
+    ),
+    "MIF-PROV": Code(
+        "not something that provenance can name", "Use a text, or an object with @id.", ("anyOf",)
+    ),
+    # sizes
+    "MIF-RANGE": Code(
+        "a number out of range", "Use a number in the range.", ("minimum", "maximum")
+    ),
+    "MIF-EMPTY": Code("nothing where something must be", "Say something, or leave it out.",
+                      ("minLength", "minItems")),
+    "MIF-LONG": Code("a text that is too long", "Shorten it.", ("maxLength",)),
+    "MIF-DUPLICATE": Code("the same twice", "Leave out the second.", ("uniqueItems",)),
+    # what the schemas let pass
+    "MIF-ORDER": Code("times in the wrong order", "Check both times.", warning=True),
+    "MIF-CONFIDENCE": Code(
+        "confidence outside the range of its sourceType", "Check both.", warning=True
+    ),
+    "MIF-LOCAL": Code(
+        "a memory that must not leave", "Memories in _local are not exported.", warning=True
+    ),
+    "MIF-TYPES": Code(
+        "memoryType and conceptType disagree", "Make both the same; conceptType counts.",
+        warning=True,
+    ),
+    "MIF-DECAY": Code(
+        "a decay that cannot be computed", "Add the duration that its model needs.", warning=True
+    ),
+    "MIF-STRENGTH": Code(
+        "two names of one strength", "Keep currentStrength.", warning=True
+    ),
+    "MIF-REF": Code(
+        "a reference that is not followed",
+        "The schemas of citations and entities are in the package; nothing is fetched.",
+        warning=True,
+    ),
+}  # fmt: skip
+"""The code of each kind of defect. In mode extra, the others too can be warnings."""
+
+BY_KEYWORD: Final[dict[str, str]] = {
+    "required": "MIF-MISSING",
+    "additionalProperties": "MIF-KEY",
+    "type": "MIF-VALUE",
+    "const": "MIF-CLASS",
+    "contains": "MIF-CLASS",
+    "enum": "MIF-WORD",
+    "pattern": "MIF-WORD",
+    "anyOf": "MIF-VALUE",
+    "format": "MIF-DATE",
+    "minimum": "MIF-RANGE",
+    "maximum": "MIF-RANGE",
+    "minLength": "MIF-EMPTY",
+    "minItems": "MIF-EMPTY",
+    "maxLength": "MIF-LONG",
+    "uniqueItems": "MIF-DUPLICATE",
+}
+"""The code where the schema says none."""
+_OWN: Final = frozenset(("pattern", "enum", "anyOf"))
+
+
+def code_of(keyword: str, argument: Any, own: str | None) -> str:
+    """The code of a defect.
+
+    Args:
+        keyword: which one found it.
+        argument: what the schema gives it.
+        own: ``x-code`` of the schema.
+    """
+    if own is not None and keyword in _OWN:
+        return own
+    return "MIF-URI" if (keyword, argument) == ("format", "uri") else BY_KEYWORD[keyword]
+
+
+def phrase(keyword: str, argument: Any) -> str:
+    """What must be, in the words that validators of JSON Schema use."""
+    return f"must {_phrase(keyword, argument)}"
+
+
+def _phrase(keyword: str, argument: Any) -> str:
+    if keyword == "anyOf":
+        parts = dict.fromkeys(_phrase(*_telling(branch)) for branch in argument)
+        return " or ".join(parts).replace(" or be ", " or ")
+    if keyword == "type":
+        return "be " + (argument if isinstance(argument, str) else " or ".join(argument))
+    if keyword == "contains":
+        return f"contain {argument['const']}"
+    words = {
+        "required": f"have required property '{argument}'",
+        "additionalProperties": "NOT have additional properties",
+        "const": f"be equal to constant {argument}",
+        "enum": "be equal to one of " + (", ".join(argument) if keyword == "enum" else ""),
+        "pattern": f'match pattern "{argument}"',
+        "format": f"match format {argument}",
+        "minimum": f"be >= {argument}",
+        "maximum": f"be <= {argument}",
+        "minLength": f"NOT have fewer than {argument} characters",
+        "maxLength": f"NOT have more than {argument} characters",
+        "minItems": f"NOT have fewer than {argument} items",
+        "uniqueItems": "NOT have duplicate items",
+    }
+    return words[keyword]
+
+
+def _telling(branch: dict[str, Any]) -> tuple[str, Any]:
+    """The keyword that says most of a branch."""
+    for keyword in ("enum", "pattern", "format"):
+        if keyword in branch:
+            return keyword, branch[keyword]
+    if "required" in branch:
+        return "required", branch["required"][0]
+    return "type", branch.get("type", "object")
+
 
 SHOWN: Final = 60
 """Characters of a value that are shown."""
@@ -95,7 +321,7 @@ def finding(
         code,
         pointer_to(shown),
         f"{_name(shown)} {says}",
-        found=None if value is None else kind_of(value),
+        found=None if value is None else json_text_kind_of(value),
         hint=CODES[code].hint if hint is None else hint,
         severity=severity,
         value=None if value is None else _shown(value),
@@ -136,7 +362,229 @@ _REPR: Final = _Short()
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
-        return f"{kind_of(value)} of {len(value)}"
+        return f"{json_text_kind_of(value)} of {len(value)}"
     if isinstance(value, int) and value.bit_length() > 4 * SHOWN:
-        return kind_of(value)  # Python refuses to spell the largest ones
+        return json_text_kind_of(value)  # Python refuses to spell the largest ones
     return _REPR.repr(value)[:SHOWN]
+
+
+class Defect:
+    """Something that the schema does not allow.
+
+    Attributes:
+        code: of which kind it is.
+        keyword: of the schema, that found it.
+        argument: what the schema gives the keyword; of a closed object, its members.
+        value: what stands there; of a key that cannot be, the key.
+        way: the keys that lead there, the last first.
+    """
+
+    __slots__ = ("argument", "code", "keyword", "value", "way")
+
+    def __init__(self, code: str, keyword: str, argument: Any, value: Any) -> None:
+        self.code = code
+        self.keyword = keyword
+        self.argument = argument
+        self.value = value
+        self.way: list[str | int] = []
+
+
+class Defects:
+    """Some defects; a thousand are held, the rest counted, or a document could fill the memory."""
+
+    __slots__ = ("found", "more")
+
+    def __init__(self, found: Iterable[Defect] = ()) -> None:
+        self.found = list(found)
+        self.more = 0
+
+    def take(self, others: Defects, key: str | int | None = None) -> None:
+        """Take those of a part in as well, which stands under the key."""
+        if key is not None:
+            for one in others.found:
+                one.way.append(key)
+        room = MOST - len(self.found)
+        self.found += others.found[:room]
+        self.more += others.more + max(len(others.found) - room, 0)
+
+
+Shape = Literal["0.1", "1.x"]
+Kind = Literal["memory", "citation", "entity-reference", "ontology", "corpus"]
+SHAPES: Final[tuple[Shape, ...]] = ("0.1", "1.x")
+KINDS: Final[tuple[Kind, ...]] = (
+    "memory", "citation", "entity-reference", "ontology", "corpus"
+)  # fmt: skip
+MEMORY_TYPES: Final = ("semantic", "episodic", "procedural")
+
+_BY_TYPE: Final[dict[str, Kind]] = {
+    "MemoryCorpus": "corpus",
+    "Memory": "memory",
+    "Concept": "memory",
+    "Citation": "citation",
+    "EntityReference": "entity-reference",
+    "mif:Ontology": "ontology",
+}
+_OF_MEMORY: Final = ("@id", "memoryType", "conceptType", "content", "created")
+_OF_ONTOLOGY: Final = ("ontology", "entity_types", "namespaces", "traits", "discovery")
+
+
+def kind_of(document: Any) -> Kind | None:
+    """What kind of document it is; None if it says nothing that is known."""
+    if not isinstance(document, dict):
+        return None
+    said = document.get("@type")
+    for name in said if isinstance(said, list) else [said]:
+        if isinstance(name, str) and name in _BY_TYPE:
+            return _BY_TYPE[name]
+    if "citationType" in document or "citationRole" in document:
+        return "citation"
+    if not document.keys().isdisjoint(_OF_MEMORY):
+        return "memory"
+    if not document.keys().isdisjoint(_OF_ONTOLOGY):
+        return "ontology"
+    if "entityType" in document or _is_entity(document.get("entity")):
+        return "entity-reference"
+    return None
+
+
+def _is_entity(value: Any) -> bool:
+    return isinstance(value, dict) and "@id" in value
+
+
+def shape_of(document: dict[str, Any]) -> Shape:
+    """The shape of a memory; of one with members of both, what the first of them says."""
+    for told, _ in telling(document):
+        return told
+    return "1.x" if "conceptType" in document else "0.1"
+
+
+def telling(document: dict[str, Any]) -> Iterator[tuple[Shape, tuple[str | int, ...]]]:
+    """The members that only one shape can have: that, and where they stand, as ways of keys."""
+    old, new = "memoryType" in document, "conceptType" in document
+    if old != new:
+        yield ("0.1", ("memoryType",)) if old else ("1.x", ("conceptType",))
+    said = document.get("@type")
+    names = said if isinstance(said, list) else [said]
+    if "Concept" in names and "Memory" not in names:
+        yield "1.x", ("@type",)
+    elif isinstance(said, list) and "Memory" in said and "Concept" not in said:
+        yield "0.1", ("@type",)
+    listed = document.get("relationships")
+    for at, one in enumerate(listed) if isinstance(listed, list) else ():
+        if isinstance(one, dict):
+            shape = _of_relationship(one)
+            if shape is not None:
+                yield shape, ("relationships", at)
+
+
+def _of_relationship(one: dict[str, Any]) -> Shape | None:
+    old = "relationshipType" in one or one.get("@type") == "Relationship"
+    new = "type" in one
+    if old != new:
+        return "0.1" if old else "1.x"
+    target = one.get("target")
+    if isinstance(target, dict):
+        return "0.1"
+    return "1.x" if isinstance(target, str) else None
+
+
+RELATIONS: Final = (
+    "RelatesTo", "DerivedFrom", "Supersedes", "ConflictsWith", "PartOf", "Implements", "Uses",
+    "Created", "MentionedIn",
+)  # fmt: skip
+"""The types of relationships of shape 0.1; those of 1.x are spelled in lower case with hyphens."""
+ENTITIES: Final = ("Person", "Organization", "Technology", "Concept", "File")
+"""The types of entities that need no ontology."""
+
+_OTHER_NAMES: Final = {
+    "type": ("relationshipType", "citationType", "documentType"),
+    "role": ("citationRole",),
+    "relationshiptype": ("type",),
+    "decayrate": ("halfLife",),
+}
+"""What members are called in Markdown, or in the other shape."""
+_LONGEST: Final = 80
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[-_\s]", "", name).casefold()
+
+
+_KEBABS: Final = {name: re.sub("(?<!^)([A-Z])", r"-\1", name).lower() for name in RELATIONS}
+_RELATIONS: Final = {_folded(name): name for name in RELATIONS} | {"createdby": "Created"}
+
+
+def meant(key: str, known: tuple[str, ...]) -> str | None:
+    """The member that a key was most likely to be, of those that can be there; else None."""
+    if len(key) > _LONGEST:
+        return None
+    folded = _folded(key.rpartition(":")[2])
+    by_fold = {_folded(name): name for name in known}
+    if folded in by_fold:
+        return by_fold[folded]
+    for name in _OTHER_NAMES.get(folded, ()):
+        if name in known:
+            return name
+    close = get_close_matches(folded, by_fold, n=1, cutoff=0.8)
+    return by_fold[close[0]] if close else None
+
+
+def hint_of(defect: Defect, shape: Shape | None) -> str:
+    """One or two sentences on how the defect is mended.
+
+    Args:
+        defect: what it is.
+        shape: of the memory, if it is one.
+    """
+    value, code = defect.value, defect.code
+    if code == "MIF-MISSING":
+        names = defect.argument
+        if isinstance(names, list):
+            return f"Add {' or '.join(one['required'][0] for one in names)}."
+        return f"Add {names}."
+    if code == "MIF-KEY":
+        name = meant(value, defect.argument)
+        if name is None:
+            return CODES[code].hint
+        snake = " Names with _ belong to the Markdown of 0.1." if "_" in value else ""
+        return f"Did you mean {name}?{snake}"
+    if code == "MIF-VALUE":
+        kinds = defect.argument
+        return f"Write {kinds if isinstance(kinds, str) else ' or '.join(kinds)}."
+    if code == "MIF-DATE" and defect.argument == "date":
+        return "Needs a day, without time: 2026-01-26."
+    if code == "MIF-ID" and "entity" in defect.argument:
+        return "Use the urn:mif:entity: prefix."
+    if code == "MIF-REL":
+        return _of_relation(value, shape)
+    if code == "MIF-NS" and isinstance(value, str):
+        return f"{_of_namespace(value)} {CODES[code].hint}"
+    if code == "MIF-ENTITY" and isinstance(value, str):
+        return _of_entity(value) or CODES[code].hint
+    return CODES[code].hint
+
+
+def _of_relation(value: Any, shape: Shape | None) -> str:
+    name = _RELATIONS.get(_folded(value)) if isinstance(value, str) else None
+    if name is None:
+        return CODES["MIF-REL"].hint
+    if shape == "1.x":
+        return f"MIF 1.x expects {_KEBABS[name]}."
+    return f"MIF 0.1 expects {name} (or prefix:Name)."
+
+
+def _of_namespace(value: str) -> str:
+    wrong = re.search(r"[^a-zA-Z0-9_/-]", value)
+    if wrong is not None:
+        return f"Character {wrong.start() + 1} is not allowed."
+    return "No part between two / may be empty." if value else "It is empty."
+
+
+def _of_entity(value: str) -> str | None:
+    known = {_folded(name): name for name in ENTITIES}
+    name = known.get(_folded(value))
+    if name is not None:
+        return f"Did you mean {name}?"
+    if re.fullmatch(r"[a-z][a-z0-9-]*", value.lower()):
+        return "Write the name of the ontology's type in lower case."
+    return None

@@ -10,16 +10,92 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import times
-from omsgrain.formats.members import object_of, objects_of
-from omsgrain.formats.mif2.values import instant, name, text
-from omsgrain.formats.mif_ld.fields import CONTEXT, FORMAT, ORDER, TYPES
-from omsgrain.formats.raw import OTHER
-from omsgrain.formats.records import Fields, Record, Shape, Table
+from omsgrain.formats.mif2.check import instant, name, value_text
+from omsgrain.formats.records import Fields, Record, Shape, Table, object_of, objects_of
+from omsgrain.formats.source import OTHER
 
-__all__ = ["NAMESPACE", "OTHER", "TABLE", "is_memory", "type_of"]
+__all__ = [
+    "CONTEXT",
+    "FORMAT",
+    "LOCAL",
+    "MEMBERS",
+    "NAMESPACE",
+    "ORDER",
+    "OTHER",
+    "TABLE",
+    "TYPES",
+    "VOLATILE",
+    "Member",
+    "is_memory",
+    "type_of",
+]
+
+FORMAT: Final = "mif-ld"
+CONTEXT: Final = "https://mif-spec.dev/schema/context.jsonld"
+"""What most documents name; nothing is fetched from there."""
+LOCAL: Final = "_local"
+"""The root of namespaces that do not leave where they are."""
+TYPES: Final = {"semantic": "belief", "episodic": "event", "procedural": "workflow"}
+"""The type of grain that each type of memory is."""
+
+
+class Member(NamedTuple):
+    """A member of a memory.
+
+    Attributes:
+        name: its key.
+        shapes: in which shapes it is named: ``0.1``, ``1.x``, or both.
+        grain: the field of the grain that says it; None if only the side channel does.
+    """
+
+    name: str
+    shapes: str
+    grain: str | None
+
+
+_BOTH: Final = "0.1, 1.x"
+MEMBERS: Final = (
+    Member("@context", _BOTH, None),
+    Member("@type", _BOTH, None),
+    Member("@id", _BOTH, "x_src"),
+    Member("memoryType", _BOTH, "type"),
+    Member("conceptType", "1.x", "type"),
+    Member("content", _BOTH, "object, content or steps"),
+    Member("created", _BOTH, "created_at"),
+    Member("title", _BOTH, "context"),
+    Member("modified", _BOTH, "system_valid_from"),
+    Member("timestamp", "1.x", None),
+    Member("description", "1.x", None),
+    Member("namespace", _BOTH, "namespace"),
+    Member("tags", _BOTH, "structural_tags"),
+    Member("aliases", _BOTH, None),
+    Member("properties", "1.x", None),
+    Member("ontology", _BOTH, None),
+    Member("entity", _BOTH, None),
+    Member("entities", _BOTH, "subject"),
+    Member("relationships", _BOTH, None),
+    Member("temporal", _BOTH, "valid_from, valid_to, system_valid_from"),
+    Member("provenance", _BOTH, "source_type, confidence"),
+    Member("embedding", _BOTH, "embedding_refs"),
+    Member("citations", _BOTH, "content_refs"),
+    Member("documents", "1.x", "content_refs"),
+    Member("summary", _BOTH, "context"),
+    Member("compressedAt", _BOTH, None),
+    Member("blocks", "0.1", None),
+    Member("extensions", _BOTH, None),
+)
+"""In the order in which they are written."""
+ORDER: Final = tuple(member.name for member in MEMBERS)
+
+VOLATILE: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
+    ("temporal",): ("accessCount", "lastAccessed", "reinforcementHistory"),
+    ("temporal", "decay"): ("currentStrength", "strength", "lastReinforced"),
+}
+"""What a recall changes, by the way to the object that it stands in; no part of a grain."""
+
 
 NAMESPACE: Final = "shared"
 """Of a memory that names none."""
@@ -73,7 +149,7 @@ def type_of(record: Mapping[str, Any]) -> str | None:
 
 def _to_fields(record: Record, owner: str | None) -> Fields:
     kind = TYPES[type_of(record) or "semantic"]
-    content, namespace = text(record["content"]), name(record.get("namespace"))
+    content, namespace = value_text(record["content"]), name(record.get("namespace"))
     fields: Fields = {
         "type": kind,
         "created_at": times.of_grain(instant(record["created"])),
@@ -109,7 +185,7 @@ def _context(record: Record) -> dict[str, str]:
         context[_SHAPE] = _1_X
     for key, member in ((_TITLE, "title"), (_SUMMARY, "summary")):
         if isinstance(said := record.get(member), str) and said:
-            context[key] = text(said)
+            context[key] = value_text(said)
     return context
 
 
@@ -122,7 +198,7 @@ def _subject(record: Record) -> str:
         if isinstance(one, dict) and (urn := name(object_of(one, "entity").get("@id")))
     ]
     said = (urn for role, urn in named if role == "subject")
-    return next(said, named[0][1] if named else text(record["@id"])) or "-"
+    return next(said, named[0][1] if named else value_text(record["@id"])) or "-"
 
 
 def _confidence(said: Record) -> float:

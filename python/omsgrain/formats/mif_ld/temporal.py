@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld.durations import after, between, parse
 from omsgrain.formats.mif_ld.finding import Finding, finding
+from omsgrain.formats.mif_ld.forms import after, between, parse
 from omsgrain.formats.times import Instant
 
 __all__ = ["Curve", "is_known", "is_valid", "order", "reinforced", "strength", "ttl_end"]

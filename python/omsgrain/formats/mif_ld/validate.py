@@ -7,38 +7,322 @@ they let pass. Mode lenient takes citations as the specification says that impor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
+from omsgrain import _core
 from omsgrain.errors import SchemaError
-from omsgrain.formats.mif_ld import extra, lenient
-from omsgrain.formats.mif_ld.codes import phrase
-from omsgrain.formats.mif_ld.defects import Defect, Defects
+from omsgrain.formats.json_text import RULES
+from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.finding import (
+    KINDS,
+    SHAPES,
+    Defect,
+    Defects,
     Finding,
+    Kind,
+    Shape,
     Verdict,
     Way,
     finding,
+    hint_of,
+    kind_of,
+    meant,
+    phrase,
     place_of,
     pointer_to,
-)
-from omsgrain.formats.mif_ld.hints import hint_of, meant
-from omsgrain.formats.mif_ld.outline import shape_at_sight
-from omsgrain.formats.mif_ld.shape import (
-    KINDS,
-    SHAPES,
-    Kind,
-    Shape,
-    kind_of,
     shape_of,
     telling,
 )
-from omsgrain.formats.mif_ld.walk import checker
+from omsgrain.formats.mif_ld.schema_walk import checker
+from omsgrain.formats.mif_ld.schemas import load
 from omsgrain.formats.problems import MOST, Problem
-from omsgrain.formats.reading import RULES
 
-__all__ = ["MODES", "Mode", "Verdict", "judge", "memories_in", "records_of"]
+__all__ = [
+    "DROP",
+    "MODES",
+    "Act",
+    "Mode",
+    "Verdict",
+    "act_of",
+    "judge",
+    "left_out",
+    "memories_in",
+    "mended",
+    "records_of",
+    "shape_at_sight",
+    "with_act",
+]
+
+Act = Literal["drop", "other", "background", "clamp", "keep"]
+DROP: Final[Act] = "drop"
+_SAYS: Final[dict[Act, str]] = {
+    "drop": "The citation is left out.",
+    "other": "It is taken as other.",
+    "background": "It is taken as background.",
+    "clamp": "It is taken as the nearest of 0 and 1.",
+    "keep": "It is kept as a text.",
+}
+_REQUIRED: Final = frozenset(("@type", "title", "url"))
+
+
+def left_out(defects: Iterable[tuple[Way, Defect]], kind: Kind) -> frozenset[Way]:
+    """Where the citations stand that cannot be mended."""
+    if kind != "memory":
+        return frozenset()
+    return frozenset(
+        way[:2] for way, one in defects if _is_cited(way) and _act(way[2:], one) == DROP
+    )
+
+
+def act_of(way: Way, defect: Defect, kind: Kind, out: frozenset[Way]) -> Act | None:
+    """What is done about a defect of a citation; None if it stays one of the document.
+
+    Args:
+        way: where it is.
+        defect: what it is.
+        kind: of the document. A citation alone cannot be left out of anything.
+        out: the citations that are left out.
+    """
+    if kind == "memory" and _is_cited(way):
+        return DROP if way[:2] in out else _act(way[2:], defect)
+    if kind == "citation":
+        act = _act(way, defect)
+        return None if act == DROP else act
+    return None
+
+
+def _is_cited(way: Way) -> bool:
+    return len(way) > 1 and way[0] == "citations"
+
+
+def _act(way: Way, defect: Defect) -> Act | None:
+    if not way:
+        return DROP if defect.keyword in ("required", "type") else None
+    name = way[0]
+    if len(way) > 1:
+        return None
+    if name in _REQUIRED:
+        return DROP
+    if name == "citationType":
+        return "other"
+    if name == "citationRole":
+        return "background"
+    if name == "relevance" and defect.code == "MIF-RANGE":
+        return "clamp"
+    if name in ("date", "accessed") and defect.code == "MIF-DATE":
+        return "keep"
+    return None
+
+
+def with_act(finding: Finding, act: Act) -> Finding:
+    """A finding with what is done about it."""
+    severity = "error" if act == DROP else "warning"
+    return replace(finding, hint=_SAYS[act], severity=severity)
+
+
+def mended(memory: Any) -> Any:
+    """The memory, or the citation, as mode lenient takes it; itself, if nothing is mended.
+
+    Args:
+        memory: a document that `judge` takes in mode lenient.
+    """
+    if kind_of(memory) == "citation":
+        return _mended(memory)
+    listed = memory.get("citations") if isinstance(memory, dict) else None
+    if not isinstance(listed, list):
+        return memory
+    citations = [one for one in map(_mended, listed) if one is not None]
+    unchanged = len(citations) == len(listed) and all(map(_is, citations, listed))
+    return memory if unchanged else {**memory, "citations": citations}
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _mended(citation: Any) -> Any:
+    bad = checker("common.json", "citation")(citation) or Defects()
+    for defect in bad.found:
+        way = tuple(reversed(defect.way))
+        act = _act(way, defect)
+        if act == DROP:
+            return None
+        if act == "clamp":
+            citation = {**citation, "relevance": min(max(citation["relevance"], 0), 1)}
+        elif act in ("other", "background"):
+            citation = {**citation, str(way[0]): act}
+    return citation
+
+
+_Node = Mapping[str, Any]
+_Look = str | tuple[str, str]
+_SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
+_OF_TEXTS: Final = frozenset(("const", "enum", "pattern", "format", "minLength", "maxLength"))
+_OF_NUMBERS: Final = frozenset(("minimum", "maximum"))
+_OF_OBJECTS: Final = frozenset(("required", "properties", "additionalProperties"))
+_NUMBERS: Final = {"number": "number", "integer": "int"}
+_WORDS: Final = string.ascii_letters + string.digits
+_ASCII: Final = _WORDS + string.punctuation + " "
+_OF_URIS: Final = _WORDS + "-._~!$&'()*+,;=/?"
+"""What may stand anywhere in a URI behind its scheme, however often."""
+_LOOKS: Final[dict[str, tuple[_Look, ...]]] = {
+    "date-time": ("rfc3339",),
+    "date": ("day",),
+    "uri": (("https://", _OF_URIS), ("http://", _OF_URIS), ("urn:", _WORDS + "-._:")),
+    "^urn:mif:": (("urn:mif:", _ASCII),),
+    "^urn:mif:entity:": (("urn:mif:entity:", _ASCII),),
+    "^P": (("P", _ASCII),),
+    "^[a-z][a-z0-9-]*$": ("kebab",),
+    "^[a-z0-9][a-z0-9-]*(:[a-z0-9][a-z0-9-]*)?$": ("kebab",),
+    "^[a-zA-Z][a-zA-Z0-9]*:[a-zA-Z][a-zA-Z0-9-]*$": ("prefixed",),
+    "^[a-zA-Z0-9_-]+(/[a-zA-Z0-9_-]+)*$": ("path",),
+    r"^\d+\.\d+\.\d+.*$": ("version",),
+}
+"""How nearly all texts look that a pattern or a format takes."""
+_NO_LOOK: Final = ""
+"""How no text looks."""
+_NOT_SURE: Final[_Node] = {"not": {}}
+"""A node that no look says anything of."""
+_FILES: Final = {
+    "0.1": "memory-0.1.json",
+    "published": "memory-0.1-published.json",
+    "1.x": "memory-1.x.json",
+}
+
+
+def shape_at_sight(document: Any, asked: Shape | None, published: bool) -> Shape | None:
+    """The shape of a memory that is surely good, and has nothing of the other shape.
+
+    Args:
+        document: any.
+        asked: the shape that it is to have; None: either.
+        published: of shape 0.1, the schema that was published.
+
+    Returns:
+        None if that is not sure.
+    """
+    if type(document) is not dict:
+        return None
+    shape: Shape = "1.x" if "conceptType" in document else "0.1"
+    if asked is not None and asked != shape:
+        return None
+    name = "published" if published and shape == "0.1" else shape
+    return shape if _outline().fits(name, document) else None
+
+
+class _Row(NamedTuple):
+    """A field as the core takes it; one whose name stands twice may be either."""
+
+    name: str
+    kind: str
+    of: str | None = None
+    look: _Look | None = None
+    known: Sequence[str] = ()
+    least: float | None = None
+    most: float | None = None
+    nullable: bool = False
+    needed: bool = False
+
+
+class _Tables:
+    """Schemas as tables of fields; each object in them is a shape of its own."""
+
+    def __init__(self) -> None:
+        self.shapes: list[tuple[str, list[_Row]]] = []
+        self.others: list[tuple[str, list[_Row]]] = []
+
+    def add(self, node: _Node, name: str) -> str:
+        """A shape of an object, with the shapes of what is in it."""
+        fields: list[_Row] = []
+        self.shapes.append((name, fields))
+        properties, needed = node.get("properties", {}), node.get("required", ())
+        for key in dict.fromkeys((*properties, *needed)):
+            rows = [row._replace(name=key) for row in self._rows(properties.get(key, {}))]
+            rows = rows or [_Row(key, "str", look=_NO_LOOK)]
+            fields += (row._replace(needed=key in needed) for row in rows)
+        if (others := node.get("additionalProperties", True)) is not True:
+            self.others.append((name, list(self._rows(others or _NOT_SURE))))
+        return name
+
+    def _rows(self, node: _Node) -> Iterator[_Row]:
+        """What a value may be, each way a row without a name; none, if nothing can be said."""
+        asked = {name: value for name, value in node.items() if name not in _SAY_NOTHING}
+        if not asked:
+            yield _Row("", "any")
+        elif (ways := asked.pop("anyOf", None)) is not None:
+            yield from (row for way in ways for row in self._rows(_both(asked, way)))
+        else:
+            kinds = asked.pop("type", "string" if asked.keys() <= _OF_TEXTS else ())
+            kinds = [kinds] if isinstance(kinds, str) else kinds
+            for row in (row for kind in kinds for row in self._of_kind(kind, asked)):
+                yield row._replace(nullable="null" in kinds)
+
+    def _of_kind(self, kind: str, asked: _Node) -> Iterator[_Row]:
+        if kind == "string" and asked.keys() <= _OF_TEXTS:
+            known = [asked["const"]] if "const" in asked else asked.get("enum", ())
+            ends = asked.get("minLength"), asked.get("maxLength")
+            yield from (_Row("", "str", None, look, known, *ends) for look in _looks(asked))
+        elif kind in _NUMBERS and asked.keys() <= _OF_NUMBERS:
+            ends = asked.get("minimum"), asked.get("maximum")
+            yield _Row("", _NUMBERS[kind], None, None, (), *ends)
+        elif kind == "boolean" and not asked:
+            yield _Row("", "bool")
+        elif kind == "object" and asked.keys() <= _OF_OBJECTS:
+            yield _Row("", "object", self.add(asked, str(len(self.shapes))) if asked else None)
+        elif kind == "array" and asked.keys() == {"items"}:
+            for row in self._rows(asked["items"]):
+                if row.kind == "str" or (row.kind == "object" and row.of is not None):
+                    yield row._replace(kind="array", of=row.of or "str")
+
+
+def _looks(node: _Node) -> tuple[_Look | None, ...]:
+    """How texts look that fit; none, if that cannot be said."""
+    asked = [node[name] for name in ("pattern", "format") if name in node]
+    if not asked:
+        return (None,)
+    return _LOOKS.get(asked[0], ()) if len(asked) == 1 else ()
+
+
+def _whole(node: Any, file: str) -> Any:
+    """A schema with what it refers to in the place of the references."""
+    if isinstance(node, list):
+        return [_whole(one, file) for one in node]
+    if not isinstance(node, dict):
+        return node
+    own = {name: _whole(one, file) for name, one in node.items() if name not in ("$ref", "$defs")}
+    if "$ref" not in node:
+        return own
+    other, _, fragment = node["$ref"].partition("#/$defs/")
+    target = load(other or file)
+    return _both(_whole(target["$defs"][fragment] if fragment else target, other or file), own)
+
+
+def _both(one: _Node, other: _Node) -> _Node:
+    """What asks for both; not sure, if they ask for something twice."""
+    twice = one.keys() & other.keys() - _SAY_NOTHING - {"required"}
+    made = {**one, **other}
+    if "required" in one and "required" in other:
+        made["required"] = [*one["required"], *other["required"]]
+    if "properties" in twice:
+        if "additionalProperties" in made:
+            return _NOT_SURE
+        again = one["properties"].keys() & other["properties"].keys()
+        unsure = dict.fromkeys(again, _NOT_SURE)
+        made["properties"] = {**one["properties"], **other["properties"], **unsure}
+    return _NOT_SURE if twice - {"properties"} else made
+
+
+@cache
+def _outline() -> _core.Outline:
+    tables = _Tables()
+    for name, file in _FILES.items():
+        tables.add(_whole(load(file), file), name)
+    return _core.Outline(tables.shapes, tables.others)
+
 
 Mode = Literal["schema", "lenient", "extra"]
 MODES: Final[tuple[Mode, ...]] = ("schema", "lenient", "extra")
@@ -94,8 +378,8 @@ def judge(
         return Verdict((Finding("too_deep", "", RULES["too_deep"]),), total=1)
     if mode != "extra" or not compare:
         return found
-    dated = ((way, extra.dated(one)) for way, one in memories_in(document, kind))
-    late = (replace(one, pointer=pointer_to(way) + one.pointer) for way, one in extra.order(dated))
+    dated = ((way, lint.dated(one)) for way, one in memories_in(document, kind))
+    late = (replace(one, pointer=pointer_to(way) + one.pointer) for way, one in lint.order(dated))
     return replace(found, warnings=_sorted((*found.warnings, *late)))
 
 
@@ -163,7 +447,7 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
         if seen is not None and asked.mode != "extra":
             return _GOOD
         if seen is not None:
-            return Verdict(warnings=_sorted(extra.warnings(document, "memory", seen)))
+            return Verdict(warnings=_sorted(lint.warnings(document, "memory", seen)))
     kind = kind or kind_of(document)
     if kind is None:
         told = finding("MIF-KIND", (), "is nothing that is known", document)
@@ -182,7 +466,7 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
             return _GOOD
         bad = Defects()
     defects = [(tuple(reversed(one.way)), one) for one in bad.found]
-    out = lenient.left_out(defects, kind)
+    out = left_out(defects, kind)
     shape = shaped.shape if shaped else None
     errors: list[Finding] = [shaped.finding] if shaped and shaped.finding else []
     warnings: list[Finding] = []
@@ -191,15 +475,15 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
         says = phrase(defect.keyword, defect.argument)
         value = None if defect.keyword == "required" else defect.value
         told = finding(defect.code, way, says, value, hint_of(defect, shape))
-        act = lenient.act_of(way, defect, kind, out) if asked.mode == "lenient" else None
+        act = act_of(way, defect, kind, out) if asked.mode == "lenient" else None
         if act is None:
             errors.append(told)
         else:
-            into = dropped if act == lenient.DROP else warnings
-            into.append(lenient.told(told, act))
+            into = dropped if act == DROP else warnings
+            into.append(with_act(told, act))
     if asked.mode == "extra":
         wrong = {one.pointer for one in errors}
-        said = extra.warnings(document, kind, shape)
+        said = lint.warnings(document, kind, shape)
         warnings += (one for one in said if one.pointer not in wrong)
     total = len(errors) + bad.more
     return Verdict(_sorted(errors), _sorted(warnings), total, _sorted(dropped))

@@ -17,8 +17,8 @@ Spec: MIF 0.1 §10.8, the schema of ontologies
 
 from omsgrain.formats.ontology.check import Judgement, judge_entity
 from omsgrain.formats.ontology.discover import Suggestion, suggest
+from omsgrain.formats.ontology.integrity import choose_namespace, choose_type
 from omsgrain.formats.ontology.load import Library, Report, load
-from omsgrain.formats.ontology.namespaces import choose_namespace, choose_type
 
 __all__ = [
     "Judgement",

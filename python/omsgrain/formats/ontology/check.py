@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from omsgrain.formats.mif_ld.finding import pointer_to
-from omsgrain.formats.ontology import schemas
-from omsgrain.formats.ontology.compose import fold_name
-from omsgrain.formats.ontology.graph import reached
-from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults
+from omsgrain.formats.ontology import rules
+from omsgrain.formats.ontology.integrity import (
+    ALWAYS,
+    ANY,
+    Faults,
+    choose_namespace,
+    namespace_at,
+    replacement,
+)
 from omsgrain.formats.ontology.load import Known, Library
-from omsgrain.formats.ontology.model import BASES, EntityType
-from omsgrain.formats.ontology.namespaces import choose_namespace, namespace_at, replacement
+from omsgrain.formats.ontology.model import BASES, EntityType, fold_name, reached
 from omsgrain.formats.problems import MOST, Problem
 
 __all__ = ["Judgement", "judge_entity"]
@@ -136,7 +140,7 @@ def _fields(
                 told.tell("ENT-UNKNOWN", pointer_to(("entity", name)))
             continue
         of = f"the trait {field.trait!r}" if field.trait else f"the type {one.name!r}"
-        for way, _, asked in schemas.breaches(field.schema, value):
+        for way, _, asked in rules.breaches(field.schema, value):
             pointer = pointer_to(("entity", name, *way))
             there = value if not way else _at(value, way)
             told.tell("ENT-FIELD", pointer, f"{name!r} of {of}", expected=asked, found=there)

@@ -15,13 +15,11 @@ from typing import Any, Final
 
 from omsgrain.counts import counted
 from omsgrain.errors import SchemaError
-from omsgrain.formats import reading, yaml_reader
+from omsgrain.formats import json_text, yaml
 from omsgrain.formats.mif_ld.validate import judge
-from omsgrain.formats.ontology.compose import Scope, scope_of
 from omsgrain.formats.ontology.discover import Pattern, patterns_of
-from omsgrain.formats.ontology.integrity import Faults, integrity
-from omsgrain.formats.ontology.model import Ontology, made
-from omsgrain.formats.ontology.traits import Traits
+from omsgrain.formats.ontology.integrity import Faults, Traits, integrity
+from omsgrain.formats.ontology.model import Ontology, Scope, made, scope_of
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
 __all__ = ["DEPTH", "LARGEST", "NAME", "Known", "Library", "Report", "load", "read"]
@@ -153,9 +151,9 @@ def _tree(source: bytes | str | PathLike[str]) -> Any:
             data = file.read(LARGEST + 1)
     # Such a file may be YAML as well, and most of JSON is.
     is_yaml = not isinstance(source, bytes) and Path(source).suffix.lower() in (".yaml", ".yml")
-    if data.removeprefix(reading.MARK).lstrip()[:1] in (b"{", b"[") and not is_yaml:
-        return reading.parse(data, most=LARGEST, depth=DEPTH)
-    return yaml_reader.read(data, most=LARGEST, depth=DEPTH)
+    if data.removeprefix(json_text.MARK).lstrip()[:1] in (b"{", b"[") and not is_yaml:
+        return json_text.parse(data, most=LARGEST, depth=DEPTH)
+    return yaml.read(data, most=LARGEST, depth=DEPTH)
 
 
 def _unlinked(document: Any) -> Any:

@@ -7,12 +7,12 @@ Parts that are not what they must be are left out here: the schema has told of t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from omsgrain.formats.members import object_of, objects_at
 from omsgrain.formats.mif_ld.finding import pointer_to
+from omsgrain.formats.records import object_of, objects_at
 
 __all__ = [
     "BASES",
@@ -20,10 +20,18 @@ __all__ = [
     "EntityType",
     "Namespace",
     "Ontology",
+    "Parts",
     "Relation",
+    "Scope",
     "Trait",
+    "fold_name",
+    "fold_path",
     "made",
     "named",
+    "ordered",
+    "reached",
+    "said",
+    "scope_of",
 ]
 
 BASES: Final = ("semantic", "episodic", "procedural")
@@ -244,3 +252,181 @@ def _namespaces(roots: Any, own: str) -> tuple[tuple[Namespace, ...], bool]:
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+MOST: Final = 100
+"""Cycles that are told, for each can be as long as all names."""
+_SHOWN: Final = 10
+
+
+def ordered(
+    roots: Iterable[str], above: Callable[[str], Iterable[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Go depth first from the roots up, each name once.
+
+    Args:
+        roots: where to begin.
+        above: what a name extends, in its order.
+
+    Returns:
+        All names, each after what it extends; and the cycles, each from the name that was met
+        first to the one that leads back to it. What leads back is otherwise left out.
+    """
+    order: list[str] = []
+    cycles: list[list[str]] = []
+    done: set[str] = set()
+    for root in roots:
+        if root in done:
+            continue
+        path: dict[str, Iterator[str]] = {root: iter(above(root))}  # keeps its order
+        while path:
+            name = next(reversed(path))
+            for upper in path[name]:
+                if upper in path:
+                    if len(cycles) < MOST:
+                        names = list(path)
+                        cycles.append(names[names.index(upper) :])
+                elif upper not in done:
+                    path[upper] = iter(above(upper))
+                    break
+            else:
+                del path[name]
+                done.add(name)
+                order.append(name)
+    return order, cycles
+
+
+def reached(start: str, above: Callable[[str], Iterable[str]]) -> list[str]:
+    """A name and everything above it, the nearest first."""
+    found = {start: None}
+    waiting = [start]
+    for name in waiting:
+        for upper in above(name):
+            if upper not in found:
+                found[upper] = None
+                waiting.append(upper)
+    return waiting
+
+
+def said(cycle: Sequence[str]) -> str:
+    """A cycle in words; of a long one its beginning."""
+    shown = [*cycle[:_SHOWN], *(["..."] if len(cycle) > _SHOWN else []), cycle[0]]
+    return " -> ".join(shown)
+
+
+Part = Trait | EntityType | Relation
+_P = TypeVar("_P", Trait, EntityType, Relation)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an ontology sees, by name; each part says by ``ontology`` where it stands."""
+
+    traits: Mapping[str, Trait]
+    types: Mapping[str, EntityType]
+    relations: Mapping[str, Relation]
+    namespaces: Mapping[str, Namespace]
+    replacing: Mapping[str, Namespace]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """An ontology and all that it sees.
+
+    Attributes:
+        ontology: that one.
+        order: what it extends, and it itself at the end.
+        missing: ids that are extended, and not loaded.
+        cycles: ids that extend one another in a circle.
+        parts: all that is seen. Relationships stand by folded names, namespaces by folded
+            paths, and again by the folded paths of what they replace.
+        redefined: pairs of parts with one name, of ontologies neither of which extends the other.
+    """
+
+    ontology: Ontology
+    order: tuple[Ontology, ...]
+    missing: tuple[str, ...]
+    cycles: tuple[tuple[str, ...], ...]
+    parts: Parts
+    redefined: tuple[tuple[Part, Part], ...]
+
+    def is_a(self, name: str, wanted: str) -> bool:
+        """Whether a type may stand wherever another one may."""
+        return wanted in reached(name, self.parents)
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """The types that a type is a subtype of, as far as they are known."""
+        one = self.parts.types.get(name)
+        return () if one is None else tuple(p for p in one.subtype_of if p in self.parts.types)
+
+
+def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> Scope:
+    """Put together what an ontology sees.
+
+    Args:
+        own: the ontology.
+        find: another one by its id.
+    """
+    known: dict[str, Ontology] = {own.id: own}
+    missing: dict[str, None] = {}
+
+    def above(name: str) -> list[str]:
+        listed = []
+        for upper in known[name].extends:
+            found = known.get(upper) or find(upper)
+            if found is None:
+                missing.setdefault(upper)
+            else:
+                known[upper] = found
+                listed.append(upper)
+        return listed
+
+    names, cycles = ordered([own.id], above)
+    order = tuple(known[name] for name in names)
+    traits: dict[str, Trait] = {}
+    types: dict[str, EntityType] = {}
+    relations: dict[str, Relation] = {}
+    namespaces: dict[str, Namespace] = {}
+    redefined: list[tuple[Part, Part]] = []
+    for one in order:
+        over = set(reached(one.id, above))
+        _add(one.traits, traits, str, over, redefined)
+        _add(one.types, types, str, over, redefined)
+        _add(one.relations, relations, fold_name, over, redefined)
+        namespaces.update({fold_path(space.path): space for space in one.namespaces})
+    replacing = {
+        fold_path(space.replaces): space for space in namespaces.values() if space.replaces
+    }
+    return Scope(
+        own,
+        order,
+        tuple(missing),
+        tuple(tuple(cycle) for cycle in cycles),
+        Parts(traits, types, relations, namespaces, replacing),
+        tuple(redefined),
+    )
+
+
+def _add(
+    mine: Mapping[str, _P],
+    into: dict[str, _P],
+    key: Callable[[str], str],
+    over: set[str],
+    redefined: list[tuple[Part, Part]],
+) -> None:
+    """Add the parts of an ontology to those of the ones before; ``over``: what it extends."""
+    for name, part in mine.items():
+        before = into.get(key(name))
+        if before is not None and before.ontology not in over and before.raw != part.raw:
+            redefined.append((before, part))
+        into[key(name)] = part
+
+
+def fold_name(name: str) -> str:
+    """A name of a relationship, however it is spelled: ``farm:LocatedOn`` is ``located_on``."""
+    return name.rpartition(":")[2].replace("-", "").replace("_", "").casefold()
+
+
+def fold_path(path: str) -> str:
+    """A path of a namespace: ``_semantic/facts`` is ``semantic/facts``."""
+    return path.removeprefix("_")

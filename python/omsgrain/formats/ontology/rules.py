@@ -6,12 +6,25 @@ What the schema of ontologies refuses has the ids of ``mif_ld.codes``; these are
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
 
+from omsgrain.errors import UnsupportedError, packages_of
+from omsgrain.formats.json_text import kind_of
+from omsgrain.formats.mif_ld.forms import FORMATS
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.reading import kind_of
 
-__all__ = ["RULES", "WARNINGS", "problem"]
+__all__ = [
+    "DEPTH",
+    "RULES",
+    "WARNINGS",
+    "SchemaFault",
+    "breaches",
+    "check",
+    "problem",
+]
 
 _SHOWN: Final = 200
 """Characters of names in a message."""
@@ -78,3 +91,108 @@ def problem(
         says = f"{says[: _SHOWN - 1]}…"
     message = f"{says}: {words}" if says else words
     return Problem(rule, pointer, message, expected, None if found is None else kind_of(found))
+
+
+DEPTH: Final = 128
+"""Objects and arrays inside one another, of a value. The validator goes by calls of its own."""
+
+_PROGRAM: Final = 256 << 10  # bytes of a compiled pattern
+_REFERENCES: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
+
+
+class SchemaFault(ValueError):
+    """A schema that cannot be used."""
+
+
+def check(schema: Any) -> None:
+    """See that a schema can be used.
+
+    Raises:
+        SchemaFault: it cannot.
+        UnsupportedError: there is no jsonschema-rs.
+    """
+    _validator(_text(schema))
+
+
+def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, str]]:
+    """What is wrong with a value: where in it, by which keyword, and what that asks for.
+
+    A schema that cannot be used finds nothing.
+    """
+    if _is_deep(value):
+        yield [], "depth", f"at most {DEPTH} objects and arrays inside one another"
+        return
+    try:
+        validator = _validator(_text(schema))
+    except SchemaFault:
+        return
+    try:
+        for error in validator.iter_errors(value):
+            keyword = str(error.kind.name)
+            rules = _schema_at(schema, error.schema_path)
+            yield list(error.instance_path), keyword, _asks(keyword, rules)
+    except ValueError:  # what no JSON can have
+        yield [], "type", "a value of JSON"
+
+
+def _text(schema: Any) -> str:
+    if _is_deep(schema):
+        raise SchemaFault
+    waiting = [schema]
+    for one in waiting:
+        if isinstance(one, dict):
+            if not _REFERENCES.isdisjoint(one):
+                raise SchemaFault
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return json.dumps(schema)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether values stand deeper than is taken; level by level, for calls could be too many."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _validator(text: str) -> Any:
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise UnsupportedError("jsonschema-rs is not installed",
+                               expected=packages_of("formats")) from None  # fmt: skip
+    options = jsonschema_rs.RegexOptions(size_limit=_PROGRAM, dfa_size_limit=_PROGRAM * 8)
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            json.loads(text),
+            formats=FORMATS,
+            validate_formats=True,
+            pattern_options=options,
+            offline=True,
+        )
+    except ValueError as error:
+        raise SchemaFault from error
+
+
+def _schema_at(schema: Any, path: Any) -> Any:
+    for key in path:
+        try:
+            schema = schema[key]
+        except (KeyError, IndexError, TypeError):
+            return None  # behind a reference
+    return schema
+
+
+def _asks(keyword: str, rules: Any) -> str:
+    text = json.dumps(rules, ensure_ascii=True)
+    return f"{keyword} {text}" if rules is not None and len(text) <= 200 else keyword

@@ -12,19 +12,19 @@ custom          detectors of one's own
 
 from __future__ import annotations
 
-from omsgrain.privacy.detectors.cards import Cards
+from omsgrain.privacy.detectors.base import Detector, KeyAware
 from omsgrain.privacy.detectors.custom import PatternDetector, pattern_detector
-from omsgrain.privacy.detectors.detector import Detector, KeyAware
-from omsgrain.privacy.detectors.emails import Emails
-from omsgrain.privacy.detectors.ibans import Ibans
-from omsgrain.privacy.detectors.ip_addresses import IpAddresses
-from omsgrain.privacy.detectors.named_keys import NamedKeys
-from omsgrain.privacy.detectors.passwords import PasswordsInAddresses, PasswordsTold
-from omsgrain.privacy.detectors.phones import Phones
-from omsgrain.privacy.detectors.private_keys import PrivateKeys
-from omsgrain.privacy.detectors.providers import ProviderKeys
-from omsgrain.privacy.detectors.ssn import SocialSecurityNumbers
-from omsgrain.privacy.detectors.tokens import BearerTokens, Jwts
+from omsgrain.privacy.detectors.numbers import Cards, Ibans, SocialSecurityNumbers
+from omsgrain.privacy.detectors.personal import Emails, IpAddresses, Phones
+from omsgrain.privacy.detectors.secrets import (
+    BearerTokens,
+    Jwts,
+    NamedKeys,
+    PasswordsInAddresses,
+    PasswordsTold,
+    PrivateKeys,
+    ProviderKeys,
+)
 
 __all__ = [
     "DEFAULT",

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from omsgrain.errors import SchemaError
-from omsgrain.privacy.detectors.detector import Spans
+from omsgrain.privacy.detectors.base import Spans
 
 _sre: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 

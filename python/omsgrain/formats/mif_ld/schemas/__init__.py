@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JSON Schemas of the documents, and a context for JSON-LD; none refers outside.
 
-They say what a document must be; `omsgrain.formats.mif_ld.walk` reads them.
+They say what a document must be; `omsgrain.formats.mif_ld.schema_walk` reads them.
 Spec: JSON Schema 2020-12
 """
 

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MQTT 5, by paho-mqtt: QoS 1, acknowledged by hand, in a session that outlives the connection.
+
+The broker sends no more unacknowledged messages than ``in_flight`` (the receive maximum): that is
+the back-pressure. What was delivered over a connection is acknowledged over it or not at all: over
+the next one the broker delivers it again, and its number may by then be another message's.
+
+paho's thread reads from the network and calls the methods that begin with ``_on``; it connects
+again by itself, longer and longer apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple, TypeVar
+
+from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from omsgrain.bridge.bridge import Broker
+from omsgrain.bridge.transport import BrokerError, Letter, Message, Unreachable
+from omsgrain.errors import SchemaError
+from omsgrain.server.log import Log
+
+__all__ = [
+    "Looping",
+    "Mqtt",
+    "shared",
+]
+
+T = TypeVar("T")
+
+
+class Looping:
+    """Runs coroutines for threads that are not in the loop.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._started: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something run until ``close``."""
+
+        async def begin() -> None:
+            self._started = asyncio.get_running_loop().create_task(work)
+
+        self.do(begin())
+
+    def do(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run something to its end, and return what it returns.
+
+        Raises:
+            concurrent.futures.TimeoutError: it takes more seconds than it may.
+        """
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+    def close(self, last: Coroutine[Any, Any, None], timeout: float) -> None:
+        """Cancel what was started, run something last, and end the thread."""
+
+        async def end() -> None:
+            if self._started is not None:
+                self._started.cancel()
+                with suppress(asyncio.CancelledError):
+                    await self._started
+            await last
+
+        with suppress(Exception):  # it ends whatever the other side makes of it
+            self.do(end(), timeout)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+
+_KEEPALIVE: Final = 30  # seconds
+_DELAYS: Final = (1, 60)  # seconds between two tries to connect
+_CONFIRM: Final = 30.0  # seconds that a broker has to confirm
+_SLICE: Final = 0.25  # seconds after which a lost connection is noticed
+_ROOM: Final = 64  # bytes of a packet around the topic, the data and the properties
+#: Reasons that do not pass: the version of MQTT, the client id, who asks, what is asked.
+_FOR_GOOD: Final = frozenset((0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x8F, 0x90, 0x9E, 0xA2))
+_TAKEN_OVER: Final = 0x8E
+
+
+class _Token(NamedTuple):
+    """By which a message is acknowledged: its number, and the connection that has it."""
+
+    connection: int
+    number: int
+    qos: int
+
+
+def shared(topic: str, group: str | None) -> str:
+    """The subscription of one of several bridges that share what comes to a topic.
+
+    Raises:
+        SchemaError: no filter of topics, or no name of a group.
+    """
+    levels = topic.split("/")
+    wild = any("#" in one or "+" in one for one in levels[:-1] if one != "+")
+    if (
+        not topic
+        or "\0" in topic
+        or wild
+        or not (levels[-1] in ("#", "+") or {"#", "+"}.isdisjoint(levels[-1]))
+    ):
+        raise SchemaError("not a filter of topics", field="/topic", expected="a/+/b, a/#")
+    if topic.startswith("$share/"):
+        raise SchemaError("a shared topic", field="/topic", expected="its group as --group")
+    if group is None:
+        return topic
+    if not group or not {"/", "+", "#", "\0"}.isdisjoint(group):
+        raise SchemaError("not the name of a group", field="/group", expected="no /, + or #")
+    return f"$share/{group}/{topic}"
+
+
+class Mqtt:
+    """A connection to a broker: a source of messages and a sink for others.
+
+    Args:
+        broker: where it is, and who asks.
+        client: the client id, which names the session; another client of that id ends this one.
+        topics: what to subscribe to; nothing for a sink.
+        log: what happens, without content.
+        in_flight: messages that may be delivered and not acknowledged, 1 to 65,535.
+        session: seconds that the broker keeps the session when nobody is connected.
+
+    Raises:
+        OSError: a certificate or key cannot be read.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        client: str,
+        topics: Sequence[str],
+        log: Log,
+        *,
+        in_flight: int = 2_000,
+        session: int = 7 * 86_400,
+    ) -> None:
+        self._topics = list(topics)
+        self._log = log
+        self._in_flight = in_flight
+        self._come: SimpleQueue[Message] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._connection = 0
+        self._up = False
+        self._largest: int | None = None
+        self._fatal: BrokerError | None = None
+        self._publishing = threading.Lock()
+        self._failed: dict[int, Any] = {}
+        self._closed = False
+        self._dropped = 0
+        self._client = client_ = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=client,
+            protocol=MQTTProtocolVersion.MQTTv5,
+            manual_ack=True,
+        )
+        client_.on_connect = self._on_connect
+        client_.on_disconnect = self._on_disconnect
+        client_.on_connect_fail = self._on_connect_fail
+        client_.on_subscribe = self._on_subscribe
+        client_.on_message = self._on_message
+        client_.on_publish = self._on_publish
+        who = broker.credentials
+        if who.user is not None:
+            client_.username_pw_set(who.user, who.password)
+        if (context := broker.context()) is not None:
+            client_.tls_set_context(context)
+        client_.reconnect_delay_set(*_DELAYS)
+        asked = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho's
+        asked.ReceiveMaximum = in_flight
+        asked.SessionExpiryInterval = session
+        client_.connect_async(
+            broker.host, broker.port, _KEEPALIVE, clean_start=False, properties=asked
+        )
+        client_.loop_start()
+
+    def fetch(self, most: int, wait: float) -> list[Message]:
+        """Return what has come."""
+        found: list[Message] = []
+        try:
+            found.append(self._come.get(timeout=wait) if wait > 0 else self._come.get_nowait())
+            while len(found) < most:
+                found.append(self._come.get_nowait())
+        except Empty:
+            pass
+        if not found and self._fatal is not None:
+            raise self._fatal
+        if not found and self._client._thread is None:
+            raise BrokerError("the thread of the connection ended")  # or nothing would come, ever
+        return found
+
+    def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
+        """Acknowledge messages; those of an earlier connection come again, and then it counts."""
+        with self._lock:
+            for message in messages:
+                token: _Token = message.token
+                if token.qos and token.connection == self._connection:
+                    self._client.ack(token.number, token.qos)
+
+    def hold(self, messages: Sequence[Message]) -> None:
+        """A broker of MQTT does not deliver again while the connection stands."""
+
+    def give_back(self, messages: Sequence[Message]) -> None:
+        """It delivers again when we come back; of a shared subscription, as it likes."""
+
+    def close(self) -> None:
+        """Disconnect; the session stays with the broker."""
+        if not self._closed:
+            self._closed = True
+            self._client.disconnect()
+            self._client.loop_stop()
+
+    def publish(self, name: str, letters: Sequence[Letter]) -> None:
+        """Publish letters with QoS 1, and wait until the broker has confirmed them."""
+        with self._publishing:
+            self._failed.clear()
+            sent = [self._send(name, letter) for letter in letters]
+            until = time.monotonic() + _CONFIRM
+            for info in sent:
+                self._confirmed(info, until)
+            found = [self._failed[info.mid] for info in sent if info.mid in self._failed]
+        for reason in found:
+            if reason.value in _FOR_GOOD:
+                raise BrokerError("the broker refuses what is published", found=str(reason))
+            raise Unreachable(f"the broker did not take it: {reason}")
+
+    def _send(self, name: str, letter: Letter) -> MQTTMessageInfo:
+        if self._fatal is not None:
+            raise self._fatal
+        if not self._up:
+            raise Unreachable("not connected")  # or all that is tried again would gather here
+        told = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho's
+        if letter.properties:
+            told.UserProperty = list(letter.properties)
+        size = sum(len(k.encode()) + len(v.encode()) + 5 for k, v in letter.properties)
+        size += len(letter.data) + len(name.encode()) + _ROOM
+        if self._largest is not None and size > self._largest:
+            raise BrokerError(
+                "the broker takes no message so large",
+                expected=f"at most {self._largest} bytes, or --dead-letter-dir",
+            )
+        info = self._client.publish(name, letter.data, qos=1, properties=told)
+        if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+            raise Unreachable("not connected")
+        return info
+
+    def _confirmed(self, info: MQTTMessageInfo, until: float) -> None:
+        while not info.is_published():
+            left = until - time.monotonic()
+            if left <= 0 or not self._up:
+                raise Unreachable("the broker did not confirm")
+            info.wait_for_publish(min(left, _SLICE))
+
+    def _on_connect(
+        self, client: Client, data: Any, flags: Any, reason: Any, told: Properties | None
+    ) -> None:
+        if reason.is_failure:
+            if reason.value in _FOR_GOOD:
+                self._end("the broker refuses the connection", reason)
+            else:
+                self._log.write("refused", reason=str(reason))  # paho tries again
+            return
+        with self._lock:
+            self._connection += 1
+            self._up = True
+            self._largest = getattr(told, "MaximumPacketSize", None)
+        if flags.session_present:
+            self._forget()  # the broker delivers all of it again
+        self._log.write("connected", session=bool(flags.session_present))
+        if self._topics:
+            options = SubscribeOptions(
+                qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
+            )
+            client.subscribe([(topic, options) for topic in self._topics])
+
+    def _on_disconnect(
+        self, client: Client, data: Any, flags: Any, reason: Any, told: Properties | None
+    ) -> None:
+        with self._lock:
+            self._connection += 1
+            self._up = False
+        if self._closed:
+            return
+        self._log.write("disconnected", reason=str(reason))
+        if reason.value == _TAKEN_OVER:
+            self._end("another client has the same client id", reason)
+
+    def _on_connect_fail(self, client: Client, data: Any) -> None:
+        error = sys.exc_info()[0] or OSError  # paho calls this while it handles it
+        self._log.write("connect_failed", reason=error.__name__)
+
+    def _on_subscribe(
+        self, client: Client, data: Any, number: int, reasons: Any, told: Properties | None
+    ) -> None:
+        for reason in reasons:
+            if reason.is_failure:
+                self._end("the broker refuses the subscription", reason)
+            elif reason.value < 1:
+                self._end("the broker grants no QoS 1, so that messages would be lost", reason)
+        if self._fatal is None:
+            self._log.write("subscribed", topics=len(reasons))
+
+    def _on_message(self, client: Client, data: Any, message: MQTTMessage) -> None:
+        if not message.qos and self._come.qsize() >= self._in_flight:
+            self._dropped += 1  # nothing else holds those back
+            if self._dropped & (self._dropped - 1) == 0:  # the 1st, 2nd, 4th, and so on
+                self._log.write("dropped", qos=0, messages=self._dropped)
+            return
+        token = _Token(self._connection, message.mid, message.qos)
+        self._come.put(Message(bytes(message.payload), message.topic, bool(message.dup), token))
+
+    def _on_publish(
+        self, client: Client, data: Any, number: int, reason: Any, told: Properties | None
+    ) -> None:
+        if reason.is_failure:
+            self._failed[number] = reason
+
+    def _end(self, text: str, reason: Any) -> None:
+        self._fatal = BrokerError(text, found=str(reason))
+        self._client.disconnect()
+
+    def _forget(self) -> None:
+        try:
+            while True:
+                self._come.get_nowait()
+        except Empty:
+            pass

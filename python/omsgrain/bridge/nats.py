@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NATS JetStream, by nats-py: a durable pull consumer, acknowledged explicitly.
+
+The server has no more unacknowledged messages under way than ``in_flight`` (max_ack_pending), and
+no more are pulled than there is room for: that is the back-pressure. What is set aside is
+terminated, so that the server tells those who watch; what cannot be dealt with is given back.
+
+nats-py works in an event loop; it runs in a thread of its own, and connects again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+import nats
+from nats.aio.msg import Msg
+from nats.errors import Error, MaxPayloadError
+from nats.js.api import AckPolicy, ConsumerConfig
+from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
+
+from omsgrain.bridge.bridge import Broker
+from omsgrain.bridge.mqtt import Looping
+from omsgrain.bridge.transport import BrokerError, Letter, Message, Unreachable, covers
+from omsgrain.server.log import Log
+
+__all__ = [
+    "Nats",
+]
+
+_POLL: Final = 0.25  # seconds of one pull
+_PULL: Final = 500  # messages of one pull
+_SILENT: Final = 100  # pulls without a message, after which the consumer is looked up again
+_CONFIRM: Final = 10.0  # seconds that the server has to confirm
+_TOGETHER: Final = 200  # letters that wait for their confirmation at the same time
+_RETRY: Final = 1.0  # seconds between two tries
+
+
+class Nats:
+    """A connection to a server: a source of messages and a sink for others.
+
+    Args:
+        broker: where it is, and who asks.
+        log: what happens, without content.
+        stream: which stream to read; None for a sink.
+        durable: the name of the consumer, which is made if it is not there.
+        subject: only what was published to such subjects.
+        in_flight: messages that may be delivered and not acknowledged.
+        ack_wait: seconds after which the server delivers again what was not acknowledged, where
+            the consumer is made.
+        publishes: the subjects that this process publishes to.
+
+    Raises:
+        OSError: a certificate or key cannot be read.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        log: Log,
+        *,
+        stream: str | None = None,
+        durable: str = "omsgrain",
+        subject: str | None = None,
+        in_flight: int = 2_000,
+        ack_wait: float = 30.0,
+        publishes: Sequence[str] = (),
+    ) -> None:
+        self._log = log
+        self._publishes = publishes
+        self._stream = stream
+        self._durable = durable
+        self._subject = subject
+        self._in_flight = in_flight
+        self._ack_wait = ack_wait
+        self._held = 0  # delivered and not settled; the loop's own
+        self._come: SimpleQueue[Message] = SimpleQueue()
+        self._fatal: BrokerError | None = None
+        self._connection: Any = None
+        self._closed = False
+        self._options = _options(broker) | {
+            "error_cb": self._on_error,
+            "disconnected_cb": self._on_disconnected,
+            "reconnected_cb": self._on_reconnected,
+        }
+        self._room = asyncio.Event()
+        self._loop = Looping("nats")
+        self._loop.start(self._watched())
+
+    def fetch(self, most: int, wait: float) -> list[Message]:
+        """Return what has come."""
+        found: list[Message] = []
+        try:
+            found.append(self._come.get(timeout=wait) if wait > 0 else self._come.get_nowait())
+            while len(found) < most:
+                found.append(self._come.get_nowait())
+        except Empty:
+            pass
+        if not found and self._fatal is not None:
+            raise self._fatal
+        return found
+
+    def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
+        """Acknowledge messages, terminate what was refused."""
+        set_aside = frozenset(refused)
+
+        async def say(i: int, message: Msg) -> None:
+            await (message.term() if i in set_aside else message.ack())
+
+        self._tell(messages, say, settled=True)
+
+    def hold(self, messages: Sequence[Message]) -> None:
+        """Say that they are still worked on: the server waits for them anew."""
+        self._tell(messages, lambda i, message: message.in_progress(), settled=False)
+
+    def give_back(self, messages: Sequence[Message]) -> None:
+        """Let the server deliver them to whoever asks next."""
+        self._tell(messages, lambda i, message: message.nak(), settled=True)
+
+    def publish(self, name: str, letters: Sequence[Letter]) -> None:
+        """Publish letters into the stream that has this subject, and wait until it confirms."""
+        if self._fatal is not None:
+            raise self._fatal
+        try:
+            self._loop.do(self._publish(name, letters))
+        except NoStreamResponseError:
+            if self._loop.do(self._takes(name)):  # a cluster that has no leader just now
+                raise Unreachable("no stream answers") from None
+            raise BrokerError("no stream takes what is published to the subject") from None
+        except MaxPayloadError:
+            raise BrokerError(
+                "the server takes no message so large",
+                expected="a larger max_payload, or --dead-letter-dir",
+            ) from None
+        except (Error, OSError, asyncio.TimeoutError) as error:
+            raise Unreachable(f"the server did not confirm: {type(error).__name__}") from None
+
+    def close(self) -> None:
+        """Give back what nobody took, and disconnect; the consumer stays."""
+        if self._closed:
+            return
+        self._closed = True
+        left: list[Message] = []
+        with suppress(Empty):
+            while True:
+                left.append(self._come.get_nowait())
+        if left:
+            self.give_back(left)
+        self._loop.close(self._disconnect(), _CONFIRM)
+
+    def _tell(
+        self,
+        messages: Sequence[Message],
+        say: Callable[[int, Msg], Awaitable[Any]],
+        *,
+        settled: bool,
+    ) -> None:
+        """Tell the server something of each message; what it does not hear, it delivers again."""
+
+        async def tell() -> None:
+            try:
+                for i, message in enumerate(messages):
+                    await say(i, message.token)
+                await self._connection.flush(_CONFIRM)
+            except (Error, OSError, asyncio.TimeoutError) as error:
+                self._log.write("not_heard", reason=type(error).__name__)
+            finally:
+                if settled:
+                    self._held -= len(messages)
+                    self._room.set()
+
+        self._loop.do(tell())
+
+    async def _publish(self, name: str, letters: Sequence[Letter]) -> None:
+        if self._connection is None or not self._connection.is_connected:
+            raise Error("not connected")
+        stream = self._connection.jetstream()
+        for start in range(0, len(letters), _TOGETHER):
+            await asyncio.gather(
+                *[
+                    stream.publish(name, one.data, timeout=_CONFIRM, headers=_headers(one))
+                    for one in letters[start : start + _TOGETHER]
+                ]
+            )
+
+    async def _takes(self, name: str) -> bool:
+        """Whether there is a stream for a subject, as far as the server says."""
+        try:
+            await self._connection.jetstream().find_stream_name_by_subject(name)
+        except NotFoundError:
+            return False
+        except (Error, OSError, asyncio.TimeoutError):
+            pass
+        return True
+
+    async def _watched(self) -> None:
+        """Pull messages; should that end by itself, whoever fetches hears of it."""
+        try:
+            await self._pump()
+        except Exception as error:
+            if self._fatal is None:
+                self._fatal = BrokerError("the connection ended", found=type(error).__name__)
+
+    async def _pump(self) -> None:
+        """Connect, and pull messages as long as there is room for them."""
+        # The first connection too is tried until it stands.
+        self._connection = await nats.connect(**self._options)
+        self._log.write("connected")
+        pulling: Any = None
+        silent = 0
+        while self._stream is not None and self._fatal is None:
+            room = self._in_flight - self._held
+            if room <= 0:
+                self._room.clear()
+                await self._room.wait()
+                continue
+            try:
+                if pulling is None:
+                    pulling = await self._bind(self._stream)
+                found = await pulling.fetch(min(room, _PULL), timeout=_POLL)
+            except asyncio.TimeoutError:
+                silent += 1
+                if silent < _SILENT:
+                    continue
+                found = []
+            except (Error, OSError) as error:
+                self._log.write("pull_failed", reason=type(error).__name__)
+                found, silent = [], _SILENT
+                await asyncio.sleep(_RETRY)
+            if found:
+                silent = 0
+                self._held += len(found)
+                for one in found:
+                    again = one.metadata.num_delivered > 1
+                    self._come.put(Message(one.data, one.subject, again, one))
+            elif silent >= _SILENT and pulling is not None:
+                silent = 0
+                with suppress(Error, OSError):
+                    await pulling.unsubscribe()
+                pulling = None  # the consumer may be gone, and is made again
+
+    async def _bind(self, stream: str) -> Any:
+        """Find the consumer, or make it."""
+        context = self._connection.jetstream()
+        await self._check_subjects(context, stream)
+        try:
+            await context.consumer_info(stream, self._durable)
+        except NotFoundError:
+            wanted = ConsumerConfig(
+                durable_name=self._durable,
+                ack_policy=AckPolicy.EXPLICIT,
+                ack_wait=self._ack_wait,
+                max_ack_pending=self._in_flight,
+                filter_subject=self._subject,
+            )
+            try:
+                await context.add_consumer(stream, wanted)
+            except APIError as error:
+                if error.code is not None and error.code < 500:  # 5xx passes
+                    self._fatal = BrokerError(
+                        "the server makes no such consumer", found=error.description
+                    )
+                raise
+        bound = await context.pull_subscribe_bind(durable=self._durable, stream=stream)
+        self._log.write("subscribed")
+        return bound
+
+    async def _check_subjects(self, context: Any, stream: str) -> None:
+        """See that the stream is there, and that what we publish does not come back to us."""
+        try:
+            told = await context.stream_info(stream)
+        except NotFoundError:
+            self._fatal = BrokerError("there is no such stream", field="/stream")
+            raise
+        read = [self._subject] if self._subject is not None else told.config.subjects or []
+        for name in self._publishes:
+            if any(covers(one, name, between=".", one="*", rest=">") for one in read):
+                self._fatal = BrokerError("what is published would go into what is read")
+                raise Error("a circle")
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _on_error(self, error: Exception) -> None:
+        text = str(error).lower()
+        if "authorization" in text or "authentication" in text:
+            self._fatal = BrokerError("the server refuses the connection", found="who asks")
+        elif "permissions violation" in text:
+            found = "publishing" if "for publish" in text else "subscribing"
+            self._fatal = BrokerError("who asks may not do that there", found=found)
+        else:
+            self._log.write("connection_error", reason=type(error).__name__)
+
+    async def _on_disconnected(self) -> None:
+        if not self._closed:
+            self._log.write("disconnected")
+
+    async def _on_reconnected(self) -> None:
+        self._log.write("connected")
+
+
+def _options(broker: Broker) -> dict[str, Any]:
+    """What ``nats.connect`` is told."""
+    who = broker.credentials
+    options: dict[str, Any] = {
+        "servers": [broker.name],
+        "name": "omsgrain bridge",
+        "max_reconnect_attempts": -1,
+        "reconnect_time_wait": _RETRY,
+    }
+    if who.user is not None:
+        options |= {"user": who.user, "password": who.password}
+    elif who.password is not None:
+        options["token"] = who.password
+    if who.file is not None:
+        options["user_credentials"] = str(who.file)
+    if (context := broker.context()) is not None:
+        options["tls"] = context
+    return options
+
+
+def _headers(letter: Letter) -> dict[str, str] | None:
+    """Properties as headers, each of which is one line."""
+    told = {k: " ".join(v.splitlines()) for k, v in letter.properties}
+    return told or None

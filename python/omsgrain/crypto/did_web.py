@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An example of a resolver: did:web, looked up over HTTPS.
+
+Nothing here runs unless it is passed to a verification:
+
+    verify_signed(envelope, resolver=WebResolver())
+
+Who signs chooses what is looked up, so the name must not lead into the network of who verifies:
+only public addresses, the very address that was checked, no redirects, no proxies, a limit on
+size and on time. Spec: did:web method, DID Core §5.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from omsgrain.crypto.did import Did, PublicKey, from_multibase, parse
+from omsgrain.crypto.signers import public_from_jwk
+from omsgrain.errors import DidError, UnsupportedError
+
+#: Gives the document at a URL.
+Fetch = Callable[[str], bytes]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+MAX_DOCUMENT = 64 << 10
+_REMEMBERED = 1024
+_TRIES = 3  # addresses of a host
+_PORTS = (1 << 16) - 1
+_HOST = re.compile(
+    r"(?=.{4,253}(?:%3A|$))((?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9])"
+    r"(?:%3A([1-9][0-9]{0,4}))?",
+    re.IGNORECASE,
+)
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
+_GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")  # the rest is local, mapped or translated
+#: The blocks of IANA's special-purpose address registries, whatever Python's tables say: those
+#: differ from version to version. Blocks that can be reached from anywhere are here too: no host
+#: with a name lives in a protocol's anycast block.
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24",
+            "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+            "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+            "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
+
+
+class WebResolver:
+    """Looks up a did:web, and remembers what it found.
+
+    A DID with several keys for assertions needs a fragment that names one of them. Failures are
+    not remembered.
+    """
+
+    def __init__(
+        self,
+        fetch: Fetch | None = None,
+        *,
+        ttl: float = 3600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make a resolver.
+
+        Args:
+            fetch: gives the document at an https URL. `fetch_https`, if none is given.
+            ttl: for how many seconds a key is remembered.
+            clock: tells seconds.
+        """
+        self._fetch = fetch if fetch is not None else fetch_https
+        self._ttl = ttl
+        self._clock = clock
+        self._keys: dict[str, tuple[float, PublicKey]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str) -> PublicKey:
+        """The public key of a did:web.
+
+        Raises:
+            DidError: it is none, or no such key was found.
+            UnsupportedError: httpx is not installed.
+        """
+        did = parse(text)
+        url = document_url(did)
+        now = self._clock()
+        with self._lock:
+            known = self._keys.get(text)
+        if known is not None and now - known[0] < self._ttl:
+            return known[1]
+        key = key_in(self._fetch(url), did)
+        with self._lock:
+            self._keys.pop(text, None)
+            while len(self._keys) >= _REMEMBERED:  # the oldest goes
+                del self._keys[next(iter(self._keys))]
+            self._keys[text] = (now, key)
+        return key
+
+
+def document_url(did: Did) -> str:
+    """Where the document of a did:web is.
+
+    Raises:
+        DidError: another method, or no name of a public host.
+    """
+    host, *path = did.id.split(":")
+    match = _HOST.fullmatch(host)
+    if did.method != "web" or match is None or not all(map(_SEGMENT.fullmatch, path)):
+        raise DidError("not a did:web that can be looked up", expected="the name of a host")
+    if match[2] and int(match[2]) > _PORTS:
+        raise DidError("not a did:web that can be looked up", expected=f"a port up to {_PORTS}")
+    port = f":{match[2]}" if match[2] else ""
+    where = "/".join(path) if path else ".well-known"
+    return f"https://{match[1]}{port}/{where}/did.json"
+
+
+def key_in(document: bytes, did: Did) -> PublicKey:
+    """The key that a DID's document gives for assertions. Spec: DID Core §5.3.2.
+
+    Raises:
+        DidError: it is no document of this DID, has no such key, or more than one.
+    """
+    if len(document) > MAX_DOCUMENT:
+        raise DidError("the DID's document is too large", expected=f"at most {MAX_DOCUMENT} bytes")
+    try:
+        values = json.loads(document)
+    except (ValueError, RecursionError):
+        raise DidError("the DID's document is not JSON") from None
+    if not isinstance(values, dict) or values.get("id") != str(did):
+        raise DidError("the document is not the DID's")
+    methods = dict(_methods(values, str(did)))
+    if did.fragment is not None:
+        method = methods.get(f"{did}#{did.fragment}")
+    elif len(methods) > 1:
+        raise DidError("the DID has several keys", expected="a fragment that names one")
+    else:
+        method = next(iter(methods.values()), None)
+    key = None if method is None else _key(method)
+    if key is None:
+        raise DidError("the DID's document has no such key", expected="Ed25519 or P-256")
+    return key
+
+
+def _methods(document: Mapping[str, Any], did: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The verification methods for assertions, by full id."""
+    listed = dict(_named(document.get("verificationMethod"), did))
+    uses = document.get("assertionMethod")
+    for use in uses if isinstance(uses, list) else ():
+        if isinstance(use, str):
+            name = did + use if use.startswith("#") else use
+            if name in listed:
+                yield name, listed[name]
+        else:
+            yield from _named([use], did)
+
+
+def _named(methods: object, did: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for method in methods if isinstance(methods, list) else ():
+        if isinstance(method, dict) and isinstance(name := method.get("id"), str):
+            name = did + name if name.startswith("#") else name
+            if name.startswith(f"{did}#") and method.get("controller", did) == did:
+                yield name, method
+
+
+def _key(method: Mapping[str, Any]) -> PublicKey | None:
+    multibase, jwk = method.get("publicKeyMultibase"), method.get("publicKeyJwk")
+    if isinstance(multibase, str):
+        return from_multibase(multibase)
+    return public_from_jwk(jwk) if isinstance(jwk, dict) else None
+
+
+def fetch_https(url: str, timeout: float = 5.0, deadline: float = 15.0) -> bytes:
+    """The document at an https URL of a public host, by httpx.
+
+    Args:
+        url: of the document.
+        timeout: seconds for each step.
+        deadline: seconds after which the connection is cut.
+
+    Raises:
+        DidError: no such host, a private one, or no document.
+        UnsupportedError: httpx is not installed.
+    """
+    try:
+        httpx: Any = import_module("httpx")
+    except ImportError:
+        raise UnsupportedError("looking up a did:web needs httpx") from None
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or 443
+    # The connection goes to an address that was checked: a name can change its mind in between.
+    # Certificate and Host are those of the name.
+    cut = _Cut(deadline)
+    request = {
+        "headers": {"Host": parts.netloc, "Accept-Encoding": "identity"},
+        "extensions": {"sni_hostname": host, "trace": cut.trace},
+    }
+    failure: Exception | None = None
+    with cut:
+        for address in public_addresses(host, port)[:_TRIES]:
+            at = f"[{address}]" if address.version == 6 else str(address)
+            try:
+                with (
+                    httpx.Client(
+                        trust_env=False, follow_redirects=False, timeout=timeout
+                    ) as client,
+                    client.stream("GET", f"https://{at}:{port}{parts.path}", **request) as answer,
+                ):
+                    return _body(answer, cut)
+            except httpx.ConnectError as error:
+                failure = error
+            except (httpx.HTTPError, OSError) as error:
+                failure = error
+                break
+            if cut.over:
+                break
+    found = type(failure).__name__
+    raise DidError("the DID's host did not answer", found=found) from failure
+
+
+class _Cut:
+    """Cuts a connection when its time is over.
+
+    The time-outs of a connection begin anew with each byte, and its head can trickle for hours.
+
+    Attributes:
+        over: the time is over.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.over = seconds <= 0
+        self._stream: Any = None
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of a connection that was made; httpx calls this at each step."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._stream = info["return_value"]
+            if self.over:
+                self._end()
+
+    def _end(self) -> None:
+        self.over = True
+        found = None if self._stream is None else self._stream.get_extra_info("socket")
+        if found is not None:
+            with suppress(OSError):
+                found.shutdown(socket.SHUT_RDWR)
+
+
+def _body(answer: Any, cut: _Cut) -> bytes:
+    if answer.status_code != 200:
+        raise DidError("no document of the DID", found=f"status {answer.status_code}")
+    data = b""
+    for chunk in answer.iter_raw():
+        data += chunk
+        if len(data) > MAX_DOCUMENT or cut.over:
+            raise DidError("the DID's document is too large or too slow")
+    return data
+
+
+def public_addresses(host: str, port: int) -> list[Address]:
+    """The addresses of a host, all of which are public.
+
+    Raises:
+        DidError: it has none, or one that is not public.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise DidError("the DID's host is not known") from None
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    if not addresses or not all(map(is_public, addresses)):
+        raise DidError("the DID's host is not public")
+    return addresses
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one of the public network, and of a single host."""
+    if not address.is_global or any(address in block for block in _SPECIAL):
+        return False
+    return address.version == 4 or address in _GLOBAL_V6

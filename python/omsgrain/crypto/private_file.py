@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets in files: only their owner may read them, and what was written is on the disk.
+
+A new file has no name until it is whole: power that goes leaves neither half of it, nor a
+temporary file with a secret in it. Where a file without a name cannot be had (Linux has them), it
+has its name from the start.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from omsgrain.durable import sync_directory
+from omsgrain.errors import KeyMissingError
+
+__all__ = [
+    "appear",
+    "create",
+    "discard",
+    "new_file",
+    "open_private",
+    "read_at",
+    "read_key",
+    "refuse_others",
+    "remove",
+    "sync",
+    "write_at",
+    "write_new",
+    "zero",
+]
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+
+_OTHERS = 0o077  # what group and others may do
+_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
+_FULL = getattr(fcntl, "F_FULLFSYNC", None)
+_NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
+_PIECE = 1 << 20
+#: By it a file is reached that has no name.
+_OPEN_FILES = Path("/proc/self/fd")
+#: Seconds that the writer of a pipe has for each piece of a key.
+_PATIENCE = 30.0
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+_NAMELESS = getattr(os, "O_TMPFILE", 0) if _OPEN_FILES.is_dir() else 0
+
+
+def create(path: Path) -> int:
+    """Open a new file, mode 0600, which gets its name with `appear`; no other is ever opened.
+
+    Raises:
+        OSError: it is there (FileExistsError), or cannot be made.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    if _NAMELESS:
+        try:
+            return os.open(path.parent, os.O_RDWR | _NAMELESS | _FLAGS, 0o600)
+        except OSError:  # a file system without them; or the reason is told below
+            pass
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+
+
+def appear(handle: int, path: Path) -> None:
+    """Give a new file its name, and bring that to the medium.
+
+    Raises:
+        OSError: there is another file of this name (FileExistsError), or it cannot be done.
+    """
+    if not os.fstat(handle).st_nlink:
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.link(_OPEN_FILES / str(handle), path.name, dst_dir_fd=directory)
+        finally:
+            os.close(directory)
+    sync_directory(path.parent)
+
+
+def discard(handle: int, path: Path) -> None:
+    """Close a new file that came to nothing, and do away with it."""
+    try:
+        named = os.fstat(handle).st_nlink > 0
+    finally:
+        os.close(handle)
+    if named:
+        remove(path)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[int]:
+    """A new file, mode 0600, that appears at the end of the block and is on the disk then.
+
+    Raises:
+        OSError: it is there (FileExistsError), or cannot be written.
+    """
+    handle = create(path)
+    try:
+        yield handle
+        sync(handle)
+        appear(handle, path)
+    except BaseException:
+        discard(handle, path)
+        raise
+    os.close(handle)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a new file; errors are those of `new_file`."""
+    with new_file(path) as handle:
+        write_at(handle, data, 0)
+
+
+def open_private(path: Path) -> tuple[int, bool]:
+    """Open a file that only its owner may read; to write too, if that is let.
+
+    Returns:
+        Its descriptor, and whether it can only be read: of a read-only medium, say.
+
+    Raises:
+        KeyMissingError: others may read it (Windows is not asked).
+        OSError: it cannot be opened.
+    """
+    readonly = False
+    try:
+        handle = os.open(path, os.O_RDWR | _FLAGS)
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE:
+            raise
+        handle, readonly = os.open(path, os.O_RDONLY | _FLAGS), True
+    try:
+        refuse_others(handle)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle, readonly
+
+
+def read_key(path: str | Path, limit: int, *, private: bool = True) -> bytes:
+    """Read a file with a key: a file, or a pipe that somebody writes to.
+
+    Args:
+        path: of the file.
+        limit: the most bytes that a key takes.
+        private: refuse a file that others may use.
+
+    Raises:
+        KeyMissingError: it is a directory, a pipe without a writer, too large, or others may use
+            it (Windows is not asked).
+        OSError: it cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | _FLAGS | _AT_ONCE)
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise KeyMissingError("not a key file", expected="a file", found="a directory")
+        if private:
+            refuse_others(handle)
+        data = b"".join(_pieces(handle, limit + 1))
+    finally:
+        os.close(handle)
+    if len(data) > limit:
+        raise KeyMissingError("not a key file", expected=f"at most {limit} bytes")
+    if not data and stat.S_ISFIFO(mode):
+        raise KeyMissingError("not a key file", expected="a key", found="a pipe without a writer")
+    return data
+
+
+def _pieces(handle: int, size: int) -> Iterator[bytes]:
+    while size > 0:
+        try:
+            piece = os.read(handle, size)
+        except BlockingIOError:  # a pipe whose writer has not written yet
+            if not select.select([handle], [], [], _PATIENCE)[0]:
+                raise KeyMissingError("nothing came through the pipe with the key") from None
+            continue
+        if not piece:
+            return
+        size -= len(piece)
+        yield piece
+
+
+def refuse_others(handle: int) -> None:
+    """See that only its owner may use an open file.
+
+    Raises:
+        KeyMissingError: others may (Windows is not asked).
+    """
+    mode = os.fstat(handle).st_mode
+    if os.name == "posix" and mode & _OTHERS:
+        raise KeyMissingError(
+            "a key file that others may use", expected="mode 0600", found=f"{mode & 0o777:04o}"
+        )
+
+
+def read_at(handle: int, size: int, offset: int) -> bytes:
+    """Read so many bytes, or fewer where the file ends."""
+    if hasattr(os, "pread"):
+        return os.pread(handle, size, offset)
+    os.lseek(handle, offset, os.SEEK_SET)
+    return os.read(handle, size)
+
+
+def write_at(handle: int, data: bytes, offset: int) -> None:
+    """Write all of the data."""
+    while data:
+        if hasattr(os, "pwrite"):
+            done = os.pwrite(handle, data, offset)
+        else:
+            os.lseek(handle, offset, os.SEEK_SET)
+            done = os.write(handle, data)
+        data, offset = data[done:], offset + done
+
+
+def zero(handle: int, start: int, end: int) -> None:
+    """Overwrite a part of the file in place."""
+    for offset in range(start, end, _PIECE):
+        write_at(handle, bytes(min(_PIECE, end - offset)), offset)
+
+
+def sync(handle: int) -> None:
+    """Bring what was written to the medium; macOS has to be asked in another way."""
+    if fcntl is not None and _FULL is not None:
+        try:
+            fcntl.fcntl(handle, _FULL)
+            return
+        except OSError:  # a file system without it
+            pass
+    os.fsync(handle)
+
+
+def remove(path: Path) -> None:
+    """Overwrite a file, then remove it; one that is not there is as good."""
+    try:
+        handle = os.open(path, os.O_RDWR | _FLAGS)
+    except FileNotFoundError:
+        return
+    try:
+        zero(handle, 0, os.fstat(handle).st_size)
+        sync(handle)
+    finally:
+        os.close(handle)
+    path.unlink(missing_ok=True)

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle in one JSON document. Spec: AIMEM §2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from omsgrain import _core
+from omsgrain.errors import OmsError
+from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem.check import CHECKSUM, RULES, Checker
+from omsgrain.formats.aimem.checksum import MEMBER, Sum, of_parts
+from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, Kind, Limits
+from omsgrain.formats.json_text import MARK, kind_of, parse_canonical, refused, spell
+from omsgrain.formats.problems import MOST, DocumentError, Problem, Problems
+
+__all__ = [
+    "TAG",
+    "Bundle",
+    "Scan",
+    "Verdict",
+    "is_other",
+    "problem",
+    "read_bundle",
+    "records",
+    "scan",
+    "validate",
+    "write_bundle",
+    "write_lines",
+]
+
+
+@dataclass(slots=True)
+class Bundle:
+    """A bundle that was found good, or is to be written.
+
+    Attributes:
+        envelope: its members but for the four arrays.
+        records: the records of each kind, in their order.
+        warnings: what was taken although it looks wrong.
+    """
+
+    envelope: dict[str, Any]
+    records: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
+    warnings: tuple[Problem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole document, with an array for every kind of record."""
+        return self.envelope | {name: self.records.get(kind, []) for name, kind in ARRAYS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a document; the first problem is what it is refused for.
+
+    Attributes:
+        problems: the first thousand, envelope before checksum before records.
+        warnings: what is taken, and told.
+        total: how many problems were found: the check ends at a thousand.
+        document: what was read, if it was JSON.
+    """
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    total: int
+    document: dict[str, Any] | None = None
+
+
+def _nothing() -> None:
+    """Nobody stops it."""
+
+
+def validate(
+    data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing
+) -> Verdict:
+    """Say all that is wrong with a bundle; never raises for what the bytes are.
+
+    Args:
+        data: the bundle.
+        limits: how large it may be.
+        alive: called before each record; what it raises ends the check.
+    """
+    found = Problems()
+    try:
+        document, total = _parse(data, limits, alive)
+    except DocumentError as error:
+        return Verdict(error.problems, (), error.total)
+    checker = Checker(limits)
+    checker.envelope(document)
+    arrays = {}
+    for name, kind in ARRAYS.items():
+        array = document.get(name, [])
+        if isinstance(array, list):
+            arrays[kind] = array
+        else:
+            checker.faults.add(problem("invalid_type", f"/{name}", "an array", kind_of(array)))
+    found.extend(checker.faults)
+    if is_other(document.get(checksum.MEMBER), total):
+        found.add(problem("checksum_mismatch", f"/{checksum.MEMBER}"))
+    # Edges and links last, when all that they can name was seen.
+    for name, kind in sorted(ARRAYS.items(), key=lambda item: item[1] not in ("chunk", "entity")):
+        for i, record in enumerate(arrays.get(kind, ())):
+            alive()
+            if checker.is_full:
+                break
+            checker.record(kind, record, f"/{name}/{i}")
+    found.extend(checker.problems)
+    return Verdict(tuple(found.found), tuple(checker.warnings.found), found.total, document)
+
+
+def read_bundle(
+    data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing
+) -> Bundle:
+    """Read a bundle.
+
+    Args:
+        data: the bundle.
+        limits: how large it may be.
+        alive: called before each record; what it raises ends the check.
+
+    Raises:
+        DocumentError: it breaks a rule; ``problems`` has all that is wrong.
+    """
+    verdict = validate(data, limits, alive=alive)
+    if verdict.document is None or verdict.problems:
+        raise DocumentError(list(verdict.problems), verdict.total)
+    envelope = {name: value for name, value in verdict.document.items() if name not in ARRAYS}
+    records = {
+        kind: verdict.document[name] for name, kind in ARRAYS.items() if name in verdict.document
+    }
+    return Bundle(envelope, records, verdict.warnings)
+
+
+def write_bundle(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
+    """Write a bundle, in UTF-8; the checksum is made anew, and the format has today's name.
+
+    Args:
+        bundle: what it holds.
+        arrays: which arrays are written; one that is not was not there either.
+    """
+    whole = bundle.to_dict() | {"format": FORMAT}
+    left_out = {checksum.MEMBER, *ARRAYS} - set(arrays)
+    document = {name: value for name, value in whole.items() if name not in left_out}
+    document = document | {checksum.MEMBER: checksum.of_document(spell(document))}
+    first = [field.name for field in ENVELOPE if field.name in document]
+    order = [*first, *(name for name in document if name not in first)]
+    return spell({name: document[name] for name in order})
+
+
+def problem(
+    rule: str,
+    pointer: str,
+    expected: str | None = None,
+    found: str | None = None,
+    line: int | None = None,
+) -> Problem:
+    """A breach of one of the rules."""
+    return Problem(rule, pointer, RULES[rule].says, expected, found, line)
+
+
+def is_other(given: Any, total: str) -> bool:
+    """Whether a checksum is one, and not this. What is none is a fault of the envelope."""
+    return isinstance(given, str) and given.startswith(CHECKSUM) and given != total
+
+
+def _parse(data: bytes, limits: Limits, alive: Callable[[], None]) -> tuple[dict[str, Any], str]:
+    """The document and its checksum.
+
+    Raises:
+        DocumentError: it is none.
+    """
+    document, canonical = parse_canonical(
+        data,
+        most=limits.document,
+        depth=limits.depth,
+        without=checksum.MEMBER,
+        values=limits.values,
+        alive=alive,
+    )
+    if not isinstance(document, dict):
+        raise DocumentError([problem("not_object", "", "an object", kind_of(document))])
+    return document, checksum.of_canonical(canonical)
+
+
+TAG = "_kind"
+"""The member of a line that says which kind of record it is; no part of the record."""
+_BLANK = 100_000
+"""Blank lines that are passed over."""
+_KINDS: dict[str, Kind] = {kind: kind for kind in ARRAYS.values()}
+_NAMES = {kind: name for name, kind in ARRAYS.items()}
+
+Record = tuple[Kind, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A bundle that was found good.
+
+    Attributes:
+        envelope: its first line.
+        counts: how many records there are of each kind.
+        warnings: what is taken, and told; the first thousand.
+    """
+
+    envelope: dict[str, Any]
+    counts: dict[Kind, int]
+    warnings: tuple[Problem, ...]
+
+
+def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
+    """Check a bundle by lines from where the source stands, checksum included.
+
+    Args:
+        source: can be read twice, from where it stands.
+        limits: of a line and what is in it; the number of lines has none.
+
+    Raises:
+        DocumentError: it breaks a rule; ``problems`` has all that is wrong, with lines.
+    """
+    start = source.tell()
+    checker, between, unread = Checker(limits, many=True), Problems(), Problems()
+    counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
+    cut = ended = False
+    with Sum() as total:
+        envelope = _first(source, limits, checker)
+        for number, line in _lines(source, limits, unread):
+            if unread.total >= MOST or checker.is_full:
+                ended = True
+                break
+            here = Problems()
+            read = _record(line, number, limits, here)
+            if read is None:
+                cut = not line.endswith(b"\n")
+                unread.extend(Problems() if cut else here)
+                continue
+            kind, record, canonical = read
+            total.add(kind, canonical)
+            pointer = f"/{_NAMES[kind]}/{counts[kind]}"
+            counts[kind] += 1
+            checker.record(kind, record, pointer, number, ends=False)
+        # Where a line was not read, the sum of the others tells nothing.
+        told = not unread and not ended
+        if cut or (told and is_other(envelope.get(MEMBER), total.finish(envelope))):
+            between.add(problem("checksum_mismatch", f"/{MEMBER}", line=1))
+    if (checker.unresolved or checker.doubtful) and not ended:
+        _look_again(source, start, limits, checker)
+    found = Problems()
+    for part in (checker.faults, between, unread, checker.problems):
+        found.extend(part)
+    found.raise_any()
+    return Scan(envelope, counts, tuple(checker.warnings.found))
+
+
+def records(source: IO[bytes]) -> Iterator[Record]:
+    """The records of a bundle that was scanned, from where the source stands."""
+    source.readline()
+    for line in source:
+        if line.strip():
+            record = json.loads(line)
+            yield record.pop(TAG), record
+
+
+def write_lines(
+    envelope: dict[str, Any], parts: Callable[[Kind], Iterable[dict[str, Any]]]
+) -> Iterator[bytes]:
+    """Write a bundle by lines; the checksum is made anew, and the format has today's name.
+
+    Chunks come first, then edges, entities and links. A member ``_kind`` of a record of its own
+    cannot be said in a line, and is left out.
+
+    Args:
+        envelope: without arrays.
+        parts: gives the records of a kind; called twice for each, and the same both times.
+
+    Yields:
+        Lines, each with its end.
+    """
+    envelope = {name: value for name, value in envelope.items() if name != MEMBER}
+    envelope["format"] = FORMAT
+    total = of_parts(
+        envelope,
+        lambda kind: (_core.canonical_json(spell(record), TAG) for record in parts(kind)),
+    )
+    yield spell(envelope | {MEMBER: total}) + b"\n"
+    for kind in ARRAYS.values():
+        for record in parts(kind):
+            yield spell({TAG: kind, **record} | {TAG: kind}) + b"\n"
+
+
+def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any]:
+    line = source.readline(limits.line + 1)
+    if len(line) > limits.line:
+        raise DocumentError([problem("too_large", "", f"at most {limits.line} bytes", line=1)])
+    line = line.removeprefix(MARK)
+    try:
+        _core.canonical_json(line, None, limits.depth)
+    except OmsError as error:
+        raise DocumentError([refused(error, 1)]) from None
+    envelope = json.loads(line)
+    if not isinstance(envelope, dict):
+        raise DocumentError([problem("not_object", "", "an object", kind_of(envelope), line=1)])
+    checker.envelope(envelope, 1)
+    for name in ARRAYS:
+        if name in envelope:
+            expected = "records in lines of their own"
+            checker.faults.add(problem("invalid_type", f"/{name}", expected, line=1))
+    return {name: value for name, value in envelope.items() if name not in ARRAYS}
+
+
+def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers; one that is too long ends it."""
+    number, blank = 1, 0
+    while line := source.readline(limits.line + 1):
+        number += 1
+        if len(line) > limits.line:
+            found.add(problem("too_large", "", f"at most {limits.line} bytes", line=number))
+            return
+        if line.strip():
+            yield number, line
+            continue
+        blank += 1
+        if blank > _BLANK:
+            found.add(problem("too_large", "", f"at most {_BLANK} blank lines", line=number))
+            return
+
+
+def _record(
+    line: bytes, number: int, limits: Limits, found: Problems
+) -> tuple[Kind, dict[str, Any], bytes] | None:
+    try:
+        canonical = _core.canonical_json(line, TAG, limits.depth)
+    except OmsError as error:
+        found.add(refused(error, number))
+        return None
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        found.add(problem("not_object", "", "an object", kind_of(record), line=number))
+        return None
+    kind = record.pop(TAG, None)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        found.add(problem("unknown_kind", f"/{TAG}", ", ".join(_KINDS), line=number))
+        return None
+    return _KINDS[kind], record, canonical
+
+
+def _look_again(source: IO[bytes], start: int, limits: Limits, checker: Checker) -> None:
+    """Look again at edges and links, now that all chunks and entities are known, and at names."""
+    source.seek(start)
+    source.readline()
+    counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
+    for number, line in _lines(source, limits, Problems()):
+        if checker.is_full:
+            return
+        read = _record(line, number, limits, Problems())
+        if read is not None:
+            kind, record, _ = read
+            pointer = f"/{_NAMES[kind]}/{counts[kind]}"
+            counts[kind] += 1
+            checker.ends(kind, record, pointer, number)
+            checker.twice(kind, record, pointer, number)

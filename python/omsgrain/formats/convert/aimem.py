@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AIMEM in terms of the model.
+
+Links from chunks to entities are what memories mention. That one memory is related to another, or
+belongs to it, is an edge of a type of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from omsgrain.formats import model
+from omsgrain.formats.aimem import fields
+from omsgrain.formats.aimem.fields import (
+    ENVELOPE,
+    FORMAT,
+    LIMITS,
+    NAME,
+    RECORDS,
+    TAG,
+    TEXT,
+    VERSION,
+)
+from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.convert import words
+from omsgrain.formats.convert.base import (
+    PRODUCER,
+    Content,
+    Found,
+    Record,
+    Shape,
+    Told,
+    Written,
+    in_utc,
+    shape,
+    uuid_of,
+)
+from omsgrain.formats.source import float32, unpack
+
+__all__ = [
+    "CARRIED",
+    "CLASSES",
+    "TITLE",
+    "TOLD",
+    "adapt",
+    "read",
+    "tenant_of",
+    "write",
+]
+
+TITLE: Final = "AIMEM"
+CARRIED: Final = "x_omsgrain"
+_USER: Final = "urn:omsgrain:user:"
+_MENTION: Final = "entity_mention"
+_REFERENCES: Final = {"parent": "x-parent", "related": "x-related",
+                      "related_todos": "x-related-todo"}  # fmt: skip
+_TYPES: Final = {type_: name for name, type_ in _REFERENCES.items()}
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+_KNOWN = frozenset(field.name for field in ENVELOPE)
+
+CLASSES: Final[dict[str, Shape]] = {
+    "chunk": shape(
+        model.Memory, RECORDS["chunk"],
+        {"id": "id", "content": "content", "type": "memory_type", "priority": "zone",
+         "pinned": "is_pinned", "created_at": "created_at", "tags": "tags"},
+        words={"type": (words.CHUNK_TYPES.__getitem__, words.aimem_memory)},
+    ),
+    "edge": shape(
+        model.Relation, RECORDS["edge"],
+        {"source": "source_id", "target": "target_id", "type": "edge_type", "weight": "weight",
+         "created_at": "created_at"},
+        words={"type": (lambda word: words.from_aimem(word, words.OWN_EDGES),
+                        lambda name: words.own(name, words.OWN_EDGES))},
+    ),
+    "entity": shape(
+        model.Entity, RECORDS["entity"], {"id": "id", "name": "name", "created_at": "created_at"}
+    ),
+}  # fmt: skip
+"""By kind of record; links are told with the memories that they are of."""
+TOLD: Final = Told(
+    {"entities": "chunk_entities", "types": "kind", "user": "tenant_id", "parent": "edges",
+     "related": "edges", "related_todos": "edges"}
+)  # fmt: skip
+"""Where the rest stands."""
+
+
+def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
+    """What a bundle says; arguments are those of the other formats."""
+    chunks = {record["id"]: record for kind, record in records if kind == "chunk"}
+    entities = {record["id"]: record for kind, record in records if kind == "entity"}
+    mentions: dict[str, list[model.Mention]] = {}
+    references: dict[str, dict[str, list[str]]] = {}
+    found: list[Found | None] = []
+    for at, (kind, record) in enumerate(records):
+        item: model.Item | None = None
+        if kind == "chunk_entity":
+            if record["chunk_id"] in chunks and record["entity_id"] in entities:
+                said = _mention(record, entities[record["entity_id"]])
+                mentions.setdefault(record["chunk_id"], []).append(said)
+            else:
+                item = _loose(record)
+        elif kind == "edge":
+            if (name := _reference(record, chunks)) is not None:
+                of = references.setdefault(record["source_id"], {})
+                of.setdefault(name, []).append(record["target_id"])
+            else:
+                item = _edge(record)
+        elif kind == "entity":
+            item = _entity(record)
+        else:
+            item = _chunk(record, envelope)
+        found.append(None if item is None else Found(item, at))
+    whole = [one for one in found if one is not None]
+    return Content(_document(envelope), [_joined(one, mentions, references) for one in whole])
+
+
+def _joined(
+    one: Found,
+    mentions: Mapping[str, list[model.Mention]],
+    references: Mapping[str, Mapping[str, list[str]]],
+) -> Found:
+    item = one.item
+    if not isinstance(item, model.Memory):
+        return one
+    more: dict[str, Any] = {n: tuple(ids) for n, ids in references.get(item.id, {}).items()}
+    if "parent" in more:
+        more["parent"] = more["parent"][0]
+    entities = tuple(mentions.get(item.id, ()))
+    return Found(replace(item, entities=entities, **more), one.at)
+
+
+def _chunk(record: Record, envelope: Mapping[str, Any]) -> model.Memory:
+    item: model.Memory = CLASSES["chunk"].read(record)
+    rest = {name: value for name, value in item.rest.items()
+            if name not in ("content_hash", "embedding")}  # fmt: skip
+    said = record.get("embedding")
+    if not isinstance(said, str):
+        return replace(item, rest=rest)
+    vector = vector_of(fields.decode(said) or b"", envelope.get("embedding_model"))
+    return replace(item, rest=rest, embedding=vector)
+
+
+def vector_of(data: bytes, name: str | None) -> model.Embedding:
+    """An embedding from its float32; each number is the shortest that is nearest to it."""
+    numbers = tuple(unpack("f" + fields.encode(data)))
+    return model.Embedding(model=name, vector=numbers, dimensions=len(numbers))
+
+
+def _mention(link: Record, entity: Record) -> model.Mention:
+    rest = {k: v for k, v in link.items() if k not in ("chunk_id", "entity_id")}
+    type_ = words.from_aimem(entity["kind"], words.OWN_KINDS)
+    return model.Mention(name=entity["name"], type=type_, of=entity["id"], rest=rest)
+
+
+def _loose(link: Record) -> model.Relation:
+    source, target = link["chunk_id"], link["entity_id"]
+    return model.Relation(id=f"{source} {target} {_MENTION}", source=source, target=target,
+                          source_kind="memory", type=_MENTION)  # fmt: skip
+
+
+def _reference(edge: Record, chunks: Mapping[str, Record]) -> str | None:
+    """What an edge of ours says of its source; None if it says more."""
+    name, source = _TYPES.get(edge["edge_type"]), chunks.get(edge["source_id"])
+    if name is None or source is None or len(edge) != 5 or edge["weight"] != 1:
+        return None
+    return name if edge["created_at"] == source["created_at"] else None
+
+
+def _edge(record: Record) -> model.Relation:
+    name = f"{record['source_id']} {record['target_id']} {record['edge_type']}"
+    item: model.Relation = CLASSES["edge"].read(
+        record, id=name, source_kind="memory", target_kind="memory"
+    )
+    return item
+
+
+def _entity(record: Record) -> model.Entity:
+    item: model.Entity = CLASSES["entity"].read(record)
+    rest = {name: value for name, value in item.rest.items() if name != "kind"}
+    types = (words.from_aimem(record["kind"], words.OWN_KINDS),)
+    return replace(item, types=types, rest=rest)
+
+
+def _document(envelope: Mapping[str, Any]) -> model.Document:
+    tenant = envelope.get("tenant_id")
+    user = tenant
+    if isinstance(tenant, str) and tenant.startswith(_USER):
+        user = unquote(tenant.removeprefix(_USER))
+    derived = _KNOWN - {"producer", "scope", "since"}
+    rest = {name: value for name, value in envelope.items() if name not in derived}
+    said = {name: value for name, value in rest.items() if name not in _KNOWN or value is not None}
+    if said.get("scope") == "FULL":
+        del said["scope"]
+    said.pop(CARRIED, None)
+    return model.Document(user=user, exported_at=envelope.get("exported_at"), rest=said)
+
+
+# -- to bundles -----------------------------------------------------------------------------------
+
+
+def tenant_of(user: str | None) -> str | None:
+    """A user as a tenant; None if nobody is named, or by no name that a bundle can have."""
+    if not user:
+        return None
+    tenant = user if fields.is_tenant(user) else _USER + quote(user, safe="")
+    return tenant if len(tenant) <= NAME else None
+
+
+def adapt(item: model.Item) -> model.Item | None:
+    """The item as this format has it; None if it has nothing like it."""
+    if isinstance(item, model.Todo | model.Reminder):
+        item = _goal(item)
+    made = in_utc(getattr(item, "created_at", None))
+    if isinstance(item, model.Memory):
+        if not 1 <= len(item.content) <= LIMITS.content:
+            return None
+        tags = tuple(tag for tag in item.tags if 1 <= len(tag) <= TAG)
+        mentions = tuple(one for one in item.entities if 1 <= len(one.name) <= TEXT)
+        created_at = made or in_utc(item.updated_at) or _EPOCH
+        return replace(item, tags=tags, entities=mentions, created_at=created_at,
+                       embedding=_short(item.embedding),
+                       type=item.type or "observation")  # fmt: skip
+    if isinstance(item, model.Entity):
+        if not 1 <= len(item.name) <= TEXT:
+            return None
+        return replace(item, created_at=made or _EPOCH)
+    if not isinstance(item, model.Relation) or item.source_kind == "entity":
+        return None
+    if item.target_kind == "entity" and item.type != _MENTION:
+        return None
+    weight = item.weight
+    good = weight is not None and 0 <= weight <= 1
+    return replace(item, weight=weight if good else 0.5, created_at=made or _EPOCH)
+
+
+def _short(said: model.Embedding | None) -> model.Embedding | None:
+    """An embedding that can be written; None if it cannot."""
+    if said is None or not said.model or len(said.model) > NAME:
+        return None
+    fits = 1 <= len(said.vector) <= LIMITS.dimension
+    return said if fits and float32(list(said.vector)) is not None else None
+
+
+def _goal(item: model.Todo | model.Reminder) -> model.Memory:
+    """Something to be done, as a memory of it."""
+    known = model.Memory(id=item.id, content=item.content, type="intention", tags=item.tags,
+                         created_at=item.created_at)  # fmt: skip
+    if isinstance(item, model.Reminder):
+        return known
+    return replace(known, parent=item.parent, related=item.related, embedding=item.embedding)
+
+
+def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Written:
+    """A bundle of items that were adapted.
+
+    Args:
+        content: what it is to say; ids are those of this format.
+        strict: the same for bundles; what vendors say has no place in one.
+        producer: the namespace of entities that are only mentioned.
+    """
+    arrays: dict[str, list[tuple[Record, int]]] = {
+        name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
+    }
+    chunks = {one.item.id for one in content.found if isinstance(one.item, model.Memory)}
+    declared: tuple[str, int] | None = None
+    known, linked = _Entities(content, producer), set[tuple[str, str]]()
+    for item, at in content.found:
+        if isinstance(item, model.Memory):
+            record = _record(item)
+            if item.embedding is not None and item.embedding.model is not None:
+                this = item.embedding.model, len(item.embedding.vector)
+                declared = declared or this
+                # A bundle has embeddings of one model.
+                if this == declared:
+                    data = float32(list(item.embedding.vector)) or b""
+                    record["embedding"] = fields.encode(data)
+            arrays["chunks"].append((record, at))
+            arrays["edges"] += [(edge, -1) for edge in _references(item, chunks)]
+            for link in known.links(item):
+                linked.add((link["chunk_id"], link["entity_id"]))
+                arrays["chunk_entities"].append((link, -1))
+        elif isinstance(item, model.Entity):
+            kind = words.own(next(iter(item.types), None), words.OWN_KINDS)
+            entity = CLASSES["entity"].write(item)
+            made = entity.pop("created_at")
+            arrays["entities"].append((entity | {"kind": kind, "created_at": made}, at))
+        elif isinstance(item, model.Relation) and item.source in chunks:
+            if item.target_kind == "entity" and item.target in known.ids:
+                link = {"chunk_id": item.source, "entity_id": item.target}
+                if (item.source, item.target) not in linked:
+                    linked.add((item.source, item.target))
+                    arrays["chunk_entities"].append((link, at))
+            elif item.target_kind != "entity" and item.target in chunks:
+                arrays["edges"].append((CLASSES["edge"].write(item), at))
+    arrays["entities"] += [(entity, -1) for entity in known.made]
+    return Written(_envelope(content.document, producer, declared), arrays)
+
+
+def _record(item: model.Memory) -> Record:
+    written = CLASSES["chunk"].write(item)
+    record: Record = {"id": written.pop("id"), "content": item.content}
+    record["content_hash"] = of_bytes(item.content.encode())
+    return record | written
+
+
+def _references(item: model.Memory, chunks: set[str]) -> Iterator[Record]:
+    for name, type_ in _REFERENCES.items():
+        value = getattr(item, name)
+        for target in (value,) if isinstance(value, str) else value or ():
+            if target in chunks:
+                yield {"source_id": item.id, "target_id": target, "edge_type": type_,
+                       "weight": 1.0, "created_at": item.created_at}  # fmt: skip
+
+
+class _Entities:
+    """The entities of a bundle: those that it is given, and those that are only mentioned."""
+
+    def __init__(self, content: Content, producer: str) -> None:
+        given = [one.item for one in content.found if isinstance(one.item, model.Entity)]
+        self.ids = {one.id for one in given}
+        self.made: list[Record] = []
+        self._producer = producer
+        self._by_name: dict[tuple[str, str], str] = {}
+        for one in given:
+            kind = words.own(next(iter(one.types), None), words.OWN_KINDS)
+            self._by_name.setdefault((one.name, kind), one.id)
+
+    def links(self, item: model.Memory) -> Iterator[Record]:
+        """The links of a memory to what it mentions."""
+        for mention in item.entities:
+            kind = words.own(mention.type, words.OWN_KINDS)
+            id = mention.of if mention.of in self.ids else self._by_name.get((mention.name, kind))
+            if id is None:
+                id = fields.urn(self._producer, uuid_of("entity", f"{kind} {mention.name}"))
+                self._by_name[(mention.name, kind)] = id
+                self.made.append({"id": id, "name": mention.name, "kind": kind,
+                                  "created_at": item.created_at})  # fmt: skip
+            yield {"chunk_id": item.id, "entity_id": id}
+
+
+def _envelope(
+    document: model.Document, producer: str, declared: tuple[str, int] | None
+) -> dict[str, Any]:
+    envelope: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "producer": producer,
+        "tenant_id": tenant_of(document.user),
+        "exported_at": in_utc(document.exported_at) or _EPOCH,
+        "scope": "FULL",
+    }
+    if declared is not None:
+        envelope |= {"embedding_dim": declared[1], "embedding_model": declared[0]}
+    return envelope

@@ -1,0 +1,629 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a format did not hold of an item: what it said before, and does not say when read again.
+
+So a loss is never forgotten, and none is told that is not one: nobody writes down what a format
+cannot hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple, Protocol
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from omsgrain.formats import model, times
+from omsgrain.formats.aimem import fields as aimem_fields
+from omsgrain.formats.aimem import fields as utc
+from omsgrain.formats.mif_ld import forms
+from omsgrain.formats.model import Kind, Part
+from omsgrain.formats.times import is_uuid
+
+__all__ = [
+    "AIMEM",
+    "MIF1",
+    "MIF2",
+    "MIF_LD",
+    "PRODUCER",
+    "Attribute",
+    "Content",
+    "Found",
+    "Names",
+    "Shape",
+    "Told",
+    "Written",
+    "added",
+    "count",
+    "date_time",
+    "equal",
+    "id_in",
+    "in_utc",
+    "left",
+    "lost",
+    "near",
+    "of_address",
+    "rate",
+    "rfc3339",
+    "said",
+    "shape",
+    "uuid_of",
+    "whole",
+]
+
+Record = dict[str, Any]
+
+_SHAPED_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "number": (int, float),
+    "int": (int, float),  # 2.0 is one too
+    "object": (dict,),
+    "array": (list,),
+}
+
+
+class Field(Protocol):
+    """What is needed of a row of a format's table."""
+
+    @property
+    def name(self) -> str:
+        """Its member."""
+
+    @property
+    def kind(self) -> str:
+        """What it holds."""
+
+
+class Attribute(NamedTuple):
+    """Where a format has an attribute of the model.
+
+    Attributes:
+        name: of the attribute.
+        member: where its value stands.
+        types: what may stand there.
+        inner: of what the value, or each item of it, is made.
+        items: what each item of an array is; None for anything.
+        read: the value in the model.
+        write: the way back.
+    """
+
+    name: str
+    member: str
+    types: tuple[type, ...]
+    inner: Shape | None = None
+    items: tuple[type, ...] | None = None
+    read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Any] | None = None
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is what the format says."""
+        if type(value) not in self.types:
+            return False
+        if type(value) is list:
+            wanted = (dict,) if self.inner is not None else self.items
+            return wanted is None or all(type(one) in wanted for one in value)
+        return True
+
+
+class Shape(NamedTuple):
+    """What a format calls the attributes of one class of the model.
+
+    Attributes:
+        cls: the class.
+        attributes: in the order in which the format writes them.
+    """
+
+    cls: type[Part]
+    attributes: tuple[Attribute, ...]
+
+    def read(self, record: Mapping[str, Any], **more: Any) -> Any:
+        """An item of a record.
+
+        Args:
+            record: that the format takes.
+            **more: attributes that are no member of it.
+        """
+        given, known = {}, set()
+        for one in self.attributes:
+            value = record.get(one.member)
+            if value is None:
+                known.add(one.member)  # null says nothing
+            elif one.fits(value):
+                known.add(one.member)
+                given[one.name] = _read(one, value)
+        rest = {name: value for name, value in record.items() if name not in known}
+        return self.cls(rest=rest, **(given | more))
+
+    def write(self, item: Part) -> Record:
+        """The record of an item; what only another format knows is left out."""
+        record = {}
+        for one in self.attributes:
+            value = getattr(item, one.name)
+            if said(value):
+                record[one.member] = _write(one, value)
+        return record
+
+    def member(self, name: str) -> str | None:
+        """Where an attribute stands."""
+        return next((one.member for one in self.attributes if one.name == name), None)
+
+    def inner(self, name: str) -> Shape | None:
+        """Of what an attribute is made."""
+        return next((one.inner for one in self.attributes if one.name == name), None)
+
+
+def said(value: Any) -> bool:
+    """Whether an attribute says anything."""
+    return value is not None and not (isinstance(value, tuple | dict) and not value)
+
+
+def shape(
+    cls: type[Part],
+    fields: Iterable[Field],
+    names: Mapping[str, str],
+    *,
+    inner: Mapping[str, Shape] | None = None,
+    items: Mapping[str, type] | None = None,
+    words: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] | None = None,
+    more: Mapping[str, str] | None = None,
+) -> Shape:
+    """Make a shape.
+
+    Args:
+        cls: the class of the model.
+        fields: what the format says of its members.
+        names: the member of each attribute.
+        inner: of what a member's value, or each item of it, is made, by attribute.
+        items: what an array holds that does not hold strings, by attribute; object for anything.
+        words: how a value is read and written, by attribute.
+        more: members that the format's table has not, and what they hold.
+    """
+    kinds = {field.name: field.kind for field in fields} | dict(more or {})
+    made = []
+    for name, member in names.items():
+        kind, within = kinds[member], (inner or {}).get(name)
+        held = (items or {}).get(name, str)
+        of = None if held is object else ((int, float) if held is float else (held,))
+        read, write = (words or {}).get(name, (None, None))
+        made.append(Attribute(name, member, _SHAPED_TYPES[kind], within, of, read, write))
+    return Shape(cls, tuple(made))
+
+
+def _read(one: Attribute, value: Any) -> Any:
+    if one.inner is not None:
+        if isinstance(value, list):
+            return tuple(one.inner.read(item) for item in value)
+        value = one.inner.read(value)
+        # An object without a word in it says nothing.
+        return None if value == one.inner.cls() else value
+    if isinstance(value, list):
+        value = tuple(value)
+    return value if one.read is None else one.read(value)
+
+
+def _write(one: Attribute, value: Any) -> Any:
+    if one.inner is not None:
+        if isinstance(value, tuple):
+            return [one.inner.write(item) for item in value]
+        return one.inner.write(value)
+    if one.write is not None:
+        value = one.write(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+_RFC3339 = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_EPOCH = datetime(1970, 1, 1)
+
+
+def rfc3339(text: str | int | None) -> str | None:
+    """A time as RFC 3339 has it; None if it is none.
+
+    Args:
+        text: in any spelling, or ms since 1970.
+    """
+    if text is None or isinstance(text, int):
+        return None if text is None else times.spell(text)
+    instant = times.parse(text, floating=True)
+    if instant is None or _RFC3339.fullmatch(text):
+        return None if instant is None else text
+    return _spelled(instant) or text
+
+
+def date_time(text: str | None) -> str | None:
+    """A time as `rfc3339` has it, whose leap second is one: the last of a day in UTC."""
+    spelled = rfc3339(text)
+    if spelled is None or forms.date_time(spelled):
+        return spelled
+    instant = times.parse(spelled, floating=True)
+    return None if instant is None else _spelled(instant)
+
+
+def in_utc(text: str | int | None) -> str | None:
+    """A time as AIMEM has it; None if it is none, or none that it can say."""
+    spelled = rfc3339(text) if isinstance(text, int) else text
+    if spelled is None or utc.parse_time(spelled) is not None:
+        return spelled
+    instant = times.parse(spelled, floating=True)
+    return None if instant is None else _spelled(instant)
+
+
+def _spelled(instant: times.Instant) -> str | None:
+    try:
+        whole = (_EPOCH + timedelta(seconds=instant.seconds)).isoformat()
+    except OverflowError:
+        return None  # the leap second behind the last year
+    return f"{whole}.{instant.fraction}Z" if instant.fraction else f"{whole}Z"
+
+
+def rate(value: float | None) -> float | None:
+    """A number from 0 to 1."""
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def count(value: float | None, least: int) -> int | None:
+    """A whole number that is at least so much."""
+    if value is None or value < least or value != int(value):
+        return None
+    return int(value)
+
+
+def whole(said: model.Embedding | None) -> model.Embedding | None:
+    """An embedding with all that belongs to one."""
+    if said is None or not isinstance(said.model, str) or not said.vector:
+        return None
+    dimensions = count(said.dimensions, 1)
+    return replace(said, dimensions=len(said.vector) if dimensions is None else dimensions)
+
+
+_MISSING: Final = object()
+_OF_THE_FORMAT = frozenset(("source_kind", "target_kind", "kind"))
+_NOT_MADE_UP = _OF_THE_FORMAT | {"id", "rest", "external", "entities", "of"}
+_FOLLOWS: Final = {
+    "importance": ("priority",),
+    "priority": ("importance",),
+    "dimensions": ("vector",),
+}
+"""What only says in another word what these attributes say."""
+
+
+class Told(NamedTuple):
+    """How a format names what is lost of it.
+
+    Attributes:
+        elsewhere: attributes that are no member of the record, by where they stand.
+        implied: attributes that only follow from others.
+    """
+
+    elsewhere: Mapping[str, str]
+    implied: frozenset[str] = frozenset()
+
+
+def lost(
+    item: model.Part, back: Any, shape: Shape | None, told: Told, to: str
+) -> Iterator[tuple[str, str]]:
+    """The fields of an item that are lost, by the names of their own format, each with why.
+
+    Args:
+        item: what there was; its ids as they are in the other format.
+        back: what is read of what was written; None if nothing was.
+        shape: what its own format calls the attributes; None if they are its members.
+        told: how its own format names the rest of them.
+        to: what the other format is called.
+    """
+    within_it = Told({}, told.implied)
+    for one in fields(item):
+        value = getattr(item, one.name)
+        if one.name in _OF_THE_FORMAT or one.name in told.implied or not said(value):
+            continue
+        if one.name == "rest":
+            for name in value:
+                yield name, f"{to} has no place for it"
+            continue
+        if one.name == "id" and isinstance(item, model.Item):
+            # What became of it is told where it is given; some have none that stands anywhere.
+            if back is not None or shape is None or shape.member("id") is None:
+                continue
+        again: Any = getattr(back, one.name, _MISSING)
+        if equal(value, again):
+            continue
+        member = shape.member(one.name) if shape is not None else None
+        name = member or told.elsewhere.get(one.name) or one.name
+        inner = None if shape is None else shape.inner(one.name)
+        if back is None:
+            yield name, f"{to} has no such record"
+        elif isinstance(value, model.Part) and isinstance(again, model.Part):
+            for within, why in lost(value, again, inner, within_it, to):
+                yield f"{name}/{within}", why
+        elif _are_parts(value) and _are_parts(again) and len(value) == len(again):
+            for i, (was, is_) in enumerate(zip(value, again, strict=True)):
+                for within, why in lost(was, is_, inner, within_it, to):
+                    yield f"{name}/{i}/{within}", why
+        elif said(again) and again is not _MISSING:
+            yield name, f"{to} says it in another way, which is not as exact"
+        else:
+            yield name, f"{to} has no place for it"
+
+
+def added(item: model.Part, back: Any, shape: Shape | None, told: Told) -> Iterator[str]:
+    """The fields that a format says of an item and nothing said before, by its own names.
+
+    Args:
+        item: what there was.
+        back: what is read of what was written; None if nothing was.
+        shape: what the format calls the attributes of what was written.
+        told: how it names the rest of them.
+    """
+    if not isinstance(back, model.Part):
+        return
+    for one in fields(back):
+        value, before = getattr(back, one.name), getattr(item, one.name, _MISSING)
+        if one.name in _NOT_MADE_UP or one.name in told.implied or before is _MISSING:
+            continue
+        name = (shape.member(one.name) if shape else None) or told.elsewhere.get(one.name)
+        name = name or one.name
+        if not said(before) or (value != before and _is_no_time(one.name, before)):
+            follows = any(said(getattr(item, of, None)) for of in _FOLLOWS.get(one.name, ()))
+            if said(value) and not follows:
+                yield name
+            continue
+        inner = None if shape is None else shape.inner(one.name)
+        parts = (before,), (value,)
+        if isinstance(value, tuple) and isinstance(before, tuple) and len(value) == len(before):
+            parts = before, value
+        for was, is_ in zip(*parts, strict=True):
+            if isinstance(was, model.Part) and type(was) is type(is_):
+                yield from (f"{name}/{within}" for within in added(was, is_, inner, told))
+
+
+def _is_no_time(name: str, value: Any) -> bool:
+    """Whether a time is none, such as "yesterday", so that another one stands there instead."""
+    return name == "created_at" and isinstance(value, str) and in_utc(value) is None
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two values say the same; numbers do if they are equal."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return one == other
+    if isinstance(one, model.Part):
+        return type(one) is type(other) and all(
+            equal(getattr(one, f.name), getattr(other, f.name))
+            for f in fields(one)
+            if said(getattr(one, f.name)) or f.name == "rest"
+        )
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
+
+
+def _are_parts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, model.Part) for one in value)
+
+
+class Found(NamedTuple):
+    """An item, and which of the records that were given it is of; -1 for one of its own."""
+
+    item: model.Item
+    at: int
+
+
+@dataclass(slots=True)
+class Content:
+    """What a document says.
+
+    Attributes:
+        document: around its records.
+        found: the items, in order.
+    """
+
+    document: model.Document
+    found: list[Found]
+
+
+@dataclass(slots=True)
+class Written:
+    """A document that is to be spelled.
+
+    Attributes:
+        envelope: with its arrays empty.
+        arrays: by pointer, the records, each with the number of the item that it is of, or -1.
+    """
+
+    envelope: dict[str, Any]
+    arrays: dict[str, list[tuple[dict[str, Any], int]]] = field(default_factory=dict)
+
+
+def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | None], str]:
+    """The ids of entities by name and type, where these say for certain which it is.
+
+    Args:
+        named: id, name and type of each.
+    """
+    ids: dict[tuple[str, str | None], str | None] = {}
+    for id, name, type_ in named:
+        key = (name, type_)
+        ids[key] = id if ids.get(key, id) == id else None
+    return {key: id for key, id in ids.items() if id is not None}
+
+
+def left(of: Mapping[str, Any], known: Mapping[str, type]) -> Iterator[tuple[str, Any]]:
+    """The members of an object that nobody knows, or that are not what they should be.
+
+    Args:
+        of: what stands around records.
+        known: its other members, and of what type each is; null says nothing.
+    """
+    for name, value in of.items():
+        if name not in known or (value is not None and not isinstance(value, known[name])):
+            yield name, value
+
+
+AIMEM: Final = "aimem"
+MIF2: Final = "mif2"
+MIF1: Final = "mif1"
+MIF_LD: Final = "mif-ld"
+PRODUCER: Final = "omsgrain"
+"""The producer namespace of ids that were none of AIMEM's."""
+_SPACE: Final = uuid5(NAMESPACE_OID, PRODUCER)
+_PREFIX: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
+_NODE: Final = "entity:"
+_URN: Final = "urn:mif:"
+_SPACES: Final[dict[tuple[str, Kind], Kind]] = {
+    (AIMEM, "todo"): "memory",
+    (AIMEM, "reminder"): "memory",
+    (MIF1, "reminder"): "todo",
+    (MIF_LD, "todo"): "memory",
+    (MIF_LD, "reminder"): "memory",
+}
+"""What becomes a record of another kind has its id among theirs."""
+
+
+def of_address(address: str) -> str:
+    """The UUID of a grain that never had another id: version 8, of its content address."""
+    whole = bytearray.fromhex(address)[:16]
+    whole[6] = 0x80 | (whole[6] & 0x0F)
+    whole[8] = 0x80 | (whole[8] & 0x3F)
+    return str(UUID(bytes=bytes(whole)))
+
+
+def uuid_of(kind: Kind, id: str) -> str:
+    """The UUID that an id has in it; of one that has none, one made of its text."""
+    bare = _ours(id).removeprefix(_PREFIX.get(kind, ""))
+    return bare if is_uuid(bare) else str(uuid5(_SPACE, id))
+
+
+def id_in(
+    format: str,
+    kind: Kind,
+    id: str,
+    *,
+    external: str | None = None,
+    name: str | None = None,
+    producer: str = PRODUCER,
+) -> str:
+    """What an id is called in another format.
+
+    Args:
+        format: the other one.
+        kind: of what it is the id.
+        id: as it is in its own.
+        external: the id that the record has in another system.
+        name: the name of an entity.
+        producer: the namespace of what gets an identifier of AIMEM.
+    """
+    if format == AIMEM:
+        if aimem_fields.parse_urn(id) is not None:
+            return id
+        if (
+            external
+            and aimem_fields.parse_urn(external) is not None
+            and uuid_of(kind, external) == id
+        ):
+            return external
+        named = aimem_fields.urn(producer, id)
+        return (
+            named
+            if aimem_fields.parse_urn(named)
+            else aimem_fields.urn(producer, uuid_of(kind, id))
+        )
+    if format == MIF_LD:
+        return _urn(kind, id, external)
+    if format == MIF2 and kind == "entity" and _ours(id) != id:
+        return _ours(id)  # which may be any text there
+    if format == MIF2 or kind == "relation":
+        return uuid_of(kind, id)
+    if kind == "entity":
+        return f"{_NODE}{name}"
+    if kind == "project":
+        return _ours(id)
+    kind = _SPACES.get((format, kind), kind)
+    prefix = _PREFIX[kind]
+    for text in (_ours(id), external or ""):
+        if text.startswith(prefix) and (text != external or uuid_of(kind, text) == id):
+            return text
+    return prefix + uuid_of(kind, id)
+
+
+def _ours(id: str) -> str:
+    """An id without the namespace that we gave it."""
+    return _local(id).removeprefix(_URN)
+
+
+def _local(id: str) -> str:
+    found = aimem_fields.parse_urn(id)
+    return found.local if found is not None and found.producer == PRODUCER else id
+
+
+def _urn(kind: Kind, id: str, external: str | None) -> str:
+    """What an id is called in MIF in JSON-LD: itself, behind the prefix."""
+    if kind == "relation":
+        return id
+    if external and external.startswith(_URN) and uuid_of(kind, external) == id:
+        return external
+    prefix = _URN + _NODE if kind == "entity" else _URN
+    local = _local(id)
+    return local if local.startswith(prefix) else prefix + local
+
+
+class Names:
+    """The ids of one document in another format: none twice for what was two.
+
+    Attributes:
+        format: the other one.
+    """
+
+    def __init__(self, format: str, producer: str = PRODUCER) -> None:
+        self.format = format
+        self._producer = producer
+        self._given: dict[tuple[Kind, str], str] = {}
+        self._taken: set[tuple[Kind, str]] = set()
+
+    def give(
+        self,
+        kind: Kind,
+        id: str,
+        *,
+        external: str | None = None,
+        name: str | None = None,
+    ) -> str:
+        """Name a record.
+
+        Args:
+            kind: of what kind it is.
+            id: its id.
+            external: its id in another system.
+            name: the name of an entity.
+        """
+        wanted = id_in(
+            self.format, kind, id, external=external, name=name, producer=self._producer
+        )
+        space = _SPACES.get((self.format, kind), kind)
+        made, count = wanted, 1
+        while (space, made) in self._taken:
+            count += 1
+            made = self._numbered(kind, id, wanted, count)
+        self._taken.add((space, made))
+        self._given.setdefault((kind, id), made)
+        return made
+
+    def of(self, kind: Kind, id: str) -> str:
+        """What a record is called that is named somewhere, be it there or not."""
+        known = self._given.get((kind, id))
+        if known is not None:
+            return known
+        return id_in(self.format, kind, id, name=id, producer=self._producer)
+
+    def _numbered(self, kind: Kind, id: str, wanted: str, count: int) -> str:
+        if self.format == MIF1 and kind == "entity":
+            return f"{wanted} {count}"
+        return id_in(self.format, kind, str(uuid5(_SPACE, f"{id} {count}")),
+                     producer=self._producer)  # fmt: skip

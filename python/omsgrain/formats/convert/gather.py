@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grains to items: records of any format, in the order of their document, and grains of none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats import model, times
+from omsgrain.formats import source as raw
+from omsgrain.formats.aimem.records import PLAIN, text_of
+from omsgrain.formats.aimem.records import from_grain as _aimem
+from omsgrain.formats.convert import aimem, mif1, mif2, mif_ld
+from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD, Content, of_address
+from omsgrain.formats.convert.words import mif1_memory, snake
+from omsgrain.formats.document import Loss, Manifest, Vector, manifest, open_manifest
+from omsgrain.formats.records import Built, Record, Table, is_duplicate
+from omsgrain.formats.source import Source
+from omsgrain.grain import Grain
+
+__all__ = [
+    "HUBS",
+    "MEMBERS",
+    "NATIVE",
+    "NOT_ASKED",
+    "Born",
+    "Heap",
+    "Held",
+    "bare",
+    "born",
+    "heap",
+    "item",
+    "parts_of",
+    "said_by_type",
+]
+
+_TYPES: Final = {
+    "observation": "observation",
+    "state": "context",
+    "goal": "intention",
+    "workflow": "procedure",
+    "action": "task",
+    "reasoning": "learning",
+    "consensus": "decision",
+    "event": "conversation",
+}
+"""What kind of memory a type of grain is, if it says no better."""
+_BELIEFS: Final = {
+    "mg:prefers": "preference",
+    "mg:avoids": "pitfall",
+    "aimem:decided": "decision",
+    "aimem:identity": "identity",
+    "mif:decided": "decision",
+    "mif:pattern": "pattern",
+}
+_KNOWS: Final = "mg:knows"
+_OF_MIF_LD: Final = frozenset((_KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
+_PRIORITIES: Final = {"hot": "critical", "warm": "important", "cold": "standard"}
+
+
+def said_by_type(format: str) -> frozenset[str]:
+    """The relations of beliefs that a type of memory says which the format itself has."""
+    if format == MIF_LD:  # by namespace: _semantic/preferences, _semantic/decisions
+        return _OF_MIF_LD
+    words = (relation for relation, word in _BELIEFS.items() if snake(mif1_memory(word)) == word)
+    return frozenset((_KNOWS, *words))
+
+
+def item(grain: Grain, format: str, owner: str | None) -> model.Memory:
+    """A grain as a memory.
+
+    Args:
+        grain: any.
+        format: in which it is told.
+        owner: whose memory the document is; None: of several people.
+    """
+    content, told = text_of(grain, owner, said_by_type(format))
+    plain = PLAIN - {"namespace"}
+    rest = {name: grain[name] for name in grain if name not in told and name not in plain}
+    importance, session = rest.get("importance"), rest.get("session_id")
+    given: dict[str, Any] = {}
+    if isinstance(importance, int | float) and 0 <= importance <= 1:
+        given["importance"] = rest.pop("importance")
+    if isinstance(session, str):
+        given["origin"] = model.Provenance(session=rest.pop("session_id"))
+    if (priority := _PRIORITIES.get(grain.get("recall_priority", ""))) is not None:
+        given["priority"] = priority
+    if _locked(grain):
+        given["pinned"] = True
+        rest.pop("invalidation_policy")
+    return model.Memory(
+        id=of_address(grain.address),
+        content=content,
+        type=_type(grain),
+        created_at=times.spell(grain["created_at"]),
+        tags=tuple(grain.get("structural_tags", ())),
+        rest=rest,
+        **given,
+    )
+
+
+def _type(grain: Grain) -> str:
+    kind = str(grain["type"])
+    if kind == "belief":
+        derived = grain.get("epistemic_status") == "derived"
+        known = "discovery" if derived else "learning"
+        return _BELIEFS.get(grain.get("relation", ""), known)
+    if kind == "action" and grain.get("tool_name") in ("code_edit", "file_access", "search",
+                                                       "command"):  # fmt: skip
+        return str(grain["tool_name"])
+    if kind == "event" and grain.get("role") == "system":
+        return "error"
+    return _TYPES.get(kind, "observation")
+
+
+def _locked(grain: Grain) -> bool:
+    """Whether a grain says that it is not to be changed, and no more than that."""
+    policy = grain.get("invalidation_policy")
+    return isinstance(policy, Mapping) and dict(policy) == {"mode": "soft_locked"}
+
+
+NATIVE: Final = "omsgrain"
+"""The format of what never was a record."""
+HUBS: Final[dict[str, ModuleType]] = {
+    AIMEM: aimem, MIF2: mif2, MIF1: mif1, MIF_LD: mif_ld,
+}  # fmt: skip
+_OURS: Final = "omsgrain:"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An item, and where it was.
+
+    Attributes:
+        item: what it says.
+        format: of which format it was.
+        address: of its grain; empty for what is only a part of another record.
+    """
+
+    item: model.Item
+    format: str
+    address: str
+
+
+class Born(NamedTuple):
+    """A record, of which kind it is, and the address of its grain."""
+
+    address: str
+    kind: str
+    record: Record
+
+
+@dataclass(slots=True)
+class Heap:
+    """Grains, looked through.
+
+    Attributes:
+        grains: by address.
+        manifests: the documents that are among them.
+        records: those of each format, in the order of their document; what stands twice is twice.
+        natives: the addresses of those that never were a record.
+        beside: the addresses of what belongs to the others.
+        said: by format, what other documents of it say around their records; these are not here.
+    """
+
+    grains: dict[str, Grain]
+    manifests: list[Manifest]
+    records: dict[str, list[Born]]
+    natives: list[str]
+    beside: list[str]
+    said: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def only_user(self) -> str | None:
+        """Whose all grains are, if they are one's."""
+        users = {grain.get("user_id") for grain in self.grains.values()}
+        return users.pop() if len(users) == 1 else None
+
+    def envelope(self, format: str) -> dict[str, Any]:
+        """What stood around the records of a format; nothing if no document of it is here."""
+        found = [one for one in self.manifests if one.format == format]
+        return found[0].envelope if found else {}
+
+    def content(self, format: str, vectors: Mapping[str, Vector]) -> tuple[Content, list[Held]]:
+        """What the records of a format say."""
+        records = self.records.get(format, [])
+        bare = [(one.kind, one.record) for one in records]
+        around = self.envelope(format) or self.said.get(format, {})
+        said: Content = HUBS[format].read(bare, around)
+        held = []
+        for item, at in said.found:
+            address = records[at].address if at >= 0 else ""
+            rest = {name: value for name, value in item.rest.items() if name != _CARRIED}
+            item = replace(item, rest=rest)
+            if isinstance(item, model.Memory) and item.embedding is None and address in vectors:
+                vector = vectors[address]
+                item = replace(item, embedding=aimem.vector_of(vector.data, vector.model))
+            held.append(Held(item, format, address))
+        return said, held
+
+    def held(
+        self, vectors: Mapping[str, Vector], *, to: str, owner: str | None
+    ) -> tuple[model.Document, str, list[Held]]:
+        """What all say that are not of one format: what stands around it, of which format, items.
+
+        Args:
+            vectors: embeddings by address.
+            to: the format: what is of it already is left out. AIMEM has its own way to say what
+                never was a record.
+            owner: whose the document is to be.
+        """
+        document, of, found = model.Document(), NATIVE, []
+        for format in HUBS:
+            if format != to and (self.records.get(format) or self.envelope(format)):
+                said, held = self.content(format, vectors)
+                if of == NATIVE or self.envelope(format):
+                    document, of = said.document, format
+                found += held
+        for address in self.natives if to != AIMEM else ():
+            found.append(Held(item(self.grains[address], to, owner), NATIVE, address))
+        return document, of, found
+
+
+_CARRIED = "x_omsgrain"
+
+
+def heap(grains: Iterable[Grain]) -> Heap:
+    """Look through grains.
+
+    Raises:
+        SchemaError: there are several documents of one format among them.
+        FormatError: a grain is not what it must be.
+        NotFoundError: one that another one names is not among them.
+    """
+    by_address = {grain.address: grain for grain in grains}
+    get = raw.getter(by_address)
+    found = Heap(by_address, [], {}, [], [])
+    for address, grain in by_address.items():
+        source = Source.of(grain)
+        if source is not None and (opened := open_manifest(grain, get)) is not None:
+            found.manifests.append(opened)
+            found.beside.append(address)
+        elif source is not None and (record := born(grain, source.format, get)) is not None:
+            found.records.setdefault(source.format, []).append(Born(address, *record))
+        elif _is_ours(grain):
+            found.beside.append(address)
+        else:
+            found.natives.append(address)
+    formats = [one.format for one in found.manifests]
+    if len(set(formats)) != len(formats):
+        raise SchemaError("a document is one", found=f"{len(formats)} documents")
+    for one in found.manifests:
+        _in_order(found, one)
+    return found
+
+
+def parts_of(grain: Grain) -> tuple[str, ...]:
+    """The addresses of the grains in which a record stands that was too large for its own."""
+    source = Source.of(grain)
+    return () if source is None else source.parts
+
+
+def born(grain: Grain, format: str, get: raw.Get) -> tuple[str, Record] | None:
+    """The record of a format that a grain was; None if it was none."""
+    reader = _READERS.get(format)
+    return None if reader is None else reader(grain, get)
+
+
+def _in_order(found: Heap, manifest: Manifest) -> None:
+    """The records of a document in its order, before those of none."""
+    records = found.records.get(manifest.format, [])
+    known = {one.address: one for one in records}
+    order = [known[one] for listed in manifest.arrays.values() for one in listed if one in known]
+    listed = {one.address for one in order}
+    found.records[manifest.format] = order + [one for one in records if one.address not in listed]
+
+
+def _is_ours(grain: Grain) -> bool:
+    context = grain.get("context")
+    kind = context.get("kind") if isinstance(context, Mapping) else None
+    return grain["type"] == "state" and isinstance(kind, str) and kind.startswith(_OURS)
+
+
+def _of_mif2(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
+    from omsgrain.formats.mif2.records import from_grain
+
+    return from_grain(grain, get)
+
+
+def _of_mif1(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
+    from omsgrain.formats.mif1.records import from_grain
+
+    return from_grain(grain, get)
+
+
+def _of_mif_ld(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
+    from omsgrain.formats.mif_ld.records import TABLE
+
+    return TABLE.from_grain(grain, get)
+
+
+_READERS: Final[dict[str, Callable[[Grain, raw.Get], tuple[str, Record] | None]]] = {
+    AIMEM: _aimem,
+    MIF2: _of_mif2,
+    MIF1: _of_mif1,
+    MIF_LD: _of_mif_ld,
+}
+
+
+NOT_ASKED: Final = "embeddings leave only when asked for"
+"""Why something is lost even where the grains go along."""
+MEMBERS: Final = {MIF2: "embeddings", MIF1: "embedding"}
+"""The member that is the embedding of a record."""
+
+
+def bare(found: Heap) -> tuple[Heap, list[Loss]]:
+    """The same grains, but that records with an embedding are made again without it.
+
+    The text of a document that was kept as it is goes too: the embeddings are in it.
+    """
+    made: dict[str, Built] = {}
+    losses: list[Loss] = []
+    for format, member in MEMBERS.items():
+        for one in found.records.get(format, ()):
+            if isinstance(one.record.get(member), dict):
+                made[one.address] = _without(found.grains[one.address], format, one, member)
+                losses.append(Loss(str(one.record.get("id", "")), member, NOT_ASKED))
+    if not made:
+        return found, losses
+    gone = {part for address in made for part in parts_of(found.grains[address])}
+    # Manifests name addresses, so they are made again as well.
+    gone.update(found.beside)
+    kept = [grain for address, grain in found.grains.items() if address not in gone]
+    grains = [one for grain in kept for one in _replaced(grain, made)]
+    for whole in found.manifests:
+        arrays = {
+            pointer: [made[one].grain.address if one in made else one for one in listed]
+            for pointer, listed in whole.arrays.items()
+        }
+        was = next(g for g in found.grains.values() if _is_of(g, whole.id, whole.format))
+        created_at, owner = was["created_at"], was.get("user_id")
+        grains += manifest(replace(whole, arrays=arrays, text=()), created_at=created_at,
+                           user_id=owner)  # fmt: skip
+    needed = {part for grain in grains for part in parts_of(grain)} - {g.address for g in grains}
+    grains += [found.grains[part] for part in needed if part in found.grains]
+    again = heap(grains)
+    again.said = found.said
+    return again, losses
+
+
+def _without(grain: Grain, format: str, one: Born, member: str) -> Built:
+    record = {name: value for name, value in one.record.items() if name != member}
+    table, owner = _table(format), grain.get("user_id")
+    if not is_duplicate(grain):
+        return table.to_grain(one.kind, record, owner=owner)
+    context = grain["context"]
+    of = str(context.get("of")) if isinstance(context, Mapping) else "-"
+    return table.to_duplicate(one.kind, record, of=of, owner=owner)
+
+
+def _table(format: str) -> Table:
+    if format == MIF2:
+        from omsgrain.formats.mif2.records import TABLE
+
+        return TABLE
+    from omsgrain.formats.mif1.records import TABLE as TABLE_1
+
+    return TABLE_1
+
+
+def _replaced(grain: Grain, made: Mapping[str, Built]) -> list[Grain]:
+    one = made.get(grain.address)
+    return [grain] if one is None else [*one.parts, one.grain]
+
+
+def _is_of(grain: Grain, id: str, format: str) -> bool:
+    source = Source.of(grain)
+    return source is not None and (source.kind, source.id, source.format) == (
+        "document",
+        id,
+        format,
+    )

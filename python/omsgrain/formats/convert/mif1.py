@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF 1.0 in terms of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from omsgrain.formats import model
+from omsgrain.formats.convert import words
+from omsgrain.formats.convert.base import (
+    Content,
+    Found,
+    Record,
+    Shape,
+    Told,
+    Written,
+    count,
+    left,
+    near,
+    rate,
+    rfc3339,
+    shape,
+    whole,
+)
+from omsgrain.formats.mif1.check import (
+    ARRAYS,
+    PRIORITIES,
+    RECURRENCES,
+    SCHEMA,
+    SHAPES,
+    STATUSES,
+    VERSION,
+)
+from omsgrain.formats.records import object_of, text_of
+
+__all__ = [
+    "CARRIED",
+    "CLASSES",
+    "TITLE",
+    "TOLD",
+    "adapt",
+    "read",
+    "write",
+]
+
+TITLE: Final = "MIF 1.0"
+CARRIED: Final = "x_omsgrain"
+_NODE: Final = "entity:"
+_DONE = {"dismissed": "done", "expired": "cancelled"}
+
+_MENTION = shape(
+    model.Mention, SHAPES["entity"],
+    {"name": "text", "type": "type", "confidence": "confidence"},
+    words={"type": (words.cased, words.shown)},
+)  # fmt: skip
+_EMBEDDING = shape(
+    model.Embedding, SHAPES["embedding"],
+    {"model": "model", "dimensions": "dimensions", "vector": "vector", "normalized": "normalized"},
+    items={"vector": float},
+)  # fmt: skip
+_SOURCE = shape(
+    model.Provenance, SHAPES["source"],
+    {"type": "type", "session": "session_id", "agent": "agent"},
+)  # fmt: skip
+_COMMENT = shape(
+    model.Comment, SHAPES["comment"],
+    {"id": "id", "content": "content", "created_at": "created_at", "type": "type"},
+)  # fmt: skip
+_PROJECT = shape(
+    model.Project, SHAPES["project"], {"id": "id", "name": "name", "prefix": "prefix"}
+)
+
+CLASSES: Final[dict[str, Shape]] = {
+    "memory": shape(
+        model.Memory, SHAPES["memory"],
+        {"id": "id", "content": "content", "type": "type", "importance": "importance",
+         "created_at": "created_at", "updated_at": "updated_at", "accessed_at": "accessed_at",
+         "access_count": "access_count", "decay_rate": "decay_rate", "tags": "tags",
+         "origin": "source", "entities": "entities", "embedding": "embedding",
+         "redactions": "redactions"},
+        inner={"entities": _MENTION, "embedding": _EMBEDDING, "origin": _SOURCE},
+        items={"redactions": object},
+        words={"type": (words.snake, words.mif1_memory)},
+    ),
+    "todo": shape(
+        model.Todo, SHAPES["todo"],
+        {"id": "id", "short_id": "short_id", "content": "content", "status": "status",
+         "priority": "priority", "created_at": "created_at", "updated_at": "updated_at",
+         "due": "due_date", "completed_at": "completed_at", "contexts": "contexts",
+         "tags": "tags", "notes": "notes", "parent": "parent_id", "subtasks": "subtask_ids",
+         "blocked_on": "blocked_on", "recurrence": "recurrence",
+         "related": "related_memory_ids", "embedding": "embedding", "comments": "comments"},
+        inner={"comments": _COMMENT, "embedding": _EMBEDDING},
+    ),
+    "node": shape(model.Entity, SHAPES["node"], {"id": "id"}),
+    "edge": shape(
+        model.Relation, SHAPES["edge"],
+        {"source": "source", "target": "target", "weight": "weight", "type": "type",
+         "created_at": "created_at", "strengthened": "strengthened_count"},
+    ),
+    "project": _PROJECT,
+}  # fmt: skip
+"""By kind of record."""
+TOLD: Final = Told(
+    {"related": "relations/related_memories", "related_todos": "relations/related_todos",
+     "priority": "importance", "types": "entity_type", "name": "id", "user": "export/user_id",
+     "exported_at": "export/created_at", "pii": "metadata/privacy/pii_detected",
+     "secrets": "metadata/privacy/secrets_detected",
+     "redacted": "metadata/privacy/redacted_fields"},
+    frozenset(("of",)),
+)  # fmt: skip
+"""Where the rest stands."""
+_KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
+_POINTERS: Final[dict[str, str]] = {kind: pointer for pointer, kind in ARRAYS.items()}
+_PREFIXES: Final[dict[str, model.Kind]] = {"mem_": "memory", "todo_": "todo"}
+
+
+def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
+    """What a document says; arguments are those of the other formats."""
+    nodes = {record["id"]: record for kind, record in records if kind == "node"}
+    kinds: dict[str, model.Kind] = {id: _kind(node) for id, node in nodes.items()}
+    for kind, record in records:
+        if kind in ("memory", "todo"):
+            kinds[record["id"]] = "memory" if kind == "memory" else "todo"
+    entities = near(
+        (id, id.removeprefix(_NODE), _type(node)) for id, node in nodes.items()
+        if _kind(node) == "entity"
+    )  # fmt: skip
+    found: list[Found] = []
+    projects: dict[str, model.Project] = {}
+    for at, (kind, record) in enumerate(records):
+        if kind == "memory":
+            found.append(Found(_memory(record, entities), at))
+        elif kind == "todo":
+            found.append(Found(_todo(record, projects), at))
+        elif kind == "edge":
+            ends = {f"{end}_kind": _end(record[end], kinds) for end in ("source", "target")}
+            name = f"{record['source']} {record['target']} {record.get('type')}"
+            found.append(Found(CLASSES["edge"].read(record, id=name, **ends), at))
+        elif kind == "node" and _kind(record) == "entity":
+            found.append(Found(_entity(record), at))
+        elif kind == "node":
+            # A node of a memory says what its edges say already.
+            rest = {k: v for k, v in record.items() if v is not None}
+            if not rest.keys() <= {"id", "type"}:
+                found.append(Found(model.Only(id=record["id"], kind=kind, rest=rest), at))
+        else:
+            rest = {name: value for name, value in record.items() if value is not None}
+            found.append(Found(model.Only(id=kind, kind=kind, rest=rest), at))
+    # Todos come after what they belong to.
+    own = [Found(project, -1) for project in projects.values()]
+    return Content(_document(envelope), [*own, *found])
+
+
+def _memory(record: Record, entities: Mapping[tuple[str, str | None], str]) -> model.Memory:
+    relations, more = record.get("relations"), {}
+    if isinstance(relations, dict):
+        more = {"related": relations.get("related_memories") or [],
+                "related_todos": relations.get("related_todos") or []}  # fmt: skip
+        if not all(_texts(value) for value in more.values()):
+            more = {}
+    bare = record if relations is not None else {k: v for k, v in record.items()
+                                                 if k != "relations"}  # fmt: skip
+    item: model.Memory = CLASSES["memory"].read(
+        bare, **{name: tuple(value) for name, value in more.items()}
+    )
+    rest = dict(item.rest)
+    if more and isinstance(relations, dict):
+        del rest["relations"]
+        known = ("related_memories", "related_todos")
+        rest |= {f"relations/{k}": v for k, v in relations.items() if k not in known}
+    mentions = tuple(replace(one, of=entities.get((one.name, one.type))) for one in item.entities)
+    priority = words.priority_of(item.importance)
+    return replace(item, rest=rest, entities=mentions, priority=priority)
+
+
+def _todo(record: Record, projects: dict[str, model.Project]) -> model.Todo:
+    project = record.get("project")
+    if not isinstance(project, dict) or not isinstance(project.get("id"), str):
+        item: model.Todo = CLASSES["todo"].read(record)
+        if project is None:
+            item = replace(item, rest={k: v for k, v in item.rest.items() if k != "project"})
+        return item
+    said: model.Project = _PROJECT.read(project)
+    first = projects.setdefault(said.id, said)
+    item = CLASSES["todo"].read(record, project=said.id)
+    rest = dict(item.rest)
+    if first == said:
+        del rest["project"]
+    return replace(item, rest=rest)
+
+
+def _entity(record: Record) -> model.Entity:
+    id = record["id"]
+    type_ = _type(record)
+    types = () if type_ is None else (type_,)
+    item: model.Entity = CLASSES["node"].read(record, name=id.removeprefix(_NODE), types=types)
+    known = {"type", *(("entity_type",) if type_ is not None else ())}
+    known |= {name for name in ("entity_type",) if record.get(name) is None}
+    return replace(item, rest={k: v for k, v in item.rest.items() if k not in known})
+
+
+def _kind(node: Record) -> model.Kind:
+    return {"memory": "memory", "todo": "todo"}.get(str(node.get("type")), "entity")  # type: ignore[return-value]
+
+
+def _type(node: Record) -> str | None:
+    said = node.get("entity_type")
+    return words.cased(said) if isinstance(said, str) else None
+
+
+def _end(id: str, kinds: Mapping[str, model.Kind]) -> model.Kind:
+    if id in kinds:
+        return kinds[id]
+    return next((kind for prefix, kind in _PREFIXES.items() if id.startswith(prefix)), "entity")
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _document(envelope: Mapping[str, Any]) -> model.Document:
+    export = object_of(envelope, "export")
+    metadata, graph = object_of(envelope, "metadata"), object_of(envelope, "graph")
+    privacy = object_of(metadata, "privacy")
+    rest = dict(left(envelope, _AROUND))
+    for place, of, known in (("export", export, _EXPORT), ("metadata", metadata, _METADATA),
+                             ("metadata/privacy", privacy, _PRIVACY),
+                             ("graph", graph, _GRAPH)):  # fmt: skip
+        rest |= {f"{place}/{name}": value for name, value in left(of, known)}
+    redacted = privacy.get("redacted_fields")
+    return model.Document(
+        id=text_of(export, "id") or "",
+        user=text_of(export, "user_id"),
+        exported_at=text_of(export, "created_at"),
+        generator=object_of(envelope, "generator"),
+        pii=_flag(privacy.get("pii_detected")),
+        secrets=_flag(privacy.get("secrets_detected")),
+        redacted=tuple(redacted or ()) if _texts(redacted) else (),
+        rest=rest,
+    )
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+_AROUND: Final[dict[str, type]] = {
+    "$schema": object, "mif_version": object, "generator": dict, "export": dict,
+    "memories": list, "todos": list, "graph": dict, "metadata": dict, "consent": dict,
+    CARRIED: dict,
+}  # fmt: skip
+_EXPORT: Final[dict[str, type]] = {
+    "id": str, "created_at": str, "user_id": str, "checksum": object,
+    "checksum_of": object,
+}  # fmt: skip
+_METADATA: Final[dict[str, type]] = {
+    "total_memories": object, "total_todos": object, "date_range": object,
+    "memory_types": object, "top_entities": object, "projects": object, "privacy": dict,
+}  # fmt: skip
+_PRIVACY: Final[dict[str, type]] = {
+    "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,
+}  # fmt: skip
+_GRAPH: Final[dict[str, type]] = {
+    "format": object, "node_count": object, "edge_count": object, "nodes": list, "edges": list,
+}  # fmt: skip
+
+
+# -- to documents ---------------------------------------------------------------------------------
+
+
+def adapt(item: model.Item) -> model.Item | None:
+    """The item as this format has it; None if it has nothing like it."""
+    if isinstance(item, model.Reminder):
+        item = _task(item)
+    if isinstance(item, model.Memory):
+        importance = item.importance
+        if importance is None:
+            importance = words.importance_of(item.priority)
+        times: dict[str, Any] = {
+            name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
+        }
+        made = rfc3339(item.created_at) or times["updated_at"] or rfc3339(0)
+        mentions = tuple(replace(one, type=one.type or "unknown", confidence=rate(one.confidence))
+                         for one in item.entities)  # fmt: skip
+        return replace(item, created_at=made, entities=mentions,
+                       importance=rate(importance), decay_rate=rate(item.decay_rate),
+                       access_count=count(item.access_count, 0), embedding=whole(item.embedding),
+                       type=item.type or "observation", **times)  # fmt: skip
+    if isinstance(item, model.Todo):
+        names = ("updated_at", "due", "completed_at")
+        times = {name: rfc3339(getattr(item, name)) for name in names}
+        return replace(
+            item,
+            **times,
+            created_at=rfc3339(item.created_at) or rfc3339(0),
+            status=item.status if item.status in STATUSES else "todo",
+            priority=item.priority if item.priority in PRIORITIES else None,
+            embedding=whole(item.embedding),
+            recurrence=item.recurrence if item.recurrence in RECURRENCES else None,
+        )
+    if isinstance(item, model.Relation):
+        return replace(item, type=words.mif1_edge(item.type), created_at=rfc3339(item.created_at),
+                       weight=0.5 if rate(item.weight) is None else item.weight)  # fmt: skip
+    return item if isinstance(item, model.Entity | model.Project) else None
+
+
+def _task(item: model.Reminder) -> model.Todo:
+    """A reminder as something that is to be done."""
+    at = item.trigger.get("at") if item.trigger.get("type") == "time" else None
+    return model.Todo(
+        id=item.id,
+        content=item.content,
+        status=_DONE.get(item.status or "", "todo"),
+        created_at=item.created_at,
+        due=at if isinstance(at, str) else None,
+        completed_at=item.dismissed_at,
+        tags=item.tags,
+    )
+
+
+def write(content: Content, *, strict: bool) -> Written:
+    """A document of items that were adapted; arguments are those of the other formats."""
+    arrays: dict[str, list[tuple[Record, int]]] = {pointer: [] for pointer in ARRAYS}
+    projects = {one.item.id: one.item for one in content.found
+                if isinstance(one.item, model.Project)}  # fmt: skip
+    nodes: dict[str, Record] = {}
+    for item, at in content.found:
+        if isinstance(item, model.Project):
+            continue
+        record = CLASSES[_KINDS[type(item)]].write(item)
+        if isinstance(item, model.Memory) and (item.related or item.related_todos):
+            related = {"related_memories": list(item.related),
+                       "related_todos": list(item.related_todos)}  # fmt: skip
+            record["relations"] = {name: ids for name, ids in related.items() if ids}
+        elif isinstance(item, model.Todo) and item.project is not None:
+            known = projects.get(item.project) or model.Project(id=item.project, name=item.project)
+            record["project"] = _PROJECT.write(known)
+        elif isinstance(item, model.Relation):
+            for id, of in ((item.source, item.source_kind), (item.target, item.target_kind)):
+                if of in ("memory", "todo"):
+                    nodes[id] = {"id": id, "type": of}
+        elif isinstance(item, model.Entity):
+            record["type"] = "entity"
+            if item.types:
+                record["entity_type"] = words.shown(item.types[0])
+        arrays[_POINTERS[_KINDS[type(item)]]].append((record, at))
+    arrays["/graph/nodes"] += [(node, -1) for node in nodes.values()]
+    return Written(_envelope(content.document, arrays), _there(arrays))
+
+
+def _there(arrays: dict[str, list[tuple[Record, int]]]) -> dict[str, list[tuple[Record, int]]]:
+    graph = any(arrays[pointer] for pointer in arrays if pointer.startswith("/graph"))
+    return {
+        pointer: array
+        for pointer, array in arrays.items()
+        if array or pointer == "/memories" or (graph and pointer.startswith("/graph"))
+    }
+
+
+def _envelope(
+    document: model.Document, arrays: Mapping[str, list[tuple[Record, int]]]
+) -> dict[str, Any]:
+    from omsgrain.formats.mif1.document import Metadata
+
+    counted = Metadata()
+    for pointer, array in arrays.items():
+        for record, _ in array:
+            counted.add(ARRAYS[pointer], record)
+    envelope: dict[str, Any] = {"$schema": SCHEMA, "mif_version": VERSION}
+    if document.generator:
+        envelope["generator"] = dict(document.generator)
+    export = {"id": document.id, "created_at": rfc3339(document.exported_at),
+              "user_id": document.user}  # fmt: skip
+    envelope["export"] = {name: value for name, value in export.items() if value is not None}
+    there = _there(dict(arrays))
+    envelope["memories"] = []
+    if "/todos" in there:
+        envelope["todos"] = []
+    if "/graph/nodes" in there:
+        envelope["graph"] = counted.graph() | {"nodes": [], "edges": []}
+    privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
+               "redacted_fields": list(document.redacted) or None}  # fmt: skip
+    # What nobody looked for is not said to be missing.
+    said = {name: value for name, value in privacy.items() if value is not None}
+    envelope["metadata"] = counted.metadata() | {"privacy": said}
+    if not said:
+        del envelope["metadata"]["privacy"]
+    return envelope

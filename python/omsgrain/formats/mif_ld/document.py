@@ -1,0 +1,636 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How memories stand in a file, and a file again.
+
+    document    one memory, or one of what goes with memories
+    array       a JSON array of them
+    lines       a line each (NDJSON)
+    corpus      a MemoryCorpus, whose records have a kind and a payload
+    markdown    one memory: front matter, and its content
+
+A file in a manifest is an object: its ``layout``, how many documents it has (``count``), what
+stands around them, and its ``path`` if there are several files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from io import BytesIO
+from itertools import groupby
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats import json_text
+from omsgrain.formats.document import KIND, Loss, open_manifest
+from omsgrain.formats.json_text import COMPACT, spell
+from omsgrain.formats.mif_ld import lint, markdown
+from omsgrain.formats.mif_ld.finding import Shape, kind_of, shape_of
+from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.markdown import KEBAB, PASCAL, URN, lost
+from omsgrain.formats.mif_ld.records import CONTEXT, FORMAT, LOCAL, VOLATILE, is_memory
+from omsgrain.formats.mif_ld.validate import Mode, judge, mended
+from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.formats.records import Record
+from omsgrain.formats.source import Difference, Source, apply, difference, getter, same
+from omsgrain.grain import Grain
+
+__all__ = [
+    "CORPUS",
+    "LAYOUTS",
+    "STAYS",
+    "Counters",
+    "Layout",
+    "Sheet",
+    "Taken",
+    "apart",
+    "corpus",
+    "document_of",
+    "entry",
+    "in_order",
+    "is_of_another_kind",
+    "layout_of",
+    "read_file",
+    "reshaped",
+    "shrunk",
+    "taken",
+    "together",
+    "tree",
+    "without_local",
+    "write_file",
+]
+
+Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
+LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
+CORPUS: Final = "MemoryCorpus"
+_RECORDS: Final = "records"
+_ARRAYS: Final = (_RECORDS, "memories")
+_PAYLOAD: Final = "payload"
+_USUAL: Final = {"kind": "memory", _PAYLOAD: None}
+"""In what nearly every memory of a corpus stands."""
+_LINE = re.compile(rb"\n[ \t\r]*[{]")
+
+
+class Sheet(NamedTuple):
+    """A file that was read.
+
+    Attributes:
+        entry: what the manifest says of it.
+        values: the documents.
+        places: of each its pointer in the file, and its line if they come by lines.
+        tree: all of the file as JSON; None if it is none.
+        problems: what could not be read of a file by lines.
+        warnings: what was read although it looks wrong.
+    """
+
+    entry: dict[str, Any]
+    values: list[Any]
+    places: list[tuple[str, int | None]]
+    tree: Any = None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def layout_of(data: bytes) -> Layout:
+    """Tell the layout of a file by its content, as far as its beginning tells it."""
+    if markdown.is_markdown(data):
+        return "markdown"
+    data = data.removeprefix(json_text.MARK)
+    if data.lstrip().startswith(b"["):
+        return "array"
+    return "lines" if _is_lines(data) else "document"
+
+
+def read_file(
+    data: bytes,
+    layout: Layout | None = None,
+    limits: Limits = LIMITS,
+    shape: Shape | None = None,
+) -> Sheet:
+    """Read a file.
+
+    Args:
+        data: its bytes.
+        layout: how memories stand in it; by default that is told from the content.
+        limits: how large it may be.
+        shape: of a memory in Markdown that does not tell it.
+
+    Raises:
+        DocumentError: it is too large, or cannot be read.
+        UnsupportedError: it is Markdown, and there is no PyYAML.
+    """
+    layout = layout or layout_of(data)
+    if layout == "markdown":
+        return _markdown(data, limits, shape)
+    return _lines(data, limits) if layout == "lines" else _json(data, limits)
+
+
+def _parsed(data: bytes, limits: Limits) -> Any:
+    return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
+
+
+def _counted(count: int, limits: Limits) -> None:
+    """Refuse too many documents, before anything is made of them."""
+    if count > limits.documents:
+        raise json_text.too_large(f"{limits.documents} documents", f"{count} documents")
+
+
+def _json(data: bytes, limits: Limits) -> Sheet:
+    tree = _parsed(data, limits)
+    if isinstance(tree, list):
+        _counted(len(tree), limits)
+        entry = {"layout": "array", "count": len(tree)}
+        return Sheet(entry, tree, [(f"/{i}", None) for i in range(len(tree))], tree)
+    if isinstance(tree, dict) and _is_corpus(tree):
+        _counted(len(tree[_array(tree)]), limits)
+        return _corpus(tree)
+    return Sheet({"layout": "document", "count": 1}, [tree], [("", None)], tree)
+
+
+def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
+    """What a file of one JSON value says.
+
+    Raises:
+        FormatError: the entry is not one of these documents.
+    """
+    layout = entry.get("layout")
+    if layout == "document" and len(values) == 1:
+        return values[0]
+    if layout == "array":
+        return list(values)
+    if layout == "corpus" and isinstance(entry.get("corpus"), dict):
+        return entry["corpus"] | {_array(entry["corpus"]): list(_wrapped(entry, values))}
+    raise FormatError("a file is not of these documents", rule="manifest")
+
+
+def write_file(
+    entry: dict[str, Any], values: Sequence[Any]
+) -> tuple[bytes, list[tuple[str, str, str]]]:
+    """Write a file.
+
+    Args:
+        entry: what the manifest says of it.
+        values: its documents.
+
+    Returns:
+        Its bytes, and what it does not hold, each by the id of the memory, its field, and why.
+
+    Raises:
+        SchemaError: Markdown has one memory in a file.
+        FormatError: the entry is not one of these documents.
+    """
+    layout = entry.get("layout")
+    if layout == "lines":
+        text = entry.get("text")
+        if isinstance(text, str) and same([json.loads(x) for x in _said(text)], list(values)):
+            return text.encode(), []
+        return b"".join(spell(value) + b"\n" for value in values), []
+    if layout != "markdown":
+        return spell(tree(entry, values), COMPACT), []
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise SchemaError("a file of Markdown is one memory", found=f"{len(values)} documents")
+    text, shape = entry.get("text"), shape_of(values[0])
+    if isinstance(text, str) and same(markdown.read(text, entry.get("shape"))[0], values[0]):
+        return text.encode(), []
+    written, losses = markdown.write(values[0], shape)
+    return written.encode(), losses
+
+
+def corpus(values: Sequence[Any]) -> dict[str, Any]:
+    """The entry of a corpus of our own, with these documents."""
+    whole = {"@context": CONTEXT, "@type": CORPUS, _RECORDS: []}
+    runs = [[len(list(run)), wrapper] for wrapper, run in groupby(map(_wrapper, values))]
+    return {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
+
+
+def entry(layout: Layout, values: Sequence[Any]) -> dict[str, Any]:
+    """The entry of a file of our own, with these documents."""
+    return corpus(values) if layout == "corpus" else {"layout": layout, "count": len(values)}
+
+
+def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
+    """The entry of a file without some of its documents."""
+    smaller = {key: value for key, value in entry.items() if key != "text"}
+    smaller["count"] = sum(stay)
+    if "runs" in entry:
+        at, runs = 0, []
+        for count, wrapper in entry["runs"]:
+            left = sum(stay[at : at + count])
+            runs += [[left, wrapper]] if left else []
+            at += count
+        smaller["runs"] = runs
+    return smaller
+
+
+def is_of_another_kind(value: Any) -> bool:
+    """Whether a record of a corpus is of a kind that is not judged: a source document, say."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind not in (None, "memory") and not is_memory(value)
+
+
+def _is_corpus(tree: dict[str, Any]) -> bool:
+    kinds = tree.get("@type")
+    named = CORPUS in kinds if isinstance(kinds, list) else kinds == CORPUS
+    return named and isinstance(tree.get(_array(tree)), list)
+
+
+def _array(tree: dict[str, Any]) -> str:
+    """Where the records of a corpus stand."""
+    return next((name for name in _ARRAYS if isinstance(tree.get(name), list)), _RECORDS)
+
+
+def _corpus(tree: dict[str, Any]) -> Sheet:
+    values: list[Any] = []
+    places: list[tuple[str, int | None]] = []
+    runs: list[list[Any]] = []
+    array = _array(tree)
+    for i, record in enumerate(tree[array]):
+        wrapper = None
+        value, place = record, f"/{array}/{i}"
+        if isinstance(record, dict) and record.get("kind") == "memory" and _PAYLOAD in record:
+            wrapper = _USUAL if [*record] == [*_USUAL] else record | {_PAYLOAD: None}
+            value, place = record[_PAYLOAD], f"{place}/{_PAYLOAD}"
+        values.append(value)
+        places.append((place, None))
+        if runs and (runs[-1][1] is wrapper or same(runs[-1][1], wrapper)):
+            runs[-1][0] += 1
+        else:
+            runs.append([1, wrapper])
+    whole = tree | {array: []}
+    entry = {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
+    return Sheet(entry, values, places, tree)
+
+
+def _wrapped(entry: dict[str, Any], values: Sequence[Any]) -> Iterator[Any]:
+    at = 0
+    for count, wrapper in entry.get("runs", ()):
+        for value in values[at : at + count]:
+            yield value if wrapper is None else wrapper | {_PAYLOAD: value}
+        at += count
+    for value in values[at:]:
+        yield {"kind": "memory", _PAYLOAD: value}
+
+
+def _wrapper(value: Any) -> dict[str, Any] | None:
+    """What a document stands in as a record of a corpus; None if it is one, of another kind."""
+    kind = "memory" if is_memory(value) else kind_of(value)
+    return None if kind is None or is_of_another_kind(value) else {"kind": kind, _PAYLOAD: None}
+
+
+# -- by lines, and Markdown -----------------------------------------------------------------------
+
+
+def _is_lines(data: bytes) -> bool:
+    """Whether an object stands in the first line alone, and others behind it."""
+    if _LINE.search(data) is None:
+        return False
+    first, _, _ = data.lstrip().partition(b"\n")
+    return isinstance(json_text.looked_into(first), dict)
+
+
+def _said(text: str) -> list[str]:
+    lines = text.removeprefix("\ufeff").split("\n")
+    return [line for line in lines if line.strip()]
+
+
+def _lines(data: bytes, limits: Limits) -> Sheet:
+    json_text.bounded(data, limits.document, limits.values)
+    values: list[Any] = []
+    places: list[tuple[str, int | None]] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(BytesIO(data), 1):
+        if not line.strip():
+            continue
+        _counted(len(values) + len(problems) + 1, limits)
+        try:
+            value = _parsed(line, limits)
+        except DocumentError as error:
+            problems.append(replace(error.problems[0], line=number))
+            continue
+        values.append(value)
+        places.append(("", number))
+    entry = {"layout": "lines", "count": len(values)}
+    return Sheet(entry, values, places, problems=tuple(problems))
+
+
+def _markdown(data: bytes, limits: Limits, shape: Shape | None) -> Sheet:
+    document, shape, warnings = markdown.read_bytes(data, limits, shape)
+    text = data.decode()
+    entry: dict[str, Any] = {"layout": "markdown", "count": 1, "shape": shape}
+    try:
+        again = markdown.write(document, shape)[0]
+    except (DocumentError, KeyError, TypeError, AttributeError, ValueError):
+        again = ""  # of a memory that will be refused
+    return Sheet(
+        entry if again == text else entry | {"text": text},
+        [document],
+        [("", None)],
+        warnings=warnings,
+    )
+
+
+_OURS: Final = "omsgrain:"
+"""Before a type that shape 0.1 has no word for."""
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PREFIXED = re.compile(r"[a-zA-Z][a-zA-Z0-9]*:[a-zA-Z][a-zA-Z0-9-]*")
+
+
+def reshaped(memory: Record, shape: Shape) -> tuple[Record, list[tuple[str, str, str]]]:
+    """Bring a memory into a shape.
+
+    Args:
+        memory: one that was judged.
+        shape: which it is to have.
+
+    Returns:
+        The memory, and what it does not hold: the memory's ``@id``, the member, and why.
+    """
+    own = shape_of(memory)
+    if own == shape:
+        return memory, []
+    made = _TO[shape](memory)
+    for one in judge(made, shape=shape).findings:  # what only the other shape takes
+        for key in one.pointer.split("/")[1:2]:
+            made.pop(key.replace("~1", "/").replace("~0", "~"), None)
+    named = str(memory.get("@id"))
+    told = lost(memory, _TO[own](made), "", f"shape {shape}")
+    # Which class it is of is what the shape says; others in it stay.
+    return made, [(named, *one) for one in told if one[0].split("/")[0] != "@type"]
+
+
+def _to_1_x(memory: Record) -> Record:
+    made: Record = {}
+    for name, value in memory.items():
+        if name == "memoryType":
+            made["conceptType"] = value
+        elif name == "relationships" and isinstance(value, list):
+            made[name] = [_relationship_1_x(one) for one in value]
+        else:
+            made[name] = _class(value, "Memory", "Concept") if name == "@type" else value
+    return made
+
+
+def _to_0_1(memory: Record) -> Record:
+    made: Record = {}
+    for name, value in memory.items():
+        if name == "conceptType":
+            made["memoryType"] = value
+        elif name == "relationships" and isinstance(value, list):
+            found = (_relationship_0_1(one) for one in value)
+            made[name] = [one for one in found if one is not None]
+        elif name == "@type":
+            made[name] = _class(value, "Concept", "Memory")
+        elif name != "memoryType" or "conceptType" not in memory:
+            made[name] = value
+    return made
+
+
+_TO: Final[dict[Shape, Callable[[Record], Record]]] = {"0.1": _to_0_1, "1.x": _to_1_x}
+
+
+def _class(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, list):
+        return list(dict.fromkeys(new if one == old else one for one in value))
+    return new if value == old else value
+
+
+def _relationship_1_x(one: Record) -> Record:
+    kind, target = str(one.get("relationshipType")), one.get("target")
+    if kind not in KEBAB:
+        prefix, _, name = kind.removeprefix(_OURS).rpartition(":")
+        bare = _HUMP.sub("-", name).lower()
+        kind = f"{prefix.lower()}:{bare}" if prefix else bare
+    told = {"type": KEBAB.get(kind, kind),
+            "target": target.get("@id") if isinstance(target, dict) else target}  # fmt: skip
+    return told | {name: one[name] for name in ("strength", "metadata") if name in one}
+
+
+def _relationship_0_1(one: Record) -> Record | None:
+    """None if shape 0.1 has no place for what it leads to, or no word for what it is."""
+    kind, target = str(one.get("type")), one.get("target")
+    name = PASCAL.get(kind, kind if ":" in kind else _OURS + kind)
+    if not isinstance(target, str) or not target.startswith(URN):
+        return None
+    if kind not in PASCAL and _PREFIXED.fullmatch(name) is None:
+        return None
+    told = {"@type": "Relationship", "relationshipType": name, "target": {"@id": target}}
+    return told | {name: one[name] for name in ("strength", "metadata") if name in one}
+
+
+STAYS: Final = "memories in _local do not leave"
+"""Why a memory is left out."""
+_LISTS: Final = "what stood around memories names those that do not leave"
+
+
+def without_local(grains: Iterable[Grain]) -> tuple[list[Grain], list[Loss]]:
+    """The grains that may leave, and what does not.
+
+    With a memory go the grains that hold its parts, and the manifest, which names it and may hold
+    its text; the other memories of the file stand alone then.
+
+    Raises:
+        FormatError: a manifest is not what it must be.
+        NotFoundError: a grain that it names is not among them.
+    """
+    given = list(grains)
+    gone = {grain.address: Loss(source.id, "memory", STAYS) for grain, source in _local(given)}
+    if not gone:
+        return given, []
+    by_address = {grain.address: grain for grain in given}
+    parts: set[str] = set()
+    for grain in given:
+        source = Source.of(grain)
+        if source is None or source.format != FORMAT:
+            continue
+        if source.kind == KIND and (whole := open_manifest(grain, getter(by_address))):
+            if any(one in gone for listed in whole.arrays.values() for one in listed):
+                gone[grain.address] = Loss("", "document", _LISTS)
+                parts.update(whole.text)
+        if grain.address in gone:
+            parts.update(source.parts)
+    kept = [grain for grain in given if grain.address not in gone and grain.address not in parts]
+    return kept, list(gone.values())
+
+
+def _local(grains: Iterable[Grain]) -> Iterator[tuple[Grain, Source]]:
+    for grain in grains:
+        namespace = grain.get("namespace", "")
+        if isinstance(namespace, str) and f"{namespace}/".startswith(f"{LOCAL}/"):
+            source = Source.of(grain)
+            if source is not None and source.format == FORMAT:
+                yield grain, source
+
+
+_OF_ONE: Final = 100  # findings of a document that are told
+_DOCUMENT = re.compile(
+    r"(?:/[^/]*\.(?:md|json|jsonld|ndjson|jsonl)(?=/|$))?(?:/(?:records|memories)/[0-9]+|/[0-9]+)?",
+    re.IGNORECASE,
+)
+
+
+class Taken(NamedTuple):
+    """The documents of a file that are good.
+
+    Attributes:
+        entry: what the manifest says of the file.
+        values: the documents.
+        warnings: what was taken although it looks wrong.
+        problems: the documents that were not taken, and why.
+        dropped: what was left out of the documents.
+        places: of each document its pointer in the file, and its line if they come by lines.
+    """
+
+    entry: dict[str, Any]
+    values: list[Any]
+    warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    dropped: tuple[Problem, ...] = ()
+    places: tuple[tuple[str, int | None], ...] = ()
+
+
+def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
+    """Judge the documents of a file.
+
+    Args:
+        sheet: as it was read.
+        mode: as for `load`.
+        strict_published: as for `load`.
+    """
+    values, good, places = [], [], []
+    warnings, problems = list(sheet.warnings), list(sheet.problems)
+    dropped: list[Problem] = []
+    for value, (place, line) in zip(sheet.values, sheet.places, strict=True):
+        told: list[Problem] = []
+        if not (sheet.entry["layout"] == "corpus" and is_of_another_kind(value)):
+            verdict = judge(value, mode=mode, strict_published=strict_published)
+            told = _placed(verdict.findings[:_OF_ONE], place, line)
+            warnings += _some(warnings, _placed(verdict.warnings, place, line))
+            problems += _some(problems, told)
+            if not told:
+                dropped += _some(dropped, _placed(verdict.dropped, place, line))
+                value = mended(value) if mode == "lenient" else value
+        good.append(not told)
+        if not told:
+            values.append(value)
+            places.append((place, line))
+    problems.sort(key=lambda one: one.line or 0)  # those of lines come in two parts
+    entry = sheet.entry
+    if not all(good):
+        entry = shrunk(entry, good)
+    return Taken(entry, values, tuple(warnings), tuple(problems), tuple(dropped), tuple(places))
+
+
+def _some(before: Sequence[Problem], found: list[Problem]) -> list[Problem]:
+    """What is kept of one document's: where there are many already, only the first."""
+    return found if len(before) < MOST else found[:1]
+
+
+def document_of(pointer: str) -> str:
+    """The pointer of the document that a pointer leads into, in a file or a directory."""
+    found = _DOCUMENT.match(pointer)
+    return "" if found is None else found[0]
+
+
+def in_order(files: Iterable[Taken]) -> list[Problem]:
+    """The memories of files that were made of others before those were there, as warnings.
+
+    Args:
+        files: as they were judged; each is looked at beside all others.
+    """
+    placed = (
+        (place, lint.dated(value, file.entry.get("path")))
+        for file in files
+        for place, value in zip(file.places, file.values, strict=True)
+    )
+    return [_placed([one], *place)[0] for place, one in lint.order(placed)]
+
+
+def _placed(found: Iterable[Problem], place: str, line: int | None) -> list[Problem]:
+    if not place and line is None:
+        return list(found)
+    return [replace(one, pointer=place + one.pointer, line=line or one.line) for one in found]
+
+
+_ID: Final = "@id"
+_TEMPORAL: Final = "temporal"
+"""All counters stand below it."""
+Counters: TypeAlias = "dict[str, list[Difference | None]]"
+
+
+def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
+    """Memories without what a recall changes, and that.
+
+    Args:
+        records: memories as they came; anything else among them stays as it is.
+    """
+    bare: list[Any] = []
+    counters: Counters = {}
+    seen: dict[str, int] = {}
+    for record in records:
+        without = _without(record, ()) if isinstance(record, dict) else record
+        bare.append(without)
+        id = record.get(_ID) if isinstance(record, dict) else None
+        if not isinstance(id, str):
+            continue
+        at = seen[id] = seen.get(id, -1) + 1
+        if without is not record:
+            listed = counters.setdefault(id, [])
+            listed += [None] * (at - len(listed))
+            listed.append(_difference(without, record))
+    return bare, counters
+
+
+def _difference(bare: Record, record: Record) -> Difference | None:
+    """As `difference`, but only where counters stand is looked."""
+    way = _TEMPORAL
+    if way not in bare:
+        return difference(bare, record)
+    left, whole = bare[way], record[way]
+    gone = {name: value for name, value in whole.items() if name not in left}
+    if any(whole[name] is not value for name, value in left.items()):
+        inner = difference(left, whole)  # some stood deeper
+    elif [*left, *gone] == list(whole):
+        inner = {"+": gone}
+    else:
+        inner = {"+": gone, "o": list(whole)}
+    return None if inner is None else {"~": {way: inner}}
+
+
+def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[Any]:
+    """The memories as they came; the other way of `apart`.
+
+    Raises:
+        FormatError: the counters are not of these memories.
+    """
+    seen: dict[str, int] = {}
+    for record in records:
+        id = record.get(_ID) if isinstance(record, dict) else None
+        listed = counters.get(id) if isinstance(id, str) else None
+        if not isinstance(id, str) or listed is None:
+            yield record
+            continue
+        if not isinstance(listed, list):
+            raise FormatError("counters that are none", rule="manifest")
+        at = seen[id] = seen.get(id, -1) + 1
+        yield apply(record, listed[at]) if at < len(listed) else record
+
+
+def _without(value: Record, way: tuple[str, ...]) -> Record:
+    """An object without its counters; what holds nothing else goes with them."""
+    gone = VOLATILE.get(way, ())
+    made = None
+    for name, inner in value.items():
+        within = (*way, name)
+        if name in gone:
+            made = made or dict(value)
+            del made[name]
+        elif within in VOLATILE and isinstance(inner, dict):
+            bare = _without(inner, within)
+            if bare is not inner:
+                made = made or dict(value)
+                if bare:
+                    made[name] = bare
+                else:
+                    del made[name]
+    return value if made is None else made

@@ -1,0 +1,473 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front matter of a text, between two lines of three dashes, and what comes after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from omsgrain.formats import times, yaml
+from omsgrain.formats import yaml as yaml_writer
+from omsgrain.formats.json_text import bounded
+from omsgrain.formats.mif_ld.finding import Shape, shape_of
+from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.records import CONTEXT
+from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.records import Record
+from omsgrain.formats.source import same
+
+__all__ = [
+    "FRONT_1_X",
+    "KEBAB",
+    "PASCAL",
+    "SPACE",
+    "URN",
+    "camel",
+    "id_of",
+    "is_markdown",
+    "joined",
+    "lost",
+    "mirrors",
+    "read",
+    "read_bytes",
+    "sections",
+    "slug",
+    "snake",
+    "split",
+    "urn_of",
+    "write",
+]
+
+_HEAD: Final = 64 << 10
+_BOM: Final = "\ufeff"
+_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n")
+_END = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
+_KEYS = re.compile(
+    rb"^(?:\"?)(?:id|@id|type|memoryType|memory_type|conceptType|created)(?:\"?):", re.MULTILINE
+)
+_OTHERS = re.compile(rb"^[\"']?mif_version[\"']?[ \t]*:", re.MULTILINE)
+
+
+def is_markdown(data: bytes) -> bool:
+    """Whether a file begins as a memory in Markdown does."""
+    head = data[:_HEAD]
+    return (
+        _BEGIN.match(head) is not None
+        and _KEYS.search(head) is not None
+        and _OTHERS.search(head) is None
+    )
+
+
+def split(text: str) -> tuple[str, str] | None:
+    """The front matter and the rest of a text; None if it has no front matter."""
+    text = text.removeprefix(_BOM)
+    begin = _END.match(text)
+    if begin is None:
+        return None
+    end = _END.search(text, begin.end() + 1)
+    if end is None:
+        return None
+    return text[begin.end() + 1 : end.start()], text[end.end() + 1 :]
+
+
+def joined(front: str, body: str) -> str:
+    """A text of both."""
+    return f"---\n{front}---\n\n{body}\n"
+
+
+URN: Final = "urn:mif:"
+FRONT_1_X: Final[tuple[str, ...]] = (
+    "created", "modified", "namespace", "title", "summary", "properties", "compressedAt", "tags",
+    "aliases", "temporal", "provenance", "embedding", "relationships", "citations", "documents",
+    "entities", "ontology", "entity", "extensions",
+)  # fmt: skip
+"""The members of front matter in shape 1.x, besides id, type and memoryType."""
+KEBAB: Final = {
+    "RelatesTo": "relates-to",
+    "DerivedFrom": "derived-from",
+    "Supersedes": "supersedes",
+    "ConflictsWith": "conflicts-with",
+    "PartOf": "part-of",
+    "Implements": "implements",
+    "Uses": "uses",
+    "Created": "created-by",
+    "MentionedIn": "mentioned-in",
+}
+"""Types of relationships in text, by their names in JSON; the one of Created is irregular."""
+PASCAL: Final = {kebab: name for name, kebab in KEBAB.items()} | {"created": "Created"}
+
+_SNAKE: Final[dict[str, dict[str, str]]] = {
+    "": {"compressedAt": "compressed_at"},
+    "temporal": {
+        "validFrom": "valid_from", "validUntil": "valid_until", "recordedAt": "recorded_at",
+        "accessCount": "access_count", "lastAccessed": "last_accessed",
+        "reinforcementHistory": "reinforcement_history",
+    },
+    "decay": {"currentStrength": "current_strength", "lastReinforced": "last_reinforced"},
+    "provenance": {
+        "sourceType": "source_type", "trustLevel": "trust_level", "sourceRef": "source_ref",
+        "agentVersion": "agent_version",
+    },
+    "embedding": {
+        "modelVersion": "model_version", "sourceText": "source_text", "vectorUri": "vector_uri",
+    },
+    "citations": {"citationType": "type", "citationRole": "role"},
+}  # fmt: skip
+"""Names of shape 0.1, by the member whose object they stand in; halfLife stays as it is."""
+_CAMEL: Final = {
+    place: {snake: name for name, snake in names.items()} for place, names in _SNAKE.items()
+}
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+
+
+def snake(value: Any, place: str = "") -> Any:
+    """A value of JSON as shape 0.1 spells it in front matter."""
+    return _spelled(value, place, _SNAKE)
+
+
+def camel(value: Any, place: str = "") -> Any:
+    """A value of front matter of shape 0.1 as JSON has it."""
+    return _spelled(value, place, _CAMEL)
+
+
+def _spelled(value: Any, place: str, names: Mapping[str, Mapping[str, str]]) -> Any:
+    if isinstance(value, list) and place == "citations":
+        return [_spelled(one, place, names) for one in value]
+    known = names.get(place)
+    if not isinstance(value, dict) or known is None:
+        return value
+    spelled: Record = {}
+    for name, one in value.items():
+        new = known.get(name, name)
+        # Of two that would be one, the one stays that is called so.
+        if new != name and new in value:
+            new = name
+        inner = new if new in names and place in ("", "temporal") else name
+        spelled[new] = _spelled(one, inner, names) if inner in names else one
+    return spelled
+
+
+def id_of(urn: str) -> str:
+    """An ``@id`` as front matter has it."""
+    bare = urn.removeprefix(URN)
+    return urn if not bare or bare.startswith(URN) else bare
+
+
+def urn_of(id: str) -> str:
+    """The ``@id`` that front matter says; what is one already is not made one twice."""
+    return id if id.startswith(URN) else URN + id
+
+
+def mirrors(document: Mapping[str, Any]) -> Record:
+    """The members of JSON in shape 1.x that repeat others, and that front matter leaves out."""
+    at, says = document.get("modified", document.get("created")), document.get("summary")
+    told = {"timestamp": at} if isinstance(at, str) and times.parse(at) is not None else {}
+    return told | {"description": says} if isinstance(says, str) else told
+
+
+def slug(name: str) -> str:
+    """A name as a part of a URN."""
+    return _NOT_PLAIN.sub("-", name.lower()).strip("-") or "unnamed"
+
+
+SPACE: Final = " \t\r\n"
+"""What is taken off the ends of a content."""
+# What stands behind a stroke is how an editor shows the link.
+_RELATED = re.compile(r"- ([A-Za-z0-9][A-Za-z0-9:-]*) \[\[([^\]|\r\n]+)(?:\|[^\]\r\n]*)?\]\]")
+_NAMED = re.compile(r"- @\[\[([^\]|\r\n]+)(?:\|([^\]|\r\n]+))?\]\]")
+_HEADING = re.compile(r"^## (Relationships|Entities)[ \t]*\r?$", re.MULTILINE)
+_SAID_BY_1_X: Final = frozenset(
+    ("memoryType", "relationships", "documents", "properties", "compressedAt", "entities")
+)
+_SNAKE_CASE = re.compile(r"[a-z]+_[a-z_]+")
+_KNOWN: Final = frozenset(("id", "@id", "type", "memoryType", *FRONT_1_X))
+
+
+def read_bytes(
+    data: bytes, limits: Limits = LIMITS, shape: Shape | None = None
+) -> tuple[Record, Shape, tuple[Problem, ...]]:
+    """Read a file; as `read`, and the shape that it is of.
+
+    Raises:
+        DocumentError: it is too large, is not UTF-8, or has no front matter that can be read.
+        UnsupportedError: there is no PyYAML.
+    """
+    bounded(data, limits.document)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        says = "the text is not UTF-8"
+        raise DocumentError([Problem("not_markdown", "", says, "UTF-8", line=line)]) from None
+    front, body = _parted(text, limits)
+    told = _shape_of(front, body) or shape or "0.1"
+    document, warnings = _document(front, body, told)
+    return document, told, tuple(warnings)
+
+
+def read(text: str, shape: Shape | None = None) -> tuple[Record, tuple[Problem, ...]]:
+    """Make a memory of a text.
+
+    Args:
+        text: front matter, and the content.
+        shape: of the memory, if nothing in the text tells; by default 0.1.
+
+    Returns:
+        The memory, which nobody has judged yet, and what was read although it looks wrong.
+
+    Raises:
+        DocumentError: it has no front matter that can be read.
+        UnsupportedError: there is no PyYAML.
+    """
+    document, _, warnings = read_bytes(text.encode("utf-8", "surrogatepass"), LIMITS, shape)
+    return document, warnings
+
+
+def _parted(text: str, limits: Limits) -> tuple[Record, str]:
+    parts = split(text)
+    if parts is None:
+        expected = "two lines of three dashes, and YAML between them"
+        raise DocumentError(
+            [Problem("not_markdown", "", "the text has no front matter", expected)]
+        )
+    most, depth = limits.document, limits.depth
+    front = yaml.read(parts[0].encode(), most=most, depth=depth, before=1)
+    if not isinstance(front, dict):
+        says = "the front matter is no object"
+        raise DocumentError([Problem("not_markdown", "", says, "an object")])
+    return front, parts[1]
+
+
+def _shape_of(front: Record, body: str) -> Shape | None:
+    """The shape that a text is of; None if nothing in it tells."""
+    if "conceptType" in front or not _SAID_BY_1_X.isdisjoint(front):
+        return "1.x"
+    inner = (value for value in front.values() if isinstance(value, dict))
+    names = {*front, *(name for value in inner for name in value)}
+    if any(_SNAKE_CASE.fullmatch(name) for name in names) or sections(body)[1]:
+        return "0.1"
+    told = ("validFrom", "validUntil", "recordedAt", "sourceType", "trustLevel", "accessCount")
+    return "1.x" if not names.isdisjoint(told) else None
+
+
+def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Problem]]:
+    warnings: list[Problem] = []
+    concept = shape == "1.x"
+    document: Record = {"@context": CONTEXT, "@type": "Concept" if concept else "Memory"}
+    rest = dict(front)
+    id = rest.pop("id", None)
+    if isinstance(id, str):
+        document["@id"] = urn_of(id)
+    elif id is not None:
+        document["@id"] = id
+    kind = rest.pop("type", None)
+    if kind is None and not concept:
+        kind = rest.pop("memory_type", None)
+    if kind is not None:
+        document["conceptType" if concept else "memoryType"] = kind
+    if concept and "memoryType" in rest:
+        document["memoryType"] = rest.pop("memoryType")
+    content, related = (body, {}) if concept else sections(body)
+    if not concept and _HEADING.search(content) is not None:
+        says = "a section of relationships or entities with other lines in it is content"
+        warnings.append(Problem("section", "/content", says))
+    document["content"] = content.strip(SPACE)
+    for name, value in (rest if concept else camel(rest)).items():
+        if name in document:
+            says = "front matter cannot say what the text says"
+            warnings.append(Problem("front_matter", f"/{name}", says))
+            continue
+        if name not in _KNOWN:
+            says = "a member that front matter does not name: kept as it is"
+            warnings.append(Problem("front_matter", f"/{name}", says))
+        document[name] = _typed(value) if name == "citations" and not concept else value
+    for name, value in (mirrors(document) if concept else related).items():
+        document.setdefault(name, value)
+    return document, warnings
+
+
+def _typed(value: Any) -> Any:
+    """Citations with the ``@type`` that front matter of shape 0.1 leaves out."""
+    if not isinstance(value, list):
+        return value
+    return [{"@type": "Citation", **one} if isinstance(one, dict) else one for one in value]
+
+
+def sections(body: str) -> tuple[str, dict[str, list[Record]]]:
+    """The content of a text of shape 0.1, and the relationships and entities behind it.
+
+    A heading counts only if nothing but such lines comes after it, up to the end or the next.
+    """
+    found: dict[str, list[Record]] = {}
+    headings = list(_HEADING.finditer(body))
+    end = len(body)
+    for heading in reversed(headings):
+        name = heading[1].lower()
+        items = _items(name, body[heading.end() : end])
+        if items is None or name in found:
+            break
+        found[name] = items
+        end = heading.start()
+    order = ("relationships", "entities")
+    return body[:end], {name: found[name] for name in order if name in found}
+
+
+def _items(name: str, text: str) -> list[Record] | None:
+    """The items of a section; None if anything else stands in it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    make, pattern = (_relationship, _RELATED) if name == "relationships" else (_entity, _NAMED)
+    items = [make(match) for line in lines if (match := pattern.fullmatch(line.strip()))]
+    return items if items and len(items) == len(lines) else None
+
+
+def _relationship(match: re.Match[str]) -> Record:
+    kind, target = match[1], match[2]
+    return {
+        "@type": "Relationship",
+        "relationshipType": PASCAL.get(kind, kind),
+        "target": {"@id": urn_of(target)},
+    }
+
+
+def _entity(match: re.Match[str]) -> Record:
+    name, kind = match[1], match[2]
+    entity: Record = {
+        "@type": "EntityReference",
+        "entity": {"@id": f"urn:mif:entity:{slug(kind or 'concept')}:{slug(name)}"},
+    }
+    if kind is not None:
+        entity["entityType"] = kind
+    return entity | {"name": name}
+
+
+_ABSENT: Final = object()
+_BEHIND: Final = ("relationships", "entities")
+_NOT_WRITTEN: Final = frozenset(
+    ("@context", "@type", "@id", "conceptType", "content", "timestamp", "description", "blocks")
+)
+"""Members that are said otherwise, or that Markdown has no place for."""
+_KEY = re.compile(
+    r'^([ ]*(?:- )*)"(?!(?:true|false|null|yes|no|on|off|y|n)")([A-Za-z][A-Za-z0-9_]*)":',
+    re.MULTILINE | re.IGNORECASE,
+)
+_FORBIDDEN: Final = frozenset("[]|\r\n")
+_BREAKS: Final = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple[str, str, str]]]:
+    """Write a memory.
+
+    Args:
+        document: a memory that was judged.
+        shape: of its form in Markdown; by default its own.
+
+    Returns:
+        The text, and what it does not hold: the memory's ``@id``, the member, and why.
+    """
+    shape = shape or shape_of(document)
+    front = _front(document, shape)
+    body = [document["content"]]
+    if shape == "0.1":
+        body += _behind(document)
+    # Keys that no reader of YAML takes for anything else need no quotes.
+    yaml = _KEY.sub(r"\1\2:", yaml_writer.write(front).decode())
+    text = joined(yaml, "\n\n".join(body))
+    again, _ = read(text, shape)
+    named = str(document.get("@id"))
+    told = mirrors(document)  # said by others, and read again from these
+    document, again = told | document, told | again
+    return text, [(named, *one) for one in lost(document, again, "", f"Markdown of shape {shape}")]
+
+
+def _front(document: Record, shape: Shape) -> Record:
+    front: Record = {"id": id_of(document["@id"])}
+    if shape == "1.x":
+        front["type"] = document.get("conceptType", document.get("memoryType"))
+        if "memoryType" in document and "conceptType" in document:
+            front["memoryType"] = document["memoryType"]
+        members = {name: document[name] for name in FRONT_1_X if name in document}
+    else:
+        front["type"] = document.get("memoryType", document.get("conceptType"))
+        members = {
+            name: document[name] for name in FRONT_1_X if name in document and name not in _BEHIND
+        }
+    known = {*FRONT_1_X, *_NOT_WRITTEN, "memoryType", "id", "type"}
+    members |= {name: value for name, value in document.items() if name not in known}
+    if shape == "0.1":
+        members = snake(members)
+        if isinstance(members.get("citations"), list):
+            members["citations"] = [
+                {name: value for name, value in one.items() if name != "@type"}
+                if isinstance(one, dict) else one
+                for one in members["citations"]
+            ]  # fmt: skip
+    return front | {name: value for name, value in members.items() if name not in front}
+
+
+def _behind(document: Record) -> Iterator[str]:
+    """What shape 0.1 says behind the content."""
+    lines = [
+        line
+        for one in _write_items(document, "relationships")
+        if (line := _write_relationship(one))
+    ]
+    if lines:
+        yield "## Relationships\n\n" + "\n".join(lines)
+    lines = [line for one in _write_items(document, "entities") if (line := _write_entity(one))]
+    if lines:
+        yield "## Entities\n\n" + "\n".join(lines)
+
+
+def _write_items(document: Record, name: str) -> list[Record]:
+    value = document.get(name)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _write_relationship(one: Record) -> str | None:
+    target = one.get("target")
+    named = target.get("@id") if isinstance(target, dict) else target
+    kind = one.get("relationshipType", one.get("type"))
+    if not isinstance(kind, str) or not isinstance(named, str) or not _is_plain(id_of(named)):
+        return None
+    return f"- {KEBAB.get(kind, kind)} [[{id_of(named)}]]"
+
+
+def _write_entity(one: Record) -> str | None:
+    name, kind = one.get("name"), one.get("entityType")
+    if not isinstance(name, str) or not _is_plain(name):
+        return None
+    return f"- @[[{name}|{kind}]]" if isinstance(kind, str) else f"- @[[{name}]]"
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text can stand in brackets."""
+    if not text or text != text.strip(SPACE) or not _FORBIDDEN.isdisjoint(text):
+        return False
+    return not any(one in text for one in _BREAKS)
+
+
+def lost(value: Any, again: Any, way: str, form: str) -> Iterator[tuple[str, str]]:
+    """The members that are not read again as they were, each with why.
+
+    Args:
+        value: what there was.
+        again: what was read.
+        way: the members that lead to it.
+        form: what it was written in.
+    """
+    if isinstance(value, dict) and isinstance(again, dict):
+        for name, one in value.items():
+            place = f"{way}/{name}" if way else name
+            if name not in again:
+                yield place, f"{form} has no place for it"
+            else:
+                yield from lost(one, again[name], place, form)
+        for name in again:
+            if name not in value:
+                yield f"{way}/{name}" if way else name, f"{form} always says it"
+    elif isinstance(value, list) and isinstance(again, list) and len(value) == len(again):
+        for i, (one, other) in enumerate(zip(value, again, strict=True)):
+            yield from lost(one, other, f"{way}/{i}", form)
+    elif not same(value, again):
+        yield way, f"{form} says it in another way, which is not as exact"

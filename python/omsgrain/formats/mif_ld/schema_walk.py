@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks a document along our schemas, and finds each defect once.
+
+A validator of JSON Schema names every branch of an ``anyOf`` that fails, four errors for one wrong
+word; and which of them a person means, only the schema can say. So here a branch is chosen by the
+JSON type that stands there, and of a text only the first defect counts. The keywords are those
+that our schemas use; others are refused when a schema is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from omsgrain.formats.mif_ld.finding import Defect, Defects, code_of
+from omsgrain.formats.mif_ld.forms import FORMATS, pattern
+from omsgrain.formats.mif_ld.schemas import load
+
+__all__ = [
+    "Check",
+    "checker",
+]
+
+_JSON_KINDS: Final[dict[type, tuple[str, ...]]] = {
+    dict: ("object",),
+    list: ("array",),
+    str: ("string",),
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number",),
+    type(None): ("null",),
+}
+_SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
+_OBJECT_KEYWORDS: Final = ("required", "properties", "additionalProperties")
+_RECURSIVE: Final = frozenset((("ontology.json", "namespace"),))
+"""What has itself among its parts."""
+
+
+Check = Callable[[Any], "Defects | None"]
+"""Looks at a value; None if it is good, which costs nothing."""
+
+
+@cache
+def checker(file: str, name: str = "") -> Check:
+    """The check that a schema asks for.
+
+    Args:
+        file: one of the package's schemas.
+        name: one of its ``$defs``; the whole, if empty.
+    """
+    return _compile(_named(file, name), file)
+
+
+def _named(file: str, name: str) -> Mapping[str, Any]:
+    schema = load(file)
+    found: Mapping[str, Any] = schema["$defs"][name] if name else schema
+    return found
+
+
+def _compile(node: Mapping[str, Any], file: str) -> Check:
+    """One node of a schema as a function."""
+    own = node.get("x-code")
+    rest = {keyword: one for keyword, one in node.items() if keyword not in _SAY_NOTHING}
+    tests = []
+    for keyword in _TESTS:
+        if keyword in rest:
+            argument = rest.pop(keyword)
+            code = code_of(keyword, argument, own)
+            tests.append(_Test(_TESTS[keyword](argument), code, keyword, argument))
+    parts: list[Check] = []
+    if "$ref" in rest:
+        parts.append(_reference(rest.pop("$ref"), file))
+    if "anyOf" in rest:
+        parts.append(_any_of(rest.pop("anyOf"), file, own))
+    if not rest.keys().isdisjoint(_OBJECT_KEYWORDS):
+        parts.append(
+            _object({key: rest.pop(key) for key in _OBJECT_KEYWORDS if key in rest}, file)
+        )
+    parts += [
+        _ARRAY_KEYWORDS[keyword](rest.pop(keyword), file)
+        for keyword in _ARRAY_KEYWORDS
+        if keyword in rest
+    ]
+    if rest:
+        raise ValueError(f"keywords that are not read: {', '.join(rest)}")
+    return _guarded(tests, _each(parts))
+
+
+class _Test(NamedTuple):
+    """What one keyword asks of a value."""
+
+    good: Callable[[Any], bool]
+    code: str
+    keyword: str
+    argument: Any
+
+
+def _guarded(tests: list[_Test], part: Check | None) -> Check:
+    """The tests of a value itself, then what is asked of its parts.
+
+    Where one test fails, the others say nothing more. Nearly every value is good, and of one type
+    with at most one other test: there, no call is made that can be spared.
+    """
+    if not tests:
+        return part or (lambda value: None)
+
+    def tell(value: Any) -> Defects | None:
+        for good, code, keyword, argument in tests:
+            if not good(value):
+                return Defects([Defect(code, keyword, argument, value)])
+        return None if part is None else part(value)
+
+    kind = _only_type(tests[0])
+    if kind is None or len(tests) > 2:
+        return tell
+    if len(tests) == 1:
+        if part is None:
+            return lambda value: None if type(value) is kind else tell(value)
+        return lambda value: part(value) if type(value) is kind else tell(value)
+    if part is None:
+        second = tests[1].good
+        return lambda value: None if type(value) is kind and second(value) else tell(value)
+    return tell
+
+
+def _only_type(test: _Test) -> type | None:
+    """The Python type of the values, if they can only be of one."""
+    kinds = [kind for kind, names in _JSON_KINDS.items() if test.argument == names[0]]
+    return kinds[0] if test.keyword == "type" and kinds and kinds[0] not in (int, float) else None
+
+
+def _each(parts: list[Check]) -> Check | None:
+    """What all of them find."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+
+    def check(value: Any) -> Defects | None:
+        found = None
+        for one in parts:
+            if (bad := one(value)) is not None:
+                found = found or Defects()
+                found.take(bad)
+        return found
+
+    return check
+
+
+def _of_type(names: str | list[str]) -> Callable[[Any], bool]:
+    asked = frozenset([names] if isinstance(names, str) else names)
+    kinds = {kind for kind, own in _JSON_KINDS.items() if not asked.isdisjoint(own)}
+    if "integer" in asked and float not in kinds:
+        return lambda value: type(value) is int or (type(value) is float and value.is_integer())
+    return lambda value: type(value) in kinds
+
+
+def _matches(source: str) -> Callable[[Any], bool]:
+    search = pattern(source).search
+    return lambda value: not isinstance(value, str) or search(value) is not None
+
+
+def _has_format(name: str) -> Callable[[Any], bool]:
+    test = FORMATS[name]
+    return lambda value: not isinstance(value, str) or test(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TESTS: Final[dict[str, Callable[[Any], Callable[[Any], bool]]]] = {
+    "type": _of_type,
+    "const": lambda word: lambda value: isinstance(value, str) and value == word,
+    "enum": lambda words: lambda value: isinstance(value, str) and value in words,
+    "pattern": _matches,
+    "format": _has_format,
+    "minLength": lambda least: lambda value: not isinstance(value, str) or len(value) >= least,
+    "maxLength": lambda most: lambda value: not isinstance(value, str) or len(value) <= most,
+    "minimum": lambda least: lambda value: not _is_number(value) or value >= least,
+    "maximum": lambda most: lambda value: not _is_number(value) or value <= most,
+}
+"""Of keywords that ask something of one value: makes the test from the argument."""
+
+
+def _reference(target: str, file: str) -> Check:
+    place = _place(target, file)
+    if place not in _RECURSIVE:
+        return checker(*place)
+    return lambda value: checker(*place)(value)
+
+
+def _place(target: str, file: str) -> tuple[str, str]:
+    other, _, fragment = target.partition("#")
+    return other or file, fragment.removeprefix("/$defs/")
+
+
+def _any_of(branches: list[dict[str, Any]], file: str, own: str | None) -> Check:
+    checks = [_compile(branch, file) for branch in branches]
+    structured: dict[str, list[Check]] = {"object": [], "array": []}
+    for branch, check in zip(branches, checks, strict=True):
+        kind = _kind_of_branch(branch, file)
+        if kind in structured:
+            structured[kind].append(check)
+    code = code_of("anyOf", branches, own)
+
+    def check_all(value: Any) -> Defects | None:
+        for one in checks:
+            if one(value) is None:
+                return None
+        meant = structured.get(_JSON_KINDS[type(value)][0], [])
+        if len(meant) == 1:
+            return meant[0](value)
+        return Defects([Defect(code, "anyOf", branches, value)])
+
+    return check_all
+
+
+def _kind_of_branch(branch: Mapping[str, Any], file: str) -> Any:
+    if "$ref" in branch:
+        branch = _named(*_place(branch["$ref"], file))
+    return branch.get("type")
+
+
+def _object(node: dict[str, Any], file: str) -> Check:
+    required: list[str] = node.pop("required", [])
+    members = {key: _compile(one, file) for key, one in node.pop("properties", {}).items()}
+    others = node.pop("additionalProperties", True)
+    closed, names = others is False, tuple(members)
+    other = None if isinstance(others, bool) else _compile(others, file)
+    look_up = members.get
+
+    def check(value: Any) -> Defects | None:
+        if not isinstance(value, dict):
+            return None
+        found = None
+        for key, inner in value.items():
+            if (one := look_up(key, other)) is not None:
+                if (bad := one(inner)) is not None:
+                    found = found or Defects()
+                    found.take(bad, key)
+            elif closed:
+                found = found or Defects()
+                found.take(Defects([Defect("MIF-KEY", "additionalProperties", names, key)]))
+        for key in required:
+            if key not in value:
+                found = found or Defects()
+                found.take(Defects([Defect("MIF-MISSING", "required", key, value)]))
+        return found
+
+    return check
+
+
+def _items(node: dict[str, Any], file: str) -> Check:
+    one = _compile(node, file)
+
+    def check(value: Any) -> Defects | None:
+        if not isinstance(value, list):
+            return None
+        found = None
+        for at, inner in enumerate(value):
+            if (bad := one(inner)) is not None:
+                found = found or Defects()
+                found.take(bad, at)
+        return found
+
+    return check
+
+
+def _contains(node: dict[str, Any], file: str) -> Check:
+    word = node["const"]
+    return _of_arrays(lambda value: word in value, "contains", node)
+
+
+def _least(count: int, file: str) -> Check:
+    return _of_arrays(lambda value: len(value) >= count, "minItems", count)
+
+
+def _unique(asked: bool, file: str) -> Check:
+    """Of texts only, since nothing else may stand in the array that asks for it."""
+
+    def good(value: list[Any]) -> bool:
+        texts = [one for one in value if isinstance(one, str)]
+        return len(set(texts)) == len(texts)
+
+    return _of_arrays(good, "uniqueItems", asked)
+
+
+def _of_arrays(good: Callable[[list[Any]], bool], keyword: str, argument: Any) -> Check:
+    test = _Test(
+        lambda value: not isinstance(value, list) or good(value),
+        code_of(keyword, argument, None), keyword, argument,
+    )  # fmt: skip
+    return _guarded([test], None)
+
+
+_ARRAY_KEYWORDS: Final[dict[str, Callable[[Any, str], Check]]] = {
+    "items": _items,
+    "contains": _contains,
+    "minItems": _least,
+    "uniqueItems": _unique,
+}

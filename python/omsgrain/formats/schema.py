@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether objects are what their shapes ask for; all defects, each once, with their places.
+
+Nearly every record is good, and that is seen at one look; only another is walked field by field.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from omsgrain import _core
+from omsgrain.formats.json_text import kind_of
+from omsgrain.formats.problems import FIRSTS, Problem, Problems
+
+__all__ = [
+    "ANY",
+    "KINDS",
+    "PLAIN",
+    "Checker",
+    "Field",
+    "Form",
+    "Row",
+    "Rule",
+    "Shapes",
+]
+
+ANY = "*"
+"""A reference to a record of any kind."""
+
+
+class Field(NamedTuple):
+    """One field.
+
+    Attributes:
+        name: its key.
+        kind: what it holds: ``str``, ``bool``, ``number``, ``int``, ``object`` or ``array``.
+        says: what it means, in a few words.
+        required: whether it must be there.
+        expected: whether it should be there; if it is missing, that is told.
+        nullable: whether it may be null.
+        of: the shape of an object, or of the items of an array; ``str`` or ``number`` for plain
+            ones.
+        form: how a text, or each of an array, looks; what looks otherwise is told.
+        known: the values that are known; another is kept, and told.
+        least: of a number.
+        most: of a number, or code points of a text; another is told.
+        hard: whether a number out of range is refused.
+        own: whether the format itself has it; if not, one of those who write it does.
+    """
+
+    name: str
+    kind: str
+    says: str
+    required: bool = False
+    expected: bool = False
+    nullable: bool = False
+    of: str | None = None
+    form: str | None = None
+    known: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    hard: bool = False
+    own: bool = True
+
+
+class Form(NamedTuple):
+    """How a text looks.
+
+    Attributes:
+        rule: what is told of one that looks otherwise.
+        expected: how it looks, in words.
+        fits: whether one looks so.
+        refused: whether a record is refused for a required text that looks otherwise.
+        like: how nearly all look that do: ``uuid``, ``time``, or a beginning and the characters
+            behind it; empty if that cannot be said so.
+    """
+
+    rule: str
+    expected: str
+    fits: Callable[[str], object]
+    refused: bool = False
+    like: str | tuple[str, str] = ""
+
+
+class Rule(NamedTuple):
+    """One rule: where the format has it, and what its breach is called."""
+
+    section: str
+    says: str
+
+
+KINDS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
+    "str": ("a string", (str,)),
+    "bool": ("a bool", (bool,)),
+    "number": ("a number", (int, float)),
+    "int": ("an integer", (int,)),
+    "object": ("an object", (dict,)),
+    "array": ("an array", (list,)),
+}
+"""Kinds of fields: in words, and as types."""
+PLAIN: Final = frozenset({"str", "number"})
+"""Items of arrays that are no objects."""
+
+
+class Row(NamedTuple):
+    """A field as it is checked.
+
+    Attributes:
+        field: what the table says of it.
+        types: of its values.
+        deeper: whether more is asked of a value than its type.
+        loose: whether a value of another type is only told.
+    """
+
+    field: Field
+    types: tuple[type, ...]
+    deeper: bool
+    loose: bool
+
+
+def _never(shape: str, field: str) -> bool:
+    return False
+
+
+class Shapes:
+    """The shapes of a format.
+
+    Attributes:
+        rows: the fields of each shape, by name.
+        needed: of each shape, the fields that must or should be there.
+        forms: how texts look, by the names that fields have for it.
+        more: shapes of which more is asked than the table says.
+        nulls: whether null is only told where it may not stand.
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Sequence[Field]],
+        forms: Mapping[str, Form],
+        *,
+        records: Collection[str],
+        more: Collection[str] = (),
+        loose: Callable[[str, str], bool] = _never,
+        nulls: bool = False,
+    ) -> None:
+        """Look up once what is the same for all documents.
+
+        Args:
+            shapes: their fields.
+            forms: how texts look.
+            records: shapes that are checked one by one, wherever they stand.
+            more: shapes of which more is asked than that.
+            loose: whether a field, by its shape and name, may be of another type.
+            nulls: whether null is only told where it may not stand.
+        """
+        self.forms, self.more, self.nulls = forms, frozenset(more), nulls
+        self.rows = {
+            name: {field.name: _row(field, records, loose(name, field.name)) for field in shape}
+            for name, shape in shapes.items()
+        }
+        self.needed = {
+            name: frozenset(one.name for one in shape if one.required or one.expected)
+            for name, shape in shapes.items()
+        }
+        self._outline = _core.Outline(
+            [
+                (name, [self._given(field) for field in shape])
+                for name, shape in shapes.items()
+                if name not in self.more
+            ]
+        )
+
+    def fit(self, shape: str, value: Any) -> bool:
+        """Whether nothing at all is to be said of a value; if not, there may still be nothing."""
+        return self._outline.fits(shape, value)
+
+    def _given(self, one: Field) -> Any:
+        look = None if one.form is None else self.forms[one.form].like
+        needed = one.required or one.expected
+        ends = (one.least, one.most)
+        return (one.name, one.kind, one.of, look, one.known, *ends, one.nullable, needed)
+
+
+def _row(field: Field, records: Collection[str], loose: bool) -> Row:
+    more = field.of or field.form or field.known or field.least is not None
+    return Row(field, KINDS[field.kind][1], bool(more) and field.of not in records, loose)
+
+
+class Checker:
+    """Checks one document: what stands around its records first, then its records.
+
+    A format says in a class of its own what else it asks. Of what was seen only hashes are kept.
+
+    Attributes:
+        faults: what the document is refused for.
+        problems: what is wrong with records, which are left out.
+        warnings: what is taken, and told.
+    """
+
+    def __init__(
+        self,
+        shapes: Shapes,
+        rules: Mapping[str, Rule],
+        warnings: Mapping[str, Rule],
+        firsts: int = 0,
+        references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        """Begin a document.
+
+        Args:
+            shapes: those of the format.
+            rules: what refuses a document, or a record of it.
+            warnings: what is told.
+            firsts: of how many bad records at least one problem is kept.
+            references: of each kind of record the members that hold ids of others, and of which
+                kind these are.
+        """
+        self._references = references
+        self.faults = Problems()
+        self.problems = Problems(firsts)
+        self.warnings = Problems()
+        self._found = self.faults
+        self._line: int | None = None
+        self._shapes, self._rules, self._told = shapes, rules, warnings
+        self._ids: defaultdict[str, set[int]] = defaultdict(set)
+        self._contents: dict[bytes, str] = {}
+
+    def refuse(self) -> None:
+        """Refuse the document if it must be, also for more bad records than are told.
+
+        Raises:
+            DocumentError: with all that it is refused for.
+        """
+        if self.problems.too_many:
+            self._found, self._line = self.faults, None
+            self._wrong("too_many_bad", "", f"at most {FIRSTS}")
+        self.faults.raise_any()
+
+    def first_with(self, record: dict[str, Any], pointer: str) -> str | None:
+        """The id of the memory before this one that has the same content; None if none has it.
+
+        Args:
+            record: a good one, each once, and all in their order.
+            pointer: where it stands.
+        """
+        digest = sha256(record["content"].encode()).digest()
+        first = self._contents.get(digest)
+        if first is None:
+            self._contents[digest] = record["id"]
+        else:
+            self._warn("duplicate_content", f"{pointer}/content")
+        return first
+
+    def refers(self, kind: str, record: dict[str, Any], pointer: str) -> None:
+        """Tell what a record refers to that is not in the document.
+
+        Args:
+            kind: of what kind it is.
+            record: a good one; ``record`` was told of all of the document.
+            pointer: where it stands.
+        """
+        for path, of in self._references.get(kind, {}).items():
+            value: Any = record
+            for name in path.split("/"):
+                value = value.get(name) if type(value) is dict else None
+            known = self._ids[of]
+            if type(value) is str and path != "id" and hash(value) not in known:
+                self._warn("unknown_reference", f"{pointer}/{path}")
+            for i, one in enumerate(value) if type(value) is list else ():
+                if type(one) is str and hash(one) not in known:
+                    self._warn("unknown_reference", f"{pointer}/{path}/{i}")
+
+    def _once(self, kind: str, record: dict[str, Any], pointer: str) -> None:
+        """Take the id of a record, and tell if it stands twice."""
+        # Python's hash is keyed, so nobody can make two that are one.
+        mark, known = hash(record["id"]), self._ids[kind]
+        if mark in known:
+            self._warn("duplicate_id", f"{pointer}/id")
+        known.add(mark)
+
+    def _is_good(self, kind: str, record: Any, pointer: str) -> bool:
+        """Check one record, and say whether it can be taken."""
+        if self._shapes.fit(kind, record):
+            return True
+        self._found = self.problems
+        self.problems.begin()
+        before = self.problems.total
+        self._whole(pointer, kind, record)
+        return self.problems.total == before
+
+    def _whole(self, pointer: str, shape: str, value: Any) -> None:
+        """Check what must be an object of a shape."""
+        if type(value) is dict:
+            self._object(pointer, shape, value)
+        else:
+            self._wrong("not_object", pointer, "an object", kind_of(value))
+
+    def _object(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
+        """Check the fields that are known; the others are nobody's business."""
+        rows, needed = self._shapes.rows[shape], self._shapes.needed[shape]
+        for name, item in value.items():
+            row = rows.get(name)
+            if row is None:
+                continue
+            if type(item) in row.types:
+                if row.deeper:
+                    self._deeper(f"{pointer}/{name}", row, item)
+            elif item is not None or not row.field.nullable:
+                self._odd(f"{pointer}/{name}", row, item)
+        for name in sorted(needed - value.keys()):
+            field = rows[name].field
+            tell = self._wrong if field.required else self._warn
+            tell("missing_field", f"{pointer}/{name}", field.says)
+        if shape in self._shapes.more:
+            self._more(pointer, shape, value)
+
+    def _more(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
+        """Check what a table cannot say of a shape."""
+
+    def _odd(self, pointer: str, row: Row, value: Any) -> None:
+        """A value that is of none of the types of its field."""
+        field, words = row.field, KINDS[row.field.kind][0]
+        if value is None and self._shapes.nulls and not field.required:
+            self._warn("null_value", pointer, words)
+        elif field.kind == "int" and type(value) is float and value.is_integer():
+            self._deeper(pointer, row, value)  # 2.0 is an integer too
+        else:
+            tell = self._warn if row.loose else self._wrong
+            tell("invalid_type", pointer, words, kind_of(value))
+
+    def _deeper(self, pointer: str, row: Row, value: Any) -> None:
+        field = row.field
+        if field.kind == "object":
+            self._object(pointer, field.of or "", value)
+        elif field.kind == "array":
+            self._items(pointer, row, value)
+        elif field.form is not None:
+            self._form(pointer, field, value)
+        elif field.known:
+            if value not in field.known:
+                self._warn("unknown_value", pointer, ", ".join(field.known))
+        elif type(value) is str:
+            self._length(pointer, field, len(value))
+        elif field.least is not None and (
+            value < field.least or (field.most is not None and value > field.most)
+        ):
+            tell = self._wrong if field.hard else self._warn
+            most = " or more" if field.most is None else f" to {field.most}"
+            tell("out_of_range", pointer, f"{field.least}{most}")
+
+    def _items(self, pointer: str, row: Row, values: list[Any]) -> None:
+        of, form = row.field.of or "", row.field.form
+        words, types = KINDS[of if of in PLAIN else "object"]
+        if of in PLAIN and form is None and {*map(type, values)} <= {*types}:
+            return  # a vector has thousands of numbers, and they are all there is to see
+        tell = self._warn if row.loose else self._wrong
+        for i, value in enumerate(values):
+            if type(value) not in types:
+                tell("invalid_type", f"{pointer}/{i}", words, kind_of(value))
+            elif of not in PLAIN:
+                self._object(f"{pointer}/{i}", of, value)
+            elif form is not None:
+                self._form(f"{pointer}/{i}", row.field, value)
+
+    def _form(self, pointer: str, field: Field, text: str) -> None:
+        form = self._shapes.forms[field.form or ""]
+        if not form.fits(text):
+            tell = self._wrong if form.refused and field.required else self._warn
+            tell(form.rule, pointer, form.expected)
+
+    def _length(self, pointer: str, field: Field, length: int) -> None:
+        if field.least is not None and field.most is not None:
+            if not field.least <= length <= field.most:
+                found = f"{length} code points"
+                self._warn("content_length", pointer, f"{field.least} to {field.most}", found)
+
+    def _wrong(
+        self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
+    ) -> None:
+        says = self._rules[rule].says
+        self._found.add(Problem(rule, pointer, says, expected, found, self._line))
+
+    def _warn(
+        self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
+    ) -> None:
+        says = self._told[rule].says
+        self.warnings.add(Problem(rule, pointer, says, expected, found, self._line))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page shows of a store."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import omsgrain as og
+from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, NotFoundError
+from omsgrain.inspect.graph import chains, triples
+from omsgrain.inspect.shown import FAILURES, failure, moment, said, shown
+from omsgrain.inspect.tally import Newest, Tally
+from omsgrain.ops.audit import audit_verify
+from omsgrain.ops.opening import open_store
+from omsgrain.ops.query import standing
+from omsgrain.ops.upkeep import check
+from omsgrain.storage.location import Where
+from omsgrain.storage.records import State
+
+__all__ = [
+    "of_store",
+]
+
+_SUPERSEDED: Final = 2_000  # grains whose chains are shown, the newest
+
+
+def of_store(source: Where, count: int, advance: Callable[[int], None]) -> dict[str, Any]:
+    """Check, verify and show a store; arguments and errors are those of ``inspect``."""
+    checked = check(source)  # in a process of its own: a damaged page can end the one that reads
+    problems = [f"{one.where}: {one.message}" for one in checked.problems[:FAILURES]]
+    checks = [{"name": "index and states", "ok": checked.ok, "problems": problems}]
+    tally = Tally()
+    values: dict[str, Any] = {
+        "kind": "store", "checks": checks, "verified": 0, "failures": [], "signers": {},
+        "graph": triples(()), **chains(()), "shown": [], "restricted": 0,
+    }  # fmt: skip
+    if not any(one.where in ("file", "head") for one in checked.problems):
+        try:
+            audited = audit_verify(source)
+            told = [f"entry {one.number}: {one.message}" for one in audited.problems[:FAILURES]]
+            checks.append({"name": "audit trail", "ok": audited.ok, "problems": told})
+            with open_store(source, readonly=True) as store:
+                values |= _read(store, count, tally, advance)
+        except IntegrityError as error:  # what was read until then is shown
+            values["failures"] = [failure("reading on", error)]
+    return {**values, **tally.values()}
+
+
+def _read(
+    store: og.GrainStore, count: int, tally: Tally, advance: Callable[[int], None]
+) -> dict[str, Any]:
+    report = store.verify(errors="collect")
+    newest = Newest(count)
+    for grain in store:
+        tally.add(grain)
+        newest.add(grain)
+        advance(1)
+    states = {grain.address: _state(store, grain.address) for grain in newest}
+    usable = [grain for grain in newest if not states[grain.address].restricted]
+    signers = {grain.address: _signers(store, grain.address) for grain in usable}
+    return {
+        "verified": report.verified,
+        "failures": [failure(f"grain {bad.index}", bad.error) for bad in report.errors[:FAILURES]],
+        "signers": {address: found for address, found in signers.items() if found},
+        "graph": triples(usable),
+        **chains(_supersessions(store), lambda address: _version(store, address)),
+        "shown": [
+            shown(grain, states[grain.address], signers[grain.address]) for grain in usable[:count]
+        ],
+        "restricted": len(newest) - len(usable),
+    }
+
+
+def _state(store: og.GrainStore, address: str) -> State:
+    try:
+        return store.state(address)
+    except NotFoundError:  # another process has deleted it since
+        return State()
+
+
+def _signers(store: og.GrainStore, address: str) -> list[dict[str, Any]]:
+    try:
+        found = store.signatures(address)
+    except NotFoundError:
+        return []
+    return [{"signer": one.signer, "iat": moment(one.iat), "proven": one.proven} for one in found]
+
+
+def _supersessions(store: og.GrainStore) -> list[tuple[str, str]]:
+    kept: deque[str] = deque(maxlen=_SUPERSEDED)
+    kept.extend(one.address for one in store.changes() if one.kind == "supersede")
+    old = dict.fromkeys(kept)
+    return [(one, new) for one in old for new in _state(store, one).successors]
+
+
+def _version(store: og.GrainStore, address: str) -> dict[str, Any]:
+    try:
+        grain, state = store.get(address), store.state(address)
+    except (NotFoundError, ErasedError, KeyMissingError) as error:
+        return {"says": f"({error.message})", "type": None, "standing": error.code}
+    says = "(restricted)" if state.restricted else said(grain)
+    return {"says": says, "type": grain.type, "standing": standing(state)}

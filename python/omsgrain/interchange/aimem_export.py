@@ -1,0 +1,670 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be asked of an export, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain.counts import counted
+from omsgrain.errors import SchemaError, StoreError, UnsupportedError
+from omsgrain.formats.aimem import checksum, document, fields
+from omsgrain.formats.aimem.document import Bundle
+from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind, Scope
+from omsgrain.formats.aimem.records import checked, from_grain, native
+from omsgrain.formats.convert.base import AIMEM
+from omsgrain.formats.document import Added, Loss
+from omsgrain.formats.mif1.document import STAYS, is_consent
+from omsgrain.formats.source import is_beside
+from omsgrain.gateways.around import Around
+from omsgrain.grain import Grain
+from omsgrain.interchange.aimem_plan import Index, Rows
+from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.search.vectors import Model
+from omsgrain.store import export_filter
+
+if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "PIECE",
+    "PRODUCER",
+    "Asked",
+    "Export",
+    "ExportReport",
+    "Part",
+    "Wanted",
+    "choose",
+    "export_bundle",
+    "export_stream",
+    "said",
+    "wanted",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A scope that was asked for.
+
+    Attributes:
+        scope: its name.
+        since: with SINCE the time as it was written; it goes into the envelope as it is.
+        instant: the same time, to compare with.
+    """
+
+    scope: Scope
+    since: str | None
+    instant: fields.Instant | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it leaves nothing out."""
+        return self.scope == "FULL"
+
+    def takes(self, chunk: Mapping[str, Any]) -> bool:
+        """Whether a chunk is in it."""
+        if self.scope == "DNA_ONLY":
+            return chunk["memory_type"] in DNA or chunk.get("is_pinned") is True
+        if self.instant is None:
+            return True
+        created = fields.parse_time(chunk["created_at"])
+        return created is not None and created >= self.instant
+
+
+def wanted(scope: str, since: str | None) -> Wanted:
+    """Take what was asked for.
+
+    Args:
+        scope: FULL, DNA_ONLY or SINCE.
+        since: with SINCE: a time in UTC, which is in it. Times are compared as instants.
+
+    Raises:
+        SchemaError: no such scope, no time, or a time that the scope does not ask for; ``rule``
+            is the format's.
+    """
+    if scope not in SCOPES:
+        raise SchemaError(
+            "not a scope", field="/scope", expected=", ".join(SCOPES), rule="invalid_scope"
+        )
+    if scope != "SINCE":
+        if since is not None:  # to pass over it would be to send more than was asked for
+            raise SchemaError(
+                "this scope has no time",
+                field="/since",
+                expected="only with the scope SINCE",
+                rule="invalid_scope",
+            )
+        return Wanted(scope, None, None)
+    if since is None:
+        raise SchemaError("since when", field="/since", expected=_TIME, rule="since_missing")
+    instant = fields.parse_time(since) if isinstance(since, str) else None
+    if instant is None:
+        raise SchemaError(
+            "not a time in UTC", field="/since", expected=_TIME, rule="invalid_timestamp"
+        )
+    return Wanted(scope, since, instant)
+
+
+_TIME = "such as 2026-01-15T10:00:00Z"
+
+
+PRODUCER: Final = "omsgrain"
+"""Our own producer namespace, if no other is given."""
+MOST = 1_000
+"""Losses that are listed; all are counted."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted of a tenant's memory: the options of ``export_bundle``, ``export_stream``.
+
+    Attributes:
+        scope: ``FULL``; ``DNA_ONLY``: chunks that must not decay; ``SINCE``: those of ``since``
+            or later.
+        since: with SINCE: a time in UTC.
+        producer: our own namespace, under which grains leave that never were AIMEM.
+        only_producer: only the bundle of this producer.
+        together: what several producers have named leaves in one bundle, ours, each under its own
+            name; readers that hold to the letter of §2.3 refuse it.
+        include_embeddings: whether they leave; they can tell what they were made of.
+        embedding_model: the model of those that do, if the chunks have several.
+        strict: nothing that is no member of the format; the report tells what is lost by it.
+        now: ms since 1970, instead of the clock.
+        tenant_id: what the bundle calls the tenant, if it is not the ``user_id``.
+        purpose: why, for the rules of presets and profiles, as with ``export_mg``.
+
+    Raises:
+        SchemaError: one of them cannot be; ``rule`` is the format's.
+    """
+
+    scope: str = "FULL"
+    since: str | None = None
+    producer: str = PRODUCER
+    only_producer: str | None = None
+    together: bool = False
+    include_embeddings: bool = False
+    embedding_model: str | None = None
+    strict: bool = False
+    now: int | None = None
+    tenant_id: str | None = None
+    purpose: Purpose = "transfer"
+
+    def __post_init__(self) -> None:
+        _ = self.wanted
+        for name in (self.producer, self.only_producer):
+            if name is not None and not fields.is_producer(name):
+                raise SchemaError(
+                    "not a producer namespace",
+                    field="/producer",
+                    expected="1 to 63 of a-z, 0-9 and -",
+                    rule="invalid_producer",
+                )
+        if self.purpose not in ("move", "access", "transfer", "sale"):
+            expected = "move, access, transfer or sale"
+            raise SchemaError("no such purpose", field="/purpose", expected=expected)
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """The scope."""
+        return wanted(self.scope, self.since)
+
+    def takes(self, producer: str) -> bool:
+        """Whether the bundle of a producer is wanted."""
+        return self.only_producer in (None, producer)
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What became of an export; give an empty one to be filled.
+
+    Attributes:
+        counts: how many records of each kind left.
+        producers: of the bundles.
+        named: who has named what leaves; of bundles that are not together the same.
+        losses: what AIMEM cannot hold of what left, or does not leave for another reason; the
+            first thousand.
+        lost: how many there are.
+        added: what AIMEM needs and the memory does not say; the first thousand.
+        passed_over: grains that are no memory of their own: parts of records, lists of documents.
+        withheld: how many memories a restriction or the end of their retention keeps back, by
+            reason; none for ``access``.
+    """
+
+    counts: dict[Kind, int] = field(default_factory=dict)
+    producers: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    losses: list[Loss] = field(default_factory=list)
+    lost: int = 0
+    added: list[Added] = field(default_factory=list)
+    passed_over: int = 0
+    withheld: dict[str, int] = field(default_factory=dict)
+
+    __repr__ = counted
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Tell of more losses, and of values that were made up."""
+        for loss in losses:
+            if isinstance(loss, Added):
+                if len(self.added) < MOST:
+                    self.added.append(loss)
+                continue
+            self.lost += 1
+            if len(self.losses) < MOST:
+                self.losses.append(loss)
+
+
+@dataclass(slots=True)
+class Part:
+    """What goes into one bundle: the numbers of its grains, each kind in the order it leaves in.
+
+    Attributes:
+        chunks: of grains that were chunks, and of natives.
+        edges: of edges.
+        entities: of entities.
+        links: of links.
+        natives: of those among the chunks that never were one.
+        model: of the embeddings; None if there are none, or they do not leave.
+    """
+
+    chunks: array[int]
+    edges: array[int]
+    entities: array[int]
+    links: array[int]
+    natives: Index
+    model: Model | None = None
+
+    @classmethod
+    def empty(cls, natives: Index | None = None, model: Model | None = None) -> Part:
+        """One with nothing in it."""
+        natives = Index((), ()) if natives is None else natives
+        return cls(array("Q"), array("Q"), array("Q"), array("Q"), natives, model)
+
+    def seqs(self, kind: Kind) -> array[int]:
+        """The grains of a kind."""
+        by_kind: dict[Kind, array[int]] = {
+            "chunk": self.chunks,
+            "edge": self.edges,
+            "entity": self.entities,
+            "chunk_entity": self.links,
+        }
+        return by_kind[kind]
+
+
+class _Choice:
+    """The walk through all grains of a tenant."""
+
+    def __init__(self, asked: Asked, report: ExportReport) -> None:
+        self._asked, self._report = asked, report
+        self._names: list[str] = []  # of producers
+        self._numbers: dict[str, int] = {}
+        self._models: dict[int, Counter[Model]] = {}  # by producer: the embeddings of each
+        self._chunks, self._entities = Rows(), Rows()  # with the hash of the URN, the producer
+        self._edges, self._links = Rows(), Rows()  # with the hashes of the URNs they join
+        self._natives = array("q")
+        self._around = Around()
+
+    def look(self, page: Page, seq: int, grain: Grain) -> None:
+        """Take one grain."""
+        if is_consent(grain):
+            self._report.passed_over += 1
+            self._report.lose([Loss(grain.address, "consent", STAYS)])
+            return
+        if is_beside(grain):
+            self._report.passed_over += 1
+            self._around.add(grain, page.get)
+            return
+        time = grain.get("created_at", 0)
+        found = checked(grain, page.get)
+        if found is None:
+            chunk, losses = said(grain, self._asked)
+            if chunk is None or self._chunk(page, seq, time, chunk):
+                self._report.lose(losses)
+            if chunk is not None:
+                self._natives.append(seq)
+            return
+        # Python's hash is keyed: nobody can make two names that have the same.
+        kind, record = found
+        if kind == "chunk":
+            self._chunk(page, seq, time, record)
+        elif kind == "edge":
+            self._edges.add(seq, time, hash(record["source_id"]), hash(record["target_id"]))
+        elif kind == "chunk_entity":
+            self._links.add(seq, time, hash(record["chunk_id"]), hash(record["entity_id"]))
+        else:
+            self._entities.add(seq, time, hash(record["id"]), self._number(record))
+
+    def _chunk(self, page: Page, seq: int, time: int, chunk: Mapping[str, Any]) -> bool:
+        number = self._number(chunk)
+        if not self._asked.takes(self._names[number]) or not self._asked.wanted.takes(chunk):
+            return False
+        self._chunks.add(seq, time, hash(chunk["id"]), number)
+        if self._asked.include_embeddings:
+            self._vectors(page, seq, chunk["id"], number)
+        return True
+
+    def _vectors(self, page: Page, seq: int, name: str, number: int) -> None:
+        for model in page.models:
+            if page.has_vector(seq, model):
+                if self._asked.embedding_model in (None, model.name):
+                    self._models.setdefault(number, Counter())[model] += 1
+                else:
+                    self._report.lose([Loss(name, "embedding", "it is of another model")])
+
+    def _number(self, record: Mapping[str, Any]) -> int:
+        found = fields.parse_urn(record["id"])
+        return self._number_of("" if found is None else found.producer)
+
+    def _number_of(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = len(self._names)
+            self._names.append(name)
+        return self._numbers[name]
+
+    def parts(self) -> dict[str, Part]:
+        """What leaves, by producer."""
+        self._report.lose(self._around.losses(AIMEM, {}))
+        named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
+        self._report.named = tuple(sorted(filter(self._asked.takes, named)))
+        if self._asked.together and len(self._report.named) > 1:
+            self._join()
+        natives = Index(self._natives, self._natives)
+        parts: dict[int, Part] = {}
+
+        def part(number: int) -> Part:
+            if number not in parts:
+                parts[number] = Part.empty(natives, self._model(number))
+            return parts[number]
+
+        chunks, entities = self._chunks, self._entities
+        for rows in (chunks, self._edges, self._links, entities):
+            rows.sort()
+        home = self._newest(chunks, "chunk", "chunks")
+        known = self._newest(entities, "entity", "entities")
+        for seq, number in zip(chunks.seqs, chunks.two, strict=True):
+            part(number).chunks.append(seq)
+        left = 0
+        for seq, source, target in self._edges.each():
+            at = next(home.values(source), None)
+            if at is not None and at == next(home.values(target), None):
+                part(at).edges.append(seq)
+            else:
+                left += 1
+        self._tell_left(left, "edge")
+        linked = Rows()
+        for seq, chunk, entity in self._links.each():
+            at = next(home.values(chunk), None)
+            if at is not None and entity in known:
+                part(at).links.append(seq)
+                linked.add(seq, 0, entity, at)
+        self._tell_left(len(self._links) - len(linked), "chunk_entity")
+        homes = Index(linked.one, linked.two)
+        for seq, entity, owner in entities.each():
+            numbers = set(homes.values(entity)) or ({owner} if self._asked.wanted.whole else set())
+            for number in numbers:
+                part(number).entities.append(seq)
+        found = {self._names[number]: one for number, one in parts.items()}
+        return {name: found[name] for name in sorted(found) if self._asked.takes(name)}
+
+    def _join(self) -> None:
+        """Make of all bundles one, our own."""
+        ours = self._number_of(self._asked.producer)
+        for rows in (self._chunks, self._entities):
+            rows.two = array("q", [ours]) * len(rows)
+        self._models = {ours: sum(self._models.values(), Counter())}
+
+    def _model(self, number: int) -> Model | None:
+        found = self._models.get(number, Counter[Model]())
+        names = {model.name for model in found}
+        if len(names) > 1:
+            raise UnsupportedError(
+                "a bundle has embeddings of one model",
+                field="/embedding_model",
+                expected="one of them",
+                found=", ".join(sorted(names)),
+            )
+        chosen = max(found, key=lambda model: (found[model], model.dimension), default=None)
+        if chosen is not None and (left := found.total() - found[chosen]):
+            why = f"it has another dimension than {chosen.dimension}, which most have"
+            self._report.lose([Loss(f"{left} chunks", "embedding", why)])
+        return chosen
+
+    def _newest(self, rows: Rows, one: str, several: str) -> Index:
+        """Leave the newest of several current grains that were one record; look-ups by name.
+
+        Two stores that were merged can have that; one import never makes it.
+        """
+        found = Index(rows.one, rows.two)
+        if not found.has_twice():
+            return found
+        newest = {name: i for i, name in enumerate(rows.one)}
+        older = len(rows) - len(newest)
+        self._report.lose([Loss(f"{older} {several}", "id", f"a newer {one} has the same")])
+        rows.keep(sorted(newest.values()))
+        return Index(rows.one, rows.two)
+
+    def _tell_left(self, count: int, what: str) -> None:
+        """Say how many of a whole export stay, since what they join is in no one bundle."""
+        if count and self._asked.wanted.whole:
+            why = "what they join is in no one bundle"
+            self._report.lose([Loss(f"{count} of the kind {what}", what, why)])
+
+
+def choose(memory: Memory, asked: Asked, report: ExportReport) -> dict[str, Part]:
+    """Choose what leaves, by the producers of the bundles, which are sorted.
+
+    Args:
+        memory: what there is.
+        asked: what is wanted of it.
+        report: is told what is lost.
+
+    Raises:
+        UnsupportedError: a bundle would have embeddings of several models.
+    """
+    choice = _Choice(asked, report)
+    for _ in memory.each(memory.seqs, choice.look, strict=False):
+        pass
+    return choice.parts()
+
+
+def said(grain: Grain, asked: Asked) -> tuple[dict[str, Any] | None, list[Loss]]:
+    """A grain that never was AIMEM as a chunk, and what that cannot hold."""
+    owner = grain.get("user_id")  # all grains are of the tenant
+    return native(grain, producer=asked.producer, owner=owner, strict=asked.strict)
+
+
+def export_bundle(
+    store: GrainStore,
+    tenant: str,
+    *,
+    actor: str | None = None,
+    report: ExportReport | None = None,
+    **options: Any,
+) -> list[Bundle]:
+    """Export a tenant: one bundle for each producer, in the order of their names.
+
+    The same store and the same ``now`` give the same bundles. There is always one, if with
+    nothing in it. All of them are in memory at once; ``export_stream`` needs little.
+
+    Args:
+        store: where from.
+        tenant: the ``user_id`` of the grains.
+        actor: who exports, for the audit trail, if it is another than the store's.
+        report: an empty one, to be filled.
+        **options: what is wanted, as ``Asked`` has it.
+
+    Raises:
+        SchemaError: an argument; ``rule`` is the format's.
+        UnsupportedError: a rule keeps a grain here, and ``rule`` names it; or chunks of one
+            bundle have embeddings of several models, which ``found`` names.
+        KeyMissingError: grains are sealed, and it cannot be told whose they are.
+        ErasedError: the tenant was erased meanwhile.
+        StoreError: grains were removed or restricted meanwhile.
+
+    Spec: AIMEM §2, §5.5
+    """
+    export = Export(store, tenant, Asked(**options), report)
+    bundles = [export.bundle(name) for name in export.producers]
+    export.memory.check()
+    export.note(actor)
+    return bundles
+
+
+class Export:
+    """An export under way: what leaves was chosen, and is read when it is asked for.
+
+    Attributes:
+        memory: the tenant's grains.
+        producers: of the bundles, sorted.
+        report: what is lost.
+    """
+
+    def __init__(
+        self,
+        store: GrainStore,
+        tenant: str,
+        asked: Asked,
+        report: ExportReport | None = None,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store, self._asked = store, asked
+        self._tenant_id = tenant if asked.tenant_id is None else asked.tenant_id
+        if not fields.is_tenant(self._tenant_id):
+            raise SchemaError(
+                "not the id of a tenant",
+                field="/tenant_id",
+                expected="a UUID or a URI, or another name for it as tenant_id",
+                rule="invalid_tenant",
+            )
+        self._now = store._settings.clock() if asked.now is None else asked.now
+        self.report = ExportReport() if report is None else report
+        self.memory = Memory(store, tenant, alive, asked.purpose)
+        self._parts = choose(self.memory, asked, self.report)
+        self.report.withheld = self.memory.withheld()
+        if not self._parts:
+            self._parts = {asked.only_producer or asked.producer: Part.empty()}
+        self.producers = self.report.producers = tuple(self._parts)
+        self._sums: dict[tuple[str, Kind], bytes] = {}  # of the embeddings, of what was read
+        self._rules: set[str] = set()
+
+    def envelope(self, producer: str) -> dict[str, Any]:
+        """The envelope of a bundle, without its checksum."""
+        model = self._parts[producer].model
+        members = {
+            "format": FORMAT,
+            "version": VERSION,
+            "producer": producer,
+            "tenant_id": self._tenant_id,
+            "exported_at": fields.spell(self._now),
+            "scope": self._asked.wanted.scope,
+            "since": self._asked.wanted.since,
+            "embedding_dim": None if model is None else model.dimension,
+            "embedding_model": None if model is None else model.name,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+    def records(self, producer: str, kind: Kind) -> Iterator[dict[str, Any]]:
+        """The records of a kind; as often as it is asked for, and each time the same.
+
+        Raises:
+            UnsupportedError: a rule keeps a grain here; the first time.
+            ErasedError, StoreError: the grains are not what they were.
+        """
+        part, digest = self._parts[producer], sha256()
+        seqs = part.seqs(kind)
+        first = (producer, kind) not in self._sums
+        if first:
+            counts = self.report.counts
+            counts[kind] = counts.get(kind, 0) + len(seqs)
+        for record, vector in self.memory.each(seqs, partial(self._record, part, kind, first)):
+            if vector is not None:
+                digest.update(vector)
+                record["embedding"] = fields.encode(vector)
+            yield record
+        if self._sums.setdefault((producer, kind), digest.digest()) != digest.digest():
+            raise StoreError("embeddings were changed while they were exported")
+
+    def _record(
+        self, part: Part, kind: Kind, first: bool, page: Page, seq: int, grain: Grain
+    ) -> tuple[dict[str, Any], bytes | None]:
+        settings = self._store._settings
+        # Profiles are declared by tags: without any only a preset can have a rule.
+        ruled = "structural_tags" in grain.fields or export_filter.SHARING in grain.fields
+        if first and (settings.preset is not None or ruled):
+            held = page.held(seq)
+            self._rules.update(export_filter.check(settings, grain, held, self._asked.purpose))
+        is_chunk = kind == "chunk"
+        if is_chunk and seq in part.natives:
+            chunk, _ = said(grain, self._asked)
+        else:
+            found = from_grain(grain, page.get)
+            chunk = None if found is None else found[1]
+        if chunk is None:
+            raise StoreError("a grain is not the record that it was")
+        model = part.model if is_chunk else None
+        return chunk, None if model is None else page.vector(seq, model)
+
+    def bundle(self, producer: str) -> Bundle:
+        """A whole bundle, with its checksum."""
+        records = {kind: list(self.records(producer, kind)) for kind in ARRAYS.values()}
+        made = Bundle(self.envelope(producer), records)
+        text = json.dumps(made.to_dict()).encode("ascii")
+        made.envelope[checksum.MEMBER] = checksum.of_document(text)
+        return made
+
+    def note(self, actor: str | None) -> None:
+        """Note the export in the audit trail: how much of what sort, and not whose."""
+        store = self._store
+        if store._store.readonly:
+            return
+        told: dict[str, int | str] = {
+            "format": "aimem",
+            "scope": self._asked.wanted.scope,
+            "bundles": len(self.producers),
+            "grains": sum(self.report.counts.values()),
+            "embeddings": int(self._asked.include_embeddings),
+            "purpose": self._asked.purpose,
+        }
+        if self.report.withheld:
+            told["withheld"] = sum(self.report.withheld.values())
+        if self._rules:
+            told["review"] = ",".join(sorted(self._rules))[:256]
+        store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
+
+
+PIECE = 1 << 16
+"""Bytes of a piece, at least, but for the first, which is the envelope, and the last."""
+
+
+def export_stream(
+    store: GrainStore,
+    tenant: str,
+    *,
+    actor: str | None = None,
+    report: ExportReport | None = None,
+    alive: Callable[[], None] = lambda: None,
+    piece: int = PIECE,
+    **options: Any,
+) -> Iterator[bytes]:
+    """Export one bundle by lines; what can be refused is refused by the call.
+
+    Whoever reads on after an error has got less than the envelope's checksum is of, and can tell.
+
+    Args:
+        store: where from.
+        tenant: the ``user_id`` of the grains.
+        actor: who exports, for the audit trail, if it is another than the store's.
+        report: an empty one, to be filled.
+        alive: called now and then, also before the first piece is there; what it raises ends it.
+        piece: bytes of a piece, at least.
+        **options: what is wanted, as ``Asked`` has it.
+
+    Returns:
+        Pieces of NDJSON, each of whole lines. It raises ErasedError as soon as the tenant was
+        erased, and StoreError if grains were removed or restricted that were to come.
+
+    Raises:
+        UnsupportedError: there are chunks of several producers, which ``found`` names, and
+            ``rule`` is ``several_producers``; or as ``export_bundle``.
+        OmsError: as ``export_bundle``.
+
+    Spec: AIMEM §3.1
+    """
+    export = Export(store, tenant, Asked(**options), report, alive)
+    if len(export.producers) > 1:
+        raise UnsupportedError(
+            "a bundle has the chunks of one producer",
+            field="/producer",
+            expected="one of them",
+            found=", ".join(export.producers[:10]),
+            rule="several_producers",
+        )
+    (name,) = export.producers
+    lines = document.write_lines(export.envelope(name), partial(export.records, name))
+    first = next(lines)
+    export.note(actor)
+    return _pieces(export, first, lines, piece)
+
+
+def _pieces(export: Export, first: bytes, lines: Iterator[bytes], least: int) -> Iterator[bytes]:
+    export.memory.check()
+    yield first
+    waiting: list[bytes] = []
+    size = 0
+    for line in lines:
+        waiting.append(line)
+        size += len(line)
+        if size >= least:
+            export.memory.check()
+            yield b"".join(waiting)
+            waiting.clear()
+            size = 0
+    export.memory.check()
+    if waiting:
+        yield b"".join(waiting)

@@ -1,0 +1,582 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Millions of small facts in little room: columns of numbers, and look-ups in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from omsgrain import _core
+from omsgrain.errors import NotFoundError, OmsError
+from omsgrain.formats.aimem import fields, records
+from omsgrain.formats.aimem import fields as times
+from omsgrain.formats.aimem.check import WARNINGS
+from omsgrain.formats.aimem.fields import DNA, RECORDS, Kind, Limits
+from omsgrain.formats.problems import Problem
+from omsgrain.formats.source import Source
+from omsgrain.grain import Grain
+from omsgrain.search.vectors import DIMENSIONS
+from omsgrain.store.prepared import take_one
+from omsgrain.store.source_index import Found, Snapshot
+
+__all__ = [
+    "INSERTED",
+    "REASONS",
+    "UNCHANGED",
+    "UPDATED",
+    "Decision",
+    "Embeddings",
+    "Fate",
+    "Index",
+    "Plan",
+    "Planner",
+    "Reason",
+    "Record",
+    "Returned",
+    "Rows",
+    "Terms",
+    "changes",
+    "decide",
+    "is_protected",
+    "returned",
+]
+
+
+class Rows:
+    """Grains of one kind, in columns: number, time, and two more."""
+
+    def __init__(self) -> None:
+        self.seqs, self.times = array("Q"), array("Q")
+        self.one, self.two = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def add(self, seq: int, time: int, one: int, two: int) -> None:
+        """Take one more."""
+        self.seqs.append(seq)
+        self.times.append(time)
+        self.one.append(one)
+        self.two.append(two)
+
+    def each(self) -> Iterator[tuple[int, int, int]]:
+        """The numbers, each with its two."""
+        return zip(self.seqs, self.one, self.two, strict=True)
+
+    def sort(self) -> None:
+        """Order them by time; those of one time stay in order of arrival."""
+        times = self.times
+        if any(times[i - 1] > times[i] for i in range(1, len(times))):
+            self.keep(sorted(range(len(times)), key=times.__getitem__))
+
+    def keep(self, which: Sequence[int]) -> None:
+        """Take some of them, in that order."""
+        for column in (self.seqs, self.times, self.one, self.two):
+            column[:] = array(column.typecode, map(column.__getitem__, which))
+
+
+class Index:
+    """Values by a number, in a fifth of the room that a dict takes."""
+
+    def __init__(self, keys: Sequence[int], values: Sequence[int]) -> None:
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        self._keys = array("q", map(keys.__getitem__, order))
+        self._values = array("q", map(values.__getitem__, order))
+
+    def __contains__(self, key: int) -> bool:
+        return next(self.values(key), None) is not None
+
+    def values(self, key: int) -> Iterator[int]:
+        """All values of a key."""
+        at = bisect_left(self._keys, key)
+        while at < len(self._keys) and self._keys[at] == key:
+            yield self._values[at]
+            at += 1
+
+    def has_twice(self) -> bool:
+        """Whether a key has two values."""
+        keys = self._keys
+        return any(keys[i - 1] == keys[i] for i in range(1, len(keys)))
+
+
+Fate: TypeAlias = Literal["inserted", "unchanged", "updated", "conflict"]
+Reason: TypeAlias = Literal[
+    "created_at_conflict",
+    "field_conflict",
+    "older",
+    "dna_conflict",
+    "withdrawn",
+    "erased",
+    "refused",
+]
+
+REASONS: Final[dict[Reason, str]] = {
+    "created_at_conflict": "other content, and the same created_at",
+    "field_conflict": "other fields, and no newer created_at",
+    "older": "other content or fields than what is stored, and an older created_at",
+    "dna_conflict": "DNA-class or pinned: superseded only when that is allowed",
+    "withdrawn": "what is stored was superseded, retracted or restricted here",
+    "erased": "it was erased, and comes back only when that is allowed",
+    "refused": "a policy of the store or of a grain in it refuses",
+}
+"""Why a record is in conflict. Nothing is done then, and the other records are not touched."""
+
+_SAYS: Final[dict[Kind, frozenset[str]]] = {
+    "chunk": frozenset(("content",)),
+    "edge": frozenset(("weight",)),
+    "entity": frozenset(("name", "kind")),
+    "chunk_entity": frozenset(),
+}
+"""What a record says; the rest describes it."""
+_ASIDE: Final[dict[Kind, frozenset[str]]] = {
+    "chunk": frozenset(("created_at", "content_hash", "embedding")),
+    "edge": frozenset(("created_at",)),
+    "entity": frozenset(("created_at",)),
+    "chunk_entity": frozenset(),
+}
+"""What is compared in other ways, or not at all."""
+_NOTHING: Final[dict[str, Any]] = {"is_pinned": False, "tags": []}
+"""Values that are as if the field were not there."""
+_TOLD, _LONGEST = (
+    20,
+    64,
+)  # names of fields, and letters of one: a record can have megabytes of them
+_NULLABLE: Final = {
+    kind: frozenset(field.name for field in table if field.nullable)
+    for kind, table in RECORDS.items()
+}
+
+
+class Decision(NamedTuple):
+    """What becomes of a record.
+
+    Attributes:
+        fate: that.
+        reason: of a conflict.
+        fields: those that differ, of a ``field_conflict``; the first twenty.
+    """
+
+    fate: Fate
+    reason: Reason | None = None
+    fields: tuple[str, ...] = ()
+
+
+INSERTED: Final = Decision("inserted")
+UNCHANGED: Final = Decision("unchanged")
+UPDATED: Final = Decision("updated")
+
+
+def decide(
+    kind: Kind,
+    stored: Mapping[str, Any] | None,
+    new: Mapping[str, Any],
+    *,
+    current: bool = True,
+    allow_dna_updates: bool = False,
+) -> Decision:
+    """Decide what becomes of a record that was checked.
+
+    Args:
+        kind: of what kind both are.
+        stored: the record of the same id that is stored; None if there is none.
+        new: the record that comes. Embeddings are not compared.
+        current: whether what is stored counts still; if not, nothing is put in its place.
+        allow_dna_updates: let a newer chunk take the place of one that is DNA-class or pinned.
+    """
+    if stored is None:
+        return INSERTED
+    differ = changes(kind, stored, new)
+    says = [name for name in differ if name in _SAYS[kind]]
+    order = _order(stored, new)
+    if not differ:
+        return UNCHANGED
+    if not order:
+        if kind == "chunk" and says:
+            return Decision("conflict", "created_at_conflict")
+        return Decision("conflict", "field_conflict", tuple(n[:_LONGEST] for n in differ[:_TOLD]))
+    if order < 0:
+        return Decision("conflict", "older")
+    if not current:
+        return Decision("conflict", "withdrawn")
+    if kind == "chunk" and is_protected(stored) and not allow_dna_updates:
+        return Decision("conflict", "dna_conflict")
+    return UPDATED
+
+
+def is_protected(chunk: Mapping[str, Any]) -> bool:
+    """Whether a chunk is never silently superseded. Spec: AIMEM §5.1."""
+    return chunk["memory_type"] in DNA or chunk.get("is_pinned") is True
+
+
+def changes(kind: Kind, stored: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The fields in which two records differ, but for their times; as JSON, 1 is what 1.0 is."""
+    names = sorted((stored.keys() | new.keys()) - _ASIDE[kind])
+    return [
+        name for name in names if not _same(_value(kind, stored, name), _value(kind, new, name))
+    ]
+
+
+def _value(kind: Kind, record: Mapping[str, Any], name: str) -> Any:
+    """What a field says; what is not there, and what says as much, is an empty tuple."""
+    value = record.get(name, ())
+    if value is None and name in _NULLABLE[kind]:
+        return ()
+    return () if kind == "chunk" and name in _NOTHING and value == _NOTHING[name] else value
+
+
+def _same(one: Any, other: Any) -> bool:
+    if any(isinstance(value, str | tuple) for value in (one, other)):
+        return bool(one == other)
+    return _canonical(one) == _canonical(other)
+
+
+def _canonical(value: Any) -> bytes:
+    return _core.canonical_json(json.dumps(value).encode("ascii"))
+
+
+def _order(stored: Mapping[str, Any], new: Mapping[str, Any]) -> int:
+    """Below 0 if the new one is older, above if it is newer; what has no time is no newer."""
+    before, after = (times.parse_time(one.get("created_at", "")) for one in (stored, new))
+    if before is None or after is None:
+        return 0
+    return (after > before) - (after < before)
+
+
+_LOCAL = re.compile("[0-9a-f]{32}")
+_ADDRESS = re.compile("[0-9a-f]{64}")
+
+
+class Returned(NamedTuple):
+    """A chunk that was a grain.
+
+    Attributes:
+        found: the grain in this store; None if it is not here.
+        said: the chunk that it would be now, and the one that came, to be compared.
+        carried: the grain that the chunk carries, if it is not here and can be.
+    """
+
+    found: Found | None
+    said: tuple[dict[str, Any], dict[str, Any]] | None = None
+    carried: Grain | None = None
+
+
+def returned(snapshot: Snapshot, chunk: Mapping[str, Any], tenant: str) -> Returned | None:
+    """Say which grain a chunk was; None if it was none of this tenant.
+
+    Args:
+        snapshot: of the tenant's grains.
+        chunk: as it came.
+        tenant: whose it is to be.
+    """
+    named = fields.parse_urn(chunk["id"])
+    if named is None:
+        return None
+    found = _found(snapshot, chunk, named.local)
+    if found is None:
+        grain = records.carried(chunk)
+        if grain is None or grain.get("user_id") != tenant or not _may_come(grain):
+            return None
+        there = snapshot.get(grain.address)
+        return Returned(there, None, grain if there is None else None)
+    if Source.of(found.grain) is not None:  # it has a name of its own
+        return None
+    made, _ = records.native(found.grain, producer=named.producer, owner=tenant, strict=True)
+    if made is None:
+        return None
+    came = {name: value for name, value in chunk.items() if name != records.MEMBER}
+    return Returned(found, (made | {"id": chunk["id"]}, came))
+
+
+def _found(snapshot: Snapshot, chunk: Mapping[str, Any], local: str) -> Found | None:
+    member = chunk.get(records.MEMBER)
+    address = member.get("address") if isinstance(member, dict) else None
+    if isinstance(address, str) and _ADDRESS.fullmatch(address):
+        return snapshot.get(address)
+    created = fields.parse_time(chunk["created_at"])
+    if created is None or created.seconds < 0 or not _LOCAL.fullmatch(local):
+        return None
+    return snapshot.begins(local, created.millis)
+
+
+def _may_come(grain: Grain) -> bool:
+    """Whether a grain can be put as it is: one that superseded another cannot."""
+    try:
+        take_one(grain)
+    except OmsError:
+        return False
+    return not grain.sealed
+
+
+_RULE = "unsupported_model"
+_ZERO = "zero_embedding"
+_FLOAT = 4
+
+
+class Embeddings:
+    """What becomes of the embeddings of one bundle.
+
+    Args:
+        envelope: of the bundle; it names the model.
+        models: those that are kept; None: all.
+    """
+
+    def __init__(self, envelope: Mapping[str, Any], models: Collection[str] | None) -> None:
+        named = envelope.get("embedding_model")
+        self._model = named if isinstance(named, str) else ""
+        self._wanted = models is None or self._model in models
+        self._dropped: dict[tuple[str, str, str], None] = {}
+
+    def kept(self, chunk: Mapping[str, Any]) -> tuple[str, bytes] | None:
+        """Return the vector that the store keeps of a checked chunk's embedding, or None."""
+        text = chunk.get("embedding")
+        data = fields.decode(text) if isinstance(text, str) else None
+        if data is None:
+            return None
+        if not self._wanted:
+            self._drop("a model that is kept", self._model)
+            return None
+        size = len(data) // _FLOAT
+        if not 0 < size <= DIMENSIONS:
+            self._drop(f"1 to {DIMENSIONS} values", f"{size} values")
+            return None
+        if fields.is_zero(data):
+            self._drop("a number that is not zero", "zeros", _ZERO)
+            return None
+        return self._model, data
+
+    def is_other(self, snapshot: Snapshot, address: str, vector: tuple[str, bytes]) -> bool | None:
+        """Whether a grain has another vector of the model; None if it has none."""
+        before = snapshot.vector(address, vector[0])
+        return None if before is None else before != vector[1]
+
+    def unkept(self) -> None:
+        """A vector was given to the store, which could not keep it: one model too many, say."""
+        self._drop("a vector that can be kept", self._model)
+
+    def warnings(self) -> list[Problem]:
+        """What was dropped, each once."""
+        return [
+            Problem(rule, "/embedding_model", WARNINGS[rule].says, expected, found)
+            for rule, expected, found in self._dropped
+        ]
+
+    def _drop(self, expected: str, found: str, rule: str = _RULE) -> None:
+        self._dropped[rule, expected, found] = None
+
+
+_ANY: Final = Limits(content=sys.maxsize)
+"""What is stored was taken once, however large it is."""
+_ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
+    "chunk": (),
+    "entity": (),
+    "edge": (("chunk", "source_id"), ("chunk", "target_id")),
+    "chunk_entity": (("chunk", "chunk_id"), ("entity", "entity_id")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an import goes about it; ``import_bundle`` says what they mean."""
+
+    tenant: str
+    allow_erased: bool
+    allow_dna_updates: bool
+    dry_run: bool
+    actor: str | None
+
+
+class Record(NamedTuple):
+    """A record of the bundle, and its place among those of its kind."""
+
+    place: int
+    kind: Kind
+    value: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """By what it is known."""
+        return records.name_of(self.kind, self.value)
+
+
+class Plan(NamedTuple):
+    """What is to be done with a record.
+
+    Attributes:
+        record: that came.
+        decision: what becomes of it.
+        seen: the addresses of what counts under its name.
+        stored: the grain that it was compared with.
+        exact: whether that grain says what the record does to the last sign.
+        twin: the record before it in this batch that it was compared with instead.
+        carried: the grain that it was before it left as a record.
+        vector: to be given to its grain.
+        wave: after which other steps it comes: it supersedes a record of the same batch.
+        behind: the place in the batch of the plan for the twin.
+    """
+
+    record: Record
+    decision: Decision
+    seen: tuple[str, ...] = ()
+    stored: Found | None = None
+    exact: bool = False
+    twin: Record | None = None
+    carried: Grain | None = None
+    vector: tuple[str, bytes] | None = None
+    wave: int = 0
+    behind: int | None = None
+
+
+class Planner:
+    """Decides what becomes of records.
+
+    Args:
+        terms: of the import.
+        embeddings: what becomes of them.
+    """
+
+    def __init__(self, terms: Terms, embeddings: Embeddings) -> None:
+        self._terms = terms
+        self._embeddings = embeddings
+        self._past: dict[str, list[Found]] = {}  # by name; what counts no more stays so
+
+    def plan(self, snapshot: Snapshot, batch: list[Record]) -> list[Plan]:
+        """Decide.
+
+        Args:
+            snapshot: of the tenant's grains.
+            batch: records, some perhaps of one name.
+        """
+        found = self._found(snapshot, batch)
+        erased = self._erased(snapshot, batch)
+        coming: dict[tuple[Kind, str], int] = {}
+        plans: list[Plan] = []
+        for i, record in enumerate(batch):
+            key, there = (record.kind, record.name), found.get(record.name, [])
+            seen = tuple(one.address for one in there if one.current)
+            if i in erased:
+                plan = Plan(record, Decision("conflict", "erased"), seen)
+            elif key in coming:
+                plan = self._beside(record, coming[key], plans[coming[key]])._replace(seen=seen)
+            else:
+                plan = self._one(snapshot, record, there, seen)
+            if plan.decision in (INSERTED, UPDATED):
+                coming[key] = i
+            plans.append(plan)
+        return plans
+
+    def _found(self, snapshot: Snapshot, batch: list[Record]) -> dict[str, list[Found]]:
+        """What counts under the names of records; where that is none of theirs, also the past."""
+        found = snapshot.find((record.name for record in batch), "current")
+        alone = [
+            record.name
+            for record in batch
+            if record.name not in self._past
+            and not any(_is_own(record.kind, one) for one in found.get(record.name, ()))
+        ]
+        self._past.update(snapshot.find(alone, "past"))
+        for name in {record.name for record in batch} & self._past.keys():
+            found[name] = [*found.get(name, ()), *self._past[name]]
+        return found
+
+    def _beside(self, record: Record, at: int, before: Plan) -> Plan:
+        """A record behind another one of its name in the batch."""
+        twin = before.record
+        exact = records.same_record((twin.kind, twin.value), record.value)
+        decision = self._decide(record.kind, twin.value, record.value)
+        return Plan(record, decision, (), None, exact, twin, wave=before.wave + 1, behind=at)
+
+    def _one(
+        self, snapshot: Snapshot, record: Record, there: list[Found], seen: tuple[str, ...]
+    ) -> Plan:
+        kind, value = record.kind, record.value
+        born = _stored(snapshot, kind, there)
+        if born is not None:
+            stored, said = born
+            exact = records.same_record((kind, said), _bare(value))
+            decision = self._decide(kind, said, value, stored.current)
+            return self._embedded(snapshot, Plan(record, decision, seen, stored, exact))
+        back = returned(snapshot, value, self._terms.tenant) if kind == "chunk" else None
+        if back is None:
+            return self._embedded(snapshot, Plan(record, INSERTED, seen))
+        if back.found is None:
+            return self._embedded(snapshot, Plan(record, INSERTED, seen, carried=back.carried))
+        decision = UNCHANGED
+        if back.said is not None:
+            decision = self._decide(kind, *back.said, back.found.current)
+        return self._embedded(snapshot, Plan(record, decision, seen, back.found))
+
+    def _decide(
+        self,
+        kind: Kind,
+        stored: Mapping[str, Any],
+        new: Mapping[str, Any],
+        current: bool = True,
+    ) -> Decision:
+        allowed = self._terms.allow_dna_updates
+        return decide(kind, stored, new, current=current, allow_dna_updates=allowed)
+
+    def _embedded(self, snapshot: Snapshot, plan: Plan) -> Plan:
+        """The plan with the vector of a chunk, if it is to be kept and is not there."""
+        if plan.record.kind != "chunk" or plan.decision.fate == "conflict":
+            return plan
+        vector = self._embeddings.kept(plan.record.value)
+        if vector is None or plan.decision is not UNCHANGED or plan.stored is None:
+            return plan._replace(vector=vector)
+        other = self._embeddings.is_other(snapshot, plan.stored.address, vector)
+        if other:
+            return plan._replace(decision=Decision("conflict", "field_conflict", ("embedding",)))
+        return plan if other is False else plan._replace(vector=vector)
+
+    def _erased(self, snapshot: Snapshot, batch: list[Record]) -> set[int]:
+        """Which records were erased, or join what was, by position."""
+        if self._terms.allow_erased:
+            return set()
+        asked = [
+            (i, kind, name)
+            for i, record in enumerate(batch)
+            for kind, name in (
+                (record.kind, record.name),
+                *((kind, record.value[field]) for kind, field in _ENDS[record.kind]),
+            )
+        ]
+        told = snapshot.erased([(kind, name) for _, kind, name in asked], format=records.FORMAT)
+        return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
+
+
+def _stored(
+    snapshot: Snapshot, kind: Kind, there: list[Found]
+) -> tuple[Found, dict[str, Any]] | None:
+    """What is stored of a record: another kind of record may have the same name."""
+
+    def get(address: str) -> Grain:
+        part = snapshot.get(address)
+        if part is None:
+            raise NotFoundError("a part of a record is not in the store", expected=address)
+        return part.grain
+
+    for one in there:
+        if _is_own(kind, one):
+            born = records.checked(one.grain, get, _ANY)
+            if born is not None:
+                return one, born[1]
+    return None
+
+
+def _is_own(kind: Kind, found: Found) -> bool:
+    source = Source.of(found.grain)
+    return source is not None and (source.format, source.kind) == (records.FORMAT, kind)
+
+
+def _bare(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record without its embedding, which a grain does not hold."""
+    return {
+        name: value
+        for name, value in record.items()
+        if name != "embedding" or not isinstance(value, str)
+    }

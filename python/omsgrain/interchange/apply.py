@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the consent block of a document binds its records to.
+
+    retention_days    its records, and what is kept of the document, are erased so many days after
+                      the consent (``timestamp``; else when the document was made, else now)
+    sharing_allowed   false: its records leave for no purpose that is sharing
+
+Both bind what the import stores, and nothing that was stored before. Spec: MIF 1.0 §6.3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from omsgrain.errors import ErasedError, RangeError, number_found
+from omsgrain.formats import times
+from omsgrain.formats.document import Import
+from omsgrain.formats.json_text import drained
+from omsgrain.formats.mif1.document import Consent as Block
+from omsgrain.formats.problems import Problem
+from omsgrain.grain import make
+from omsgrain.interchange import merge_outcome, mif_ld
+from omsgrain.interchange.merge_outcome import Decision
+from omsgrain.interchange.mif_ld import FORMAT
+from omsgrain.interchange.parse import Arrived, Document, arrived, natives, read
+from omsgrain.interchange.plan import Plan, Planner, Terms, lead, rename
+from omsgrain.interchange.references import resolved
+from omsgrain.interchange.report import MifReport, RecordReport
+from omsgrain.interchange.snapshot import Keeping
+from omsgrain.store.export_filter import SHARING
+from omsgrain.store.import_batch import Outcome, Recorded, Step
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "Consent",
+    "consent",
+    "import_document",
+    "reads_of",
+]
+
+_LAST = 2**62
+
+
+class Consent(NamedTuple):
+    """What the records of a document are bound to.
+
+    Attributes:
+        until: when they must be gone, ms since 1970.
+        warnings: what follows from it that nobody may expect.
+    """
+
+    until: int | None = None
+    warnings: tuple[Problem, ...] = ()
+
+
+def consent(document: Document, now: int) -> Consent:
+    """Read the consent of a document, and mark the records that are not to be shared.
+
+    Args:
+        document: its records are changed.
+        now: ms since 1970.
+    """
+    given = next((one for one in document.records if one.kind == "consent"), None)
+    if given is None:
+        return Consent()
+    said = Block.of(document.record_of(given))
+    if said is None:
+        return Consent()
+    if not said.shares:
+        document.records = [_unshared(one) for one in document.records]
+    until = said.expires_at(_made(document, now))
+    if until is None:
+        return Consent()
+    if until > now:
+        return Consent(min(until, _LAST))
+    says = "the time is over for which the consent lets its records be kept"
+    return Consent(max(until, 0), (Problem("retention_over", given.pointer, says),))
+
+
+def _made(document: Document, now: int) -> int:
+    """When the document was made, as far as it says."""
+    export = document.manifest.envelope.get("export")
+    made = export.get("created_at") if isinstance(export, Mapping) else None
+    instant = times.parse(made, floating=True) if isinstance(made, str) else None
+    return now if instant is None else instant.millis
+
+
+def _unshared(one: Arrived) -> Arrived:
+    # Its parts are named by their addresses, and leave only with what names them.
+    return one._replace(grain=make({**one.grain.fields, SHARING: False}))
+
+
+_VENDOR: Final = "shodh-memory"
+_MEMORIES: Final = "memory_metadata"
+
+
+def reads_of(document: Document, one: Arrived) -> tuple[int, int | None] | None:
+    """How often a record was read, and when last in ms since 1970; None if nothing says so."""
+    if one.kind != "memory":
+        return None
+    if document.version.name == "mif1":
+        record: Any = document.record_of(one)
+        return _told(record.get("access_count"), record.get("accessed_at"))
+    if document.version.name == mif_ld.FORMAT:
+        whole = mif_ld.with_counters(document.manifest.envelope, document.record_of(one))
+        temporal = whole.get("temporal")
+        said: Any = temporal if isinstance(temporal, dict) else {}
+        return _told(said.get("accessCount"), said.get("lastAccessed"))
+    told = document.manifest.envelope.get("vendor_extensions")
+    for name in (_VENDOR, _MEMORIES, one.id):
+        told = told.get(name) if isinstance(told, dict) else None
+    if not isinstance(told, dict):
+        return None
+    return _told(told.get("access_count"), told.get("last_accessed"))
+
+
+def _told(count: Any, at: Any) -> tuple[int, int | None] | None:
+    instant = times.parse(at, floating=True) if isinstance(at, str) else None
+    last = None if instant is None or instant.seconds < 0 else instant.millis
+    reads = count if type(count) is int and count > 0 else 0
+    return (reads, last) if reads or last is not None else None
+
+
+JUSTIFICATION: Final = "a document with another version of it was imported"
+"""What stands beside what a record supersedes, for policies that ask."""
+_DONE: Final = Outcome()
+_WEIGHT: Final = 4 << 20  # bytes of grains that are in one transaction
+_TRIES: Final = 100  # times that somebody else may be faster than an import that is all or nothing
+
+
+def import_document(
+    store: GrainStore,
+    document: bytes | Import | Document,
+    *,
+    user_id: str | None = None,
+    format: str = "auto",
+    merge_strategy: str = "skip_duplicates",
+    dry_run: bool = False,
+    atomic: bool = False,
+    allow_erased: bool = False,
+    keep_document: bool = True,
+    batch_size: int = 1_000,
+    actor: str | None = None,
+    alive: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> MifReport:
+    """Take a document into a store. Run again, it changes nothing.
+
+    A record that is not good, or that the store refuses, is reported and holds up nothing else.
+
+    Args:
+        store: where to.
+        document: its bytes, or what ``formats.load`` made of them; or what ``arrived`` made of
+            that, whose records are taken out of it as they are stored.
+        user_id: whose memory it becomes; by default whose the document says it is.
+        format: of the bytes: ``mif2``, ``mif1``, or ``auto``.
+        merge_strategy: ``skip_duplicates``: what is stored with the same text stays, and the same
+            id with another text supersedes; ``overwrite``: the record takes the place of what has
+            its id or its text; ``rename``: a record whose id is taken by another text gets a fresh
+            one, and so do all references to it in the document.
+        dry_run: decide, and change nothing.
+        atomic: all records or none, in one transaction.
+        allow_erased: take in again what was erased.
+        keep_document: also keep what stood around the records, and duplicates, so that the
+            document can be given back.
+        batch_size: records a transaction; fewer where they are large.
+        actor: who imports, for the audit trail, if it is another than the handle's.
+        alive: called before each transaction; it raises what shall end the import. What is stored
+            by then is whole, and the import can be run again.
+        **options: of `reading.read`, for bytes: ``most``, ``passphrase``, and those of the format.
+
+    Raises:
+        DocumentError: it is no document of this format; nothing was stored.
+        SchemaError: an argument, or nobody says whose memory it becomes.
+        KeyMissingError: grains are sealed, and it cannot be told whose they are.
+        RangeError: a ``batch_size`` below 1.
+        StoreError: read-only, full or broken. Whole batches are stored; run it again.
+    """
+    if type(batch_size) is not int or batch_size < 1:
+        found = number_found(batch_size)
+        raise RangeError("a batch has at least one record", field="/batch_size", found=found)
+    strategy = merge_outcome.strategy(merge_strategy)
+    if isinstance(document, bytes):
+        document = read(document, format=format, user_id=user_id, **options)
+    came = document if isinstance(document, Document) else arrived(document, user_id)
+    del document  # of what was read all that is of use is in what arrived
+    alive()
+    terms = Terms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
+    bound = consent(came, store._settings.clock())
+    hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
+    planner = Planner(terms, came, natives(store, came.owner, hashes, came.version.name))
+    del hashes
+    renamed = 0
+    if strategy == "rename":
+        renamed = rename(store, came, planner)
+    else:
+        lead(store, came, planner)
+    came.warnings = resolved(store, came)
+    if renamed:
+        planner.count()
+    work = _Import(store, terms, came, planner, bound)
+    alive()
+    if atomic:
+        work.all()
+    else:
+        for batch in _batches(came.records, batch_size):
+            work.take(batch)
+            alive()
+        work.keep()
+    report = work.report(renamed)
+    if report.stored:
+        store.note_import(came.version.name, report.audited(), actor=actor)
+    return report
+
+
+class _Import:
+    """One import while it goes on."""
+
+    def __init__(
+        self, store: GrainStore, terms: Terms, document: Document, planner: Planner, bound: Consent
+    ) -> None:
+        self._store, self._terms, self._document = store, terms, document
+        self._planner, self._bound = planner, bound
+        self._keeping = Keeping(document, terms.keep_document)
+        self._reports: dict[str, RecordReport] = dict(document.bad)
+        self._warnings: list[Problem] = [*document.warnings, *bound.warnings]
+        self._failed = False
+
+    def take(self, batch: list[Arrived]) -> None:
+        """Take some records; what somebody has changed meanwhile is decided again."""
+        while batch:
+            with self._store.sources(self._terms.user_id) as snapshot:
+                plans = self._planner.plan(snapshot, batch)
+            steps = self._steps(plans)
+            outcomes, seq = self._record(list(steps.values()), snapshot.seq)
+            done = dict(zip(steps, outcomes, strict=True))
+            bad = {i for i, one in done.items() if one.moved or one.error is not None}
+            self._planner.done(bad, seq)
+            batch = []
+            for i, plan in enumerate(plans):
+                outcome = done.get(i, _DONE)
+                # What was decided by what the store then refused is decided without it.
+                leans = () if i in steps else plan.leans
+                if outcome.moved or not bad.isdisjoint(leans):
+                    batch.append(plan.one)
+                else:
+                    self._tell(plan, outcome, steps.get(i))
+
+    def all(self) -> None:
+        """Take all records, or none of them."""
+        good = not self._document.bad
+        for _ in range(_TRIES):
+            with self._store.sources(self._terms.user_id) as snapshot:
+                plans = self._planner.plan(snapshot, self._document.records)
+            steps = self._steps(plans)
+            good = good and not any(one.decision.fate in ("refused", "erased") for one in plans)
+            kept = self._kept(plans, steps) if good else []
+            outcomes = [_DONE] * len(steps)
+            if good:
+                outcomes = self._together(list(steps.values()), kept, snapshot.seq)
+            if not any(one.moved for one in outcomes):
+                break
+        done = dict(zip(steps, outcomes, strict=True))
+        for i, plan in enumerate(plans):
+            self._tell(plan, done.get(i, _DONE), steps.get(i))
+        self._failed = any(one.fate in ("refused", "erased") for one in self._reports.values())
+
+    def keep(self) -> None:
+        """Keep what stood around the records."""
+        steps = self._new(self._keeping.steps(self._bound.until, self._erased))
+        self._warnings += self._keeping.warnings
+        if steps and any(one.error for one in self._record(steps, 0).outcomes):
+            self._warnings.append(self._keeping.not_kept())
+
+    def _together(self, steps: list[Step], kept: list[Step], since: int) -> list[Outcome]:
+        """Do all of some steps, with what is kept beside them if that can be."""
+        outcomes = self._record([*steps, *kept], since, together=True).outcomes
+        own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
+        if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
+            return own
+        self._warnings.append(self._keeping.not_kept())
+        return self._record(steps, since, together=True).outcomes
+
+    def _kept(self, plans: list[Plan], steps: dict[int, Step]) -> list[Step]:
+        keeping = Keeping(self._document, self._terms.keep_document)
+        for i, plan in enumerate(plans):
+            keeping.note(plan, plan.decision, steps.get(i))
+        self._keeping = keeping
+        return self._new(keeping.steps(self._bound.until, self._erased))
+
+    def _erased(self, ids: set[str]) -> set[str]:
+        """Which of some ids are those of records that were erased, of whatever kind."""
+        if self._terms.allow_erased or not ids:
+            return set()
+        version = self._document.version
+        asked = [(kind, name) for name in ids for kind in version.arrays.values()]
+        with self._store.sources(self._terms.user_id) as snapshot:
+            told = snapshot.erased(asked, format=version.name)
+        return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
+
+    def _new(self, steps: list[Step]) -> list[Step]:
+        """Those steps whose grain is not there: the time of what is there runs already."""
+        if not steps:
+            return steps
+        with self._store.sources(self._terms.user_id) as snapshot:
+            return [
+                one
+                for one in steps
+                if one.grain is not None and snapshot.get(one.grain.address) is None
+            ]
+
+    def _record(self, steps: list[Step], since: int, *, together: bool = False) -> Recorded:
+        terms = self._terms
+        if terms.dry_run or not steps:
+            return Recorded([_DONE] * len(steps), since)
+        return self._store.record(
+            steps,
+            user_id=terms.user_id,
+            since=since,
+            allow_erased=terms.allow_erased,
+            actor=terms.actor,
+            together=together,
+        )
+
+    def _steps(self, plans: list[Plan]) -> dict[int, Step]:
+        """What the store is to do, by the number of the plan."""
+        steps: dict[int, Step] = {}
+        for i, plan in enumerate(plans):
+            if not plan.is_put:
+                continue
+            one, grain = plan.one, plan.grain
+            names = one.names or (grain.address,)
+            steps[i] = Step(
+                names[0],
+                plan.seen if one.names else None,
+                grain,
+                one.parts,
+                plan.replaces,
+                None if plan.replaces is None else JUSTIFICATION,
+                vector=one.vector,
+                also=names[1:],
+                wave=plan.wave,
+                under=plan.under,
+                reads=reads_of(self._document, one),
+                until=None if one.kind == "consent" else self._bound.until,
+            )
+        return steps
+
+    def _tell(self, plan: Plan, outcome: Outcome, step: Step | None) -> None:
+        decision, code, one = plan.decision, None, plan.one
+        if outcome.error is not None:
+            erased = isinstance(outcome.error, ErasedError)
+            decision = Decision("erased", "erased") if erased else Decision("refused", "refused")
+            code = outcome.error.code
+        if outcome.unkept is not None:
+            says = "a vector that the store cannot search was left in its record"
+            self._warnings.append(Problem("vector_not_searched", one.pointer, says))
+        old = one.id if one.old_id is None else one.old_id
+        new = None if one.old_id is None else one.id
+        self._reports[one.pointer] = RecordReport(
+            one.pointer, old or None, one.kind, decision.fate, decision.reason, code, new
+        )
+        if not self._terms.atomic:
+            self._keeping.note(plan, decision, step)
+
+    def report(self, renamed: int) -> MifReport:
+        """What it came to."""
+        records = tuple(self._reports[pointer] for pointer in self._order())
+        if renamed and self._terms.keep_document:
+            says = "the document is kept with the new ids"
+            self._warnings.append(Problem("document_renamed", "", says))
+        if self._terms.atomic:
+            self._warnings += self._keeping.warnings
+        return MifReport(
+            self._document.version.name,
+            self._terms.strategy,
+            not (self._terms.dry_run or self._failed),
+            records,
+            self._document.problems,
+            tuple(self._warnings),
+            self._failed,
+        )
+
+    def _order(self) -> list[str]:
+        """The pointers of all records as they stand in the document."""
+        version = self._document.version
+        if version.name == FORMAT:  # of files and of places in them
+            return sorted(self._reports, key=lambda key: _in_order(self._reports[key].pointer))
+        arrays = list(version.arrays)
+
+        def place(pointer: str) -> tuple[int, int]:
+            array, at = version.place_of(pointer)
+            return (arrays.index(array) if array in arrays else len(arrays)), at or 0
+
+        return sorted(self._reports, key=place)
+
+
+def _in_order(pointer: str) -> list[tuple[int, str]]:
+    """A pointer, to be compared with others: numbers by their size."""
+    return [(len(step), step) if step.isdecimal() else (0, step) for step in pointer.split("/")]
+
+
+def _batches(records: list[Arrived], size: int) -> Iterator[list[Arrived]]:
+    """Take the records out of a list, by batches."""
+    for page in drained(records, size):
+        batch: list[Arrived] = []
+        weight = 0
+        for one in page:
+            batch.append(one)
+            weight += len(one.grain.blob) + sum(len(part.blob) for part in one.parts)
+            if weight > _WEIGHT:
+                yield batch
+                batch, weight = [], 0
+        if batch:
+            yield batch

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents that were imported and kept: which there are, and giving one back as it came.
+
+A document is given back to whoever may export all of its records, whatever became of these since:
+a record that was superseded is in it still. One that was erased or restricted is not, and then
+there is no document any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain import formats
+from omsgrain.errors import FormatError, NotFoundError
+from omsgrain.formats import problems
+from omsgrain.formats.convert.gather import parts_of
+from omsgrain.formats.document import KIND, Dump, Loss, Manifest, bare, keyed, open_manifest
+from omsgrain.formats.json_text import COMPACT, Texts, pieces, whole
+from omsgrain.formats.mif1.document import together
+from omsgrain.formats.records import Record
+from omsgrain.formats.source import Get, Source
+from omsgrain.grain import Grain, as_put
+from omsgrain.interchange.mif_ld import FORMAT as mif_ld_FORMAT
+from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.interchange.versions import NAMES, Version, version
+from omsgrain.store import export_filter
+
+if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "Foreign",
+    "KeptDocument",
+    "documents",
+    "export_kept",
+    "kept_pieces",
+    "spell",
+]
+
+
+def spell(document: dict[str, Any], format: str, layout: str) -> Iterator[bytes]:
+    """Write a document, in UTF-8, by pieces.
+
+    Args:
+        document: the whole of it; its arrays of records may be `Texts`.
+        format: its name.
+        layout: ``json``; of MIF 1.0 also ``yaml`` and ``jsonl``.
+    """
+    if format != "mif1" or layout == "json":
+        return pieces(document)
+    from omsgrain.formats.mif1 import document as layouts
+
+    if layout == "jsonl":
+        return layouts.spell_lines(document)
+    return iter((layouts.spell(whole(document), "yaml"),))
+
+
+_PAGE: Final = 256  # records that are read together
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDocument:
+    """A document that is kept.
+
+    Attributes:
+        id: by what it is known: that of the export, or else the hash of its bytes.
+        format: ``mif2``, ``mif1`` or ``mif-ld``.
+        created_at: when it was made, ms since 1970.
+        seq: the number of the grain that lists it.
+    """
+
+    id: str
+    format: str
+    created_at: int
+    seq: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as JSON-ready values."""
+        return {"id": self.id, "format": self.format, "created_at": self.created_at}
+
+
+def documents(
+    store: GrainStore, user_id: str, purpose: Purpose = "transfer"
+) -> list[KeptDocument]:
+    """Return the documents that are kept of a user, in the order in which they came."""
+    found: list[KeptDocument] = []
+
+    def look(page: Page, seq: int, grain: Grain) -> None:
+        source = Source.of(grain)
+        if source is not None and source.kind == KIND and source.format in NAMES:
+            created_at = grain.get("created_at", 0)
+            found.append(KeptDocument(source.id, source.format, created_at, seq))
+
+    memory = Memory(store, user_id, purpose=purpose)
+    for _ in memory.each(memory.seqs, look, strict=False):
+        pass
+    return found
+
+
+def export_kept(store: GrainStore, user_id: str, id: str, **options: Any) -> Dump:
+    """Give a document back as it came, in memory; all else as `kept_pieces`."""
+    found, losses = kept_pieces(store, user_id, id, **options)
+    return Dump(b"".join(found), losses)
+
+
+def kept_pieces(
+    store: GrainStore,
+    user_id: str,
+    id: str,
+    *,
+    purpose: Purpose = "transfer",
+    actor: str | None = None,
+    **options: Any,
+) -> tuple[Iterator[bytes], list[Loss]]:
+    """Give a document back as it came, by pieces; of several with one id the one that came last.
+
+    Its records are in memory once, as text. Where it is to be spelled in a way of its own, or is
+    of memories in JSON-LD, or grains of another format are in it, all of it is made at once.
+
+    Args:
+        store: where it is kept.
+        user_id: whose it is.
+        id: as ``documents`` names it.
+        purpose: why, for the rules of presets and profiles, and of consents.
+        actor: who exports, for the audit trail, if it is another than the store's.
+        **options: of ``formats.dump``.
+
+    Returns:
+        The document in UTF-8; nothing is read from the store for it any more. And what it cannot
+        hold.
+
+    Raises:
+        NotFoundError: there is no such document of this user, or something of it is gone.
+        UnsupportedError: a rule keeps a grain of it here, and ``rule`` names it.
+    """
+    named = [one for one in documents(store, user_id, purpose) if one.id == id]
+    if not named:
+        raise NotFoundError("no such document is kept of this user", field="/document")
+    reading = _Reading(store, user_id, named[-1], purpose)
+    document, losses = None if options else reading.texts(), list[Loss]()
+    if document is not None:
+        found = spell(
+            _current(document, reading.of.format),
+            reading.of.format,
+            reading.manifest.layout or "json",
+        )
+    else:
+        dumped = formats.dump(reading.grains(), format=reading.of.format, **options)
+        found, losses = iter((dumped.data,)), dumped.losses
+    reading.memory.check()
+    if not store._store.readonly:
+        told: dict[str, int | str] = {
+            "format": reading.of.format,
+            "document": 1,
+            "purpose": purpose,
+        }
+        if reading.rules:
+            told["review"] = ",".join(sorted(reading.rules))[:256]
+        store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
+    return found, losses
+
+
+def _current(document: dict[str, Any], format: str) -> dict[str, Any]:
+    """A document whose own checksum is that of what is left of it."""
+    if format == "mif1":
+        from omsgrain.formats.mif1.checksum import current
+    else:
+        from omsgrain.formats.mif2.checksum import current
+    return current(document)
+
+
+class _Reading:
+    """A document that is read from a store.
+
+    Attributes:
+        of: which one.
+        memory: that it is of.
+        manifest: what it lists.
+        rules: by which somebody should look at it.
+    """
+
+    def __init__(
+        self, store: GrainStore, user_id: str, of: KeptDocument, purpose: Purpose
+    ) -> None:
+        self.of, self.memory = of, Memory(store, user_id, purpose=purpose)
+        self.rules: set[str] = set()
+        self._settings, self._purpose = store._settings, purpose
+
+        def look(page: Page, seq: int, whole: Grain) -> Manifest | None:
+            return open_manifest(whole, partial(self._one, page))
+
+        (manifest,) = self.memory.each([of.seq], look)
+        if manifest is None:
+            raise NotFoundError("no such document is kept of this user", field="/document")
+        self.manifest = manifest
+
+    def _one(self, page: Page, address: str) -> Grain:
+        """A grain of the document, if it may leave."""
+        found = page.get(address)
+        held, restricted = page.state_at(found.address)
+        if restricted and self._purpose != "access":
+            raise NotFoundError("something of the document is restricted")
+        self.rules.update(export_filter.check(self._settings, found, held, self._purpose))
+        return as_put(found)
+
+    def texts(self) -> dict[str, Any] | None:
+        """The document with its records as texts; None if it cannot be made so."""
+        found, kind = self.manifest, version(self.of.format)
+        if kind.name == mif_ld_FORMAT or found.text or found.style not in (None, COMPACT):
+            return None
+        arrays: dict[str, Any] = {}
+        for pointer, listed in found.arrays.items():
+            records = arrays[pointer] = Texts()
+            for at in range(0, len(listed), _PAGE):
+                look = partial(self._records, kind, listed[at : at + _PAGE])
+                for record in next(self.memory.each([self.of.seq], look)):
+                    if record is None:
+                        return None
+                    records.append(bare(*record))
+            if pointer in kind.single:
+                arrays[pointer] = list(records)
+        return together(found.envelope, arrays)
+
+    def _records(
+        self, kind: Version, addresses: list[str], page: Page, seq: int, whole: Grain
+    ) -> list[tuple[str, Record] | None]:
+        get = partial(self._one, page)
+        return [kind.table.from_grain(get(address), get) for address in addresses]
+
+    def grains(self) -> list[Grain]:
+        """All grains that the document is made of."""
+        (found,) = self.memory.each([self.of.seq], self._all)
+        return found
+
+    def _all(self, page: Page, seq: int, whole: Grain) -> list[Grain]:
+        grains = {whole.address: as_put(whole)}
+
+        def get(address: str) -> Grain:
+            if address not in grains:
+                grains[address] = self._one(page, address)
+            return grains[address]
+
+        open_manifest(whole, get)
+        for listed in (*self.manifest.arrays.values(), self.manifest.text):
+            for address in listed:
+                for part in parts_of(get(address)):
+                    get(part)
+        for part in parts_of(whole):
+            get(part)
+        return list(grains.values())
+
+
+FORMAT: Final = "mif2"
+"""The only format that has a place for it."""
+
+
+class Foreign:
+    """Gathers what other systems say, in the order in which the documents came."""
+
+    def __init__(self) -> None:
+        self._envelopes: list[Mapping[str, Any]] = []
+        self._keyed: set[str] = set()
+        self._stays: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self._envelopes)
+
+    def add(self, found: Manifest, grain: Grain, get: Get) -> bool:
+        """Take the manifest of a document; False if it says nothing of this sort.
+
+        Args:
+            found: the manifest.
+            grain: that it stands in.
+            get: gives the grains that it names.
+        """
+        if found.format != FORMAT:
+            return False
+        try:
+            ids = keyed(grain, get)
+        except (NotFoundError, FormatError):  # something of it was erased
+            return False
+        said = problems.merged([found.envelope])
+        if said:
+            self._envelopes.append({problems.MEMBER: said})
+            self._keyed |= ids
+        return bool(said)
+
+    def stays(self, id: str) -> None:
+        """Note the id of a record that does not leave."""
+        self._stays.add(id)
+
+    def said(self, store: GrainStore, user_id: str, ids: Collection[str]) -> dict[str, Any]:
+        """What leaves, by system.
+
+        Args:
+            store: knows what was erased.
+            user_id: whose memory it is.
+            ids: of the records that leave.
+        """
+        whole = self.envelope()
+        names = problems.keys(whole).difference(ids)
+        if not names:
+            everything: dict[str, Any] = whole[problems.MEMBER]
+            return everything
+        asked = [(kind, name) for name in names for kind in version(FORMAT).arrays.values()]
+        with store.sources(user_id) as snapshot:
+            told = snapshot.erased(asked, format=FORMAT)
+        gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
+        gone |= names & (self._keyed | self._stays)
+        left: dict[str, Any] = problems.without(whole, gone)[problems.MEMBER]
+        return left
+
+    def envelope(self) -> dict[str, Any]:
+        """All of it, as it stands around the records of one document."""
+        return {problems.MEMBER: problems.merged(self._envelopes)}

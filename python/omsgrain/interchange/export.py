@@ -1,0 +1,613 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of a user as a MIF document of either version, written afresh.
+
+What was a record leaves as it was; what never was one, through what the formats have in common.
+What the document says of itself, such as counts, times and checksums, is made anew. What was
+superseded, retracted or restricted stays here, and so does all that is being erased.
+Spec: MIF 2.0 §1, §8; MIF 1.0 §2, §6
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from omsgrain import formats
+from omsgrain.counts import counted
+from omsgrain.errors import FormatError, SchemaError, UnsupportedError
+from omsgrain.formats import times
+from omsgrain.formats.convert import convert
+from omsgrain.formats.convert.build import ARRAYS, Options
+from omsgrain.formats.convert.gather import MEMBERS, NOT_ASKED, heap
+from omsgrain.formats.convert.mif2 import METADATA, about
+from omsgrain.formats.document import Added, Dump, Loss, Vector, lift, parted
+from omsgrain.formats.json_text import Texts, drained
+from omsgrain.formats.mif1.document import STAYS, is_consent
+from omsgrain.formats.problems import MEMBER, OURS, Problem, together
+from omsgrain.formats.source import Source, checking, getter, is_beside
+from omsgrain.gateways.around import Around
+from omsgrain.grain import Grain, as_put
+from omsgrain.interchange import mif_ld
+from omsgrain.interchange.documents import FORMAT, Foreign, spell
+from omsgrain.interchange.redact import finished
+from omsgrain.interchange.report import PLURALS
+from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.interchange.versions import version
+from omsgrain.store import export_filter
+
+if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.privacy.detect import Detector
+    from omsgrain.privacy.redact import Flags, Keep, Scan
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "Chosen",
+    "ExportReport",
+    "Gathered",
+    "Reads",
+    "Wanted",
+    "choose",
+    "export_document",
+    "export_pieces",
+    "gathered",
+]
+
+_GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
+"""Kinds of records that are no memory and nothing to be done."""
+
+
+class Wanted(NamedTuple):
+    """What is wanted of a user's memory; ``export_document`` says what it means."""
+
+    format: str
+    embeddings: bool
+    graph: bool
+    since: times.Instant | None
+
+
+class Reads(NamedTuple):
+    """How often a record was read, and when last in ms since 1970."""
+
+    times: int
+    last: int | None
+
+
+@dataclass(slots=True)
+class Chosen:
+    """What leaves.
+
+    Attributes:
+        memory: it is of; asked again before anything leaves.
+        grains: by plain address, in the order of their arrival, opened, with what belongs to them.
+        own: the kinds of those that were records of the format already, by plain address.
+        parts: of these, by plain address.
+        vectors: the embeddings of the others, by plain address.
+        reads: of records that were read, by kind and id.
+        rules: by which somebody should look at it.
+        passed_over: how many grains are no memory of their own.
+        consents: the addresses of those among them that are the consent of a document.
+        foreign: what other systems say in documents that are kept.
+        around: what these documents say of themselves.
+        embeddings: whether embeddings leave.
+    """
+
+    memory: Memory
+    grains: dict[str, Grain] = field(default_factory=dict)
+    own: dict[str, str] = field(default_factory=dict)
+    parts: set[str] = field(default_factory=set)
+    vectors: dict[str, Vector] = field(default_factory=dict)
+    reads: dict[str, Reads] = field(default_factory=dict)
+    rules: set[str] = field(default_factory=set)
+    passed_over: int = 0
+    consents: list[str] = field(default_factory=list)
+    foreign: Foreign = field(default_factory=Foreign)
+    around: Around = field(default_factory=Around)
+    embeddings: bool = False
+
+
+def choose(
+    store: GrainStore,
+    user_id: str,
+    wanted: Wanted,
+    purpose: Purpose,
+    alive: Callable[[], None] = lambda: None,
+) -> Chosen:
+    """Read what leaves, and refuse what may not.
+
+    Raises:
+        UnsupportedError: a rule keeps a grain here.
+        KeyMissingError, ErasedError, StoreError: as ``export_document``.
+    """
+    memory = Memory(store, user_id, alive, purpose)
+    chosen, settings = Chosen(memory, embeddings=wanted.embeddings), store._settings
+
+    def look(page: Page, seq: int, grain: Grain) -> None:
+        allowed = is_consent(grain)
+        if allowed or is_beside(grain):
+            chosen.passed_over += 1
+            if allowed:
+                chosen.consents.append(grain.address)
+            kept = chosen.around.add(grain, page.get)
+            if kept is not None and (
+                chosen.foreign.add(kept, grain, page.get) or kept.format == mif_ld.FORMAT
+            ):
+                chosen.rules.update(export_filter.check(settings, grain, page.held(seq), purpose))
+            return
+        source = Source.of(grain)
+        if not _is_wanted(grain, source, wanted):
+            if source is not None:
+                chosen.foreign.stays(source.id)
+            return
+        chosen.rules.update(export_filter.check(settings, grain, page.held(seq), purpose))
+        # A sealed grain stands under an address of its own; it leaves as what it says.
+        plain = as_put(grain)
+        chosen.grains[plain.address] = plain
+        own = source is not None and source.format == wanted.format
+        if source is not None:
+            for address in source.parts:
+                part = as_put(page.get(address))
+                chosen.grains[part.address] = part
+            if own:
+                chosen.own[plain.address] = source.kind
+                chosen.parts.update(source.parts)
+            count, last = page.reads(seq)
+            if count or last:
+                chosen.reads[source.id] = Reads(count, last)
+        if wanted.embeddings and not own:  # a record of MIF has its own in itself
+            for model in page.models:
+                data = page.vector(seq, model)
+                if data is not None:
+                    chosen.vectors[plain.address] = Vector(model.name, data)
+
+    for _ in memory.each(memory.seqs, look, strict=False):
+        pass
+    return chosen
+
+
+def _is_wanted(grain: Grain, source: Source | None, wanted: Wanted) -> bool:
+    if source is not None and source.kind in _GRAPH and not wanted.graph:
+        return False
+    if wanted.since is None:
+        return True
+    return _created(grain) >= wanted.since.millis
+
+
+def _created(grain: Grain) -> int:
+    created = grain.get("created_at", 0)
+    return created if type(created) is int else 0
+
+
+Record = dict[str, Any]
+_MEMORY = "mem_"
+_NO_PLACE = "only its document knows where it stood"
+
+
+class Gathered(NamedTuple):
+    """A document that is not put together yet.
+
+    Attributes:
+        envelope: what stands around its records, with room for them.
+        arrays: the records, by pointer.
+        losses: what it cannot hold.
+    """
+
+    envelope: Record
+    arrays: dict[str, Texts]
+    losses: list[Loss]
+
+
+def gathered(chosen: Chosen, format: str, options: Options, *, local: bool) -> Gathered:
+    """Make records of what leaves.
+
+    Args:
+        chosen: it; its grains are taken out of it.
+        format: ``mif2`` or ``mif1``.
+        options: how they are made.
+        local: with memories of the namespace ``_local``.
+
+    Raises:
+        FormatError: a grain is not the record that it was.
+    """
+    pointers = {kind: pointer for pointer, kind in ARRAYS[format].items()}
+    lost = [Loss(at, kind, _NO_PLACE) for at, kind in chosen.own.items() if kind not in pointers]
+    with checking():
+        if chosen.grains.keys() <= chosen.own.keys() | chosen.parts:
+            found = _own(chosen, format, options, pointers)
+        else:
+            found = _all(chosen, format, options, local)
+    return found._replace(losses=[*lost, *found.losses])
+
+
+def _own(chosen: Chosen, format: str, options: Options, pointers: dict[str, str]) -> Gathered:
+    """Records of the format, one by one."""
+    places = [pointers[kind] for kind in chosen.own.values() if kind in pointers]
+    envelope = convert.shell(chosen.grains, format, options, dict.fromkeys(places))
+    arrays = {pointer: Texts() for pointer in dict.fromkeys(("/memories", *places))}
+    losses: list[Loss] = []
+    table, get = version(format).table, getter(chosen.grains)
+    for address, kind in chosen.own.items():
+        grain = chosen.grains[address]
+        if address not in chosen.parts:
+            del chosen.grains[address]
+        found = table.from_grain(grain, get)
+        if found is None:
+            raise FormatError("a grain is not the record that it was", field=f"/{address}")
+        if kind in pointers:
+            record = _asked(found[1], MEMBERS[format], options, losses)
+            arrays[pointers[kind]].append(_counted(record, kind, format, chosen))
+    chosen.grains.clear()
+    return Gathered(envelope, arrays, losses)
+
+
+def _asked(record: Record, member: str, options: Options, losses: list[Loss]) -> Record:
+    """A record without its embedding, if that was not asked for."""
+    if options.embeddings or not isinstance(record.get(member), dict):
+        return record
+    losses.append(Loss(str(record.get("id", "")), member, NOT_ASKED))
+    return {name: value for name, value in record.items() if name != member}
+
+
+def _all(chosen: Chosen, format: str, options: Options, local: bool) -> Gathered:
+    """Records of any format, and of none."""
+    from omsgrain.formats.mif_ld.document import without_local
+
+    grains: list[Grain] = list(chosen.grains.values())
+    chosen.grains.clear()
+    stay: list[Loss] = []
+    if not local:
+        grains, stay = without_local(grains)
+    looked = heap(grains)
+    if chosen.foreign:  # importance, say, which has a place in the other version
+        told = {OURS: {METADATA: about(chosen.foreign.envelope())}}
+        looked.said[FORMAT] = {MEMBER: told}
+    del grains
+    document, losses = convert.tree(looked, format, chosen.vectors, options)
+    del looked
+    found = version(format)
+    envelope, lists = lift(document, [at for at in found.arrays if at not in found.single])
+    del document
+    arrays = {}
+    for pointer, listed in lists.items():
+        kind = found.arrays[pointer]
+        arrays[pointer] = Texts(_each(listed, kind, format, chosen))
+    return Gathered(envelope, arrays, [*stay, *losses])
+
+
+def _each(listed: list[Record], kind: str, format: str, chosen: Chosen) -> Iterable[Record]:
+    for page in drained(listed):
+        for record in page:
+            yield _counted(record, kind, format, chosen)
+
+
+def _counted(record: Record, kind: str, format: str, chosen: Chosen) -> Record:
+    """A record that says how often it was read by now, where the format has a place for that."""
+    if format != "mif1" or kind != "memory" or not isinstance(record, dict):
+        return record
+    id = str(record.get("id", ""))
+    # One that came with MIF 2.0 has its id there.
+    reads: Reads | None = chosen.reads.get(id) or chosen.reads.get(id.removeprefix(_MEMORY))
+    if reads is None:
+        return record
+    if reads.times or "access_count" in record:
+        record["access_count"] = reads.times
+    said = record.get("accessed_at")
+    instant = times.parse(said, floating=True) if isinstance(said, str) else None
+    if reads.last is not None and (instant is None or instant.millis != reads.last):
+        record["accessed_at"] = times.spell(reads.last)
+    return record
+
+
+MOST: Final = 1_000
+"""Losses that are listed; all are counted."""
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What became of an export.
+
+    Attributes:
+        format: ``mif2`` or ``mif1``.
+        counts: how many records of each kind left.
+        losses: what the format cannot hold of what left; the first thousand.
+        lost: how many there are.
+        added: what the format needs and the memory does not say; the first thousand.
+        passed_over: grains that are no memory of their own: parts of records, duplicates, lists.
+        privacy: the flags that the document has: whether something was found, and what was taken
+            out. None if nobody looked.
+        withheld: how many memories a restriction or the end of their retention keeps back, by
+            reason; none for ``access``.
+        warnings: one if a scan found personal data or secrets that left, with kinds and counts and
+            no text (``personal_data``), or if a library for it is missing (``not_scanned``).
+    """
+
+    format: str
+    counts: dict[str, int] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    lost: int = 0
+    added: list[Added] = field(default_factory=list)
+    passed_over: int = 0
+    privacy: dict[str, Any] | None = None
+    withheld: dict[str, int] = field(default_factory=dict)
+    warnings: list[Problem] = field(default_factory=list)
+
+    __repr__ = counted
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        told: dict[str, Any] = {"format": self.format}
+        for kind, number in self.counts.items():
+            told[f"{PLURALS.get(kind, kind)}_exported"] = number
+        told["losses"] = [asdict(one) for one in self.losses]
+        told["lost"] = self.lost
+        told["added"] = [asdict(one) for one in self.added]
+        told["withheld"] = self.withheld
+        told["warnings"] = [one.to_dict() for one in self.warnings]
+        return told if self.privacy is None else told | {"privacy": self.privacy}
+
+
+def export_document(store: GrainStore, user_id: str, **options: Any) -> tuple[Dump, ExportReport]:
+    """Export a user's memory as one document, which is in memory; all else as `export_pieces`."""
+    found, losses, report = export_pieces(store, user_id, **options)
+    return Dump(b"".join(found), *parted(losses)), report
+
+
+def export_pieces(
+    store: GrainStore,
+    user_id: str,
+    *,
+    format: str = "mif2",
+    layout: str = "json",
+    include_embeddings: bool = False,
+    include_graph: bool = True,
+    since: str | None = None,
+    redact_pii: bool = False,
+    scan: bool = True,
+    detectors: Sequence[Detector] | None = None,
+    strict: bool = False,
+    purpose: Purpose = "transfer",
+    now: int | None = None,
+    actor: str | None = None,
+    local: bool = False,
+    shape: str | None = None,
+    alive: Callable[[], None] = lambda: None,
+) -> tuple[Iterator[bytes], list[Loss], ExportReport]:
+    """Export a user's memory as one document, by pieces.
+
+    The same store and the same ``now`` give the same document. Of one as large as the memory
+    itself its records are in memory once, as text; where some of them have to be told in the
+    words of another format, all of them also as objects for a while.
+
+    Args:
+        store: where from.
+        user_id: whose memory; nobody else's grains are read.
+        format: ``mif2``, ``mif1`` or ``mif-ld``.
+        layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``.
+        include_embeddings: whether they leave; content can be guessed from them.
+        include_graph: whether entities, and what relates them, leave.
+        since: a time with an offset: only what was created then or later.
+        redact_pii: take secrets and personal data out of every string, and the embeddings of what
+            changed. Grains then leave as what the format can say of them, and never whole.
+        scan: without ``redact_pii``, look for the same, write in ``privacy`` whether something was
+            found, and warn. It takes about 0.3 ms a record.
+        detectors: what is looked for, if not what ``privacy.detect`` looks for.
+        strict: nothing that is no member of the format; the report tells what is lost by it.
+        purpose: why, for the rules of presets and profiles, and of consents.
+        now: ms since 1970, instead of the clock.
+        actor: who exports, for the audit trail, if it is another than the store's.
+        local: with memories of MIF in JSON-LD that are of the namespace ``_local``.
+        shape: of MIF in JSON-LD: that memories are to have; by default their own, else 0.1.
+        alive: called for each page that is read; it raises what shall end the export.
+
+    Returns:
+        The document in UTF-8; nothing is read from the store for it any more. All that it cannot
+        hold, and the report.
+
+    Raises:
+        SchemaError: an argument.
+        UnsupportedError: a rule keeps a grain here, and ``rule`` names it: ``consent:sharing`` is
+            that of a consent; or a library is missing.
+        KeyMissingError: grains are sealed, and it cannot be told whose they are.
+        ErasedError: the user was erased meanwhile.
+        StoreError: grains were removed or restricted meanwhile.
+    """
+    version(format)  # or it is told here that there is no such one
+    if layout != "json" and (format != "mif1" or layout not in ("yaml", "jsonl")):
+        expected = "json; of MIF 1.0 also yaml and jsonl"
+        raise SchemaError("no such layout", field="/layout", expected=expected)
+    if shape is not None and format != mif_ld.FORMAT:
+        raise SchemaError("only MIF in JSON-LD has shapes", field="/shape", found=format)
+    if not user_id:
+        raise SchemaError("nobody says whose memory is exported", field="/user_id")
+    if purpose not in ("move", "access", "transfer", "sale"):
+        expected = "move, access, transfer or sale"
+        raise SchemaError("no such purpose", field="/purpose", expected=expected)
+    if not store._store.readonly:
+        store._write_counts()
+    wanted = Wanted(format, include_embeddings, include_graph, _instant(since))
+    chosen = choose(store, user_id, wanted, purpose, alive)
+    made = store._settings.clock() if now is None else now
+    grains = len(chosen.grains)
+    look = _Look(scan and not redact_pii, detectors)
+    if format == mif_ld.FORMAT:
+        document, losses, flags = _linked(
+            chosen, user_id, made, strict or redact_pii, redact_pii, look, local, shape
+        )
+    else:
+        options = Options(
+            include_embeddings,
+            strict or redact_pii,
+            user=user_id,
+            exported_at=times.spell(made),
+            checksum=False,
+        )
+        found = gathered(chosen, format, options, local=local)
+        found, losses = _with_foreign(store, user_id, found, format, chosen, strict)
+        document, flags = finished(
+            found.envelope,
+            found.arrays,
+            format,
+            redact=redact_pii,
+            scan=look,
+            detectors=detectors,
+        )
+    losses = [*losses, *(Loss(one, "consent", STAYS) for one in chosen.consents)]
+    losses += chosen.around.losses(format, {"files": ()} if format == mif_ld.FORMAT else document)
+    if redact_pii:
+        losses = _told(losses, detectors)
+    report = _report(format, document, losses, chosen)
+    report.privacy = None if flags is None else flags.to_dict()
+    report.withheld = chosen.memory.withheld()
+    report.warnings = look.warnings
+    chosen.memory.check()
+    _note(store, report, purpose, grains, chosen, redact_pii, actor)
+    return spell(document, format, layout), losses, report
+
+
+class _Look:
+    """Searches records that leave as they are, and has the warnings about what it found."""
+
+    def __init__(self, wanted: bool, detectors: Sequence[Detector] | None) -> None:
+        self.detectors = detectors
+        self.warnings: list[Problem] = []
+        self._wanted = wanted
+
+    def __call__(self, records: Iterable[tuple[dict[str, Any], Keep]]) -> Scan | None:
+        """Search records; None if that is not wanted, or a library for it is missing."""
+        from omsgrain.privacy.detect import DEFAULT
+        from omsgrain.privacy.redact import scan_records
+
+        if not self._wanted:
+            return None
+        try:
+            seen = scan_records(records, DEFAULT if self.detectors is None else self.detectors)
+        except UnsupportedError as error:
+            says = "the document was not searched for personal data and secrets"
+            self.warnings.append(Problem("not_scanned", "", says, expected=error.expected))
+            return None
+        if seen.counts:
+            found = ", ".join(f"{number} {kind}" for kind, number in seen.counts.items())
+            says = f"the document has personal data or secrets: {found}"
+            self.warnings.append(Problem("personal_data", "", says, found=found))
+        return seen
+
+
+def _linked(
+    chosen: Chosen,
+    user_id: str,
+    made: int,
+    strict: bool,
+    redact: bool,
+    look: _Look,
+    local: bool,
+    shape: str | None,
+) -> tuple[dict[str, Any], list[Loss], Flags | None]:
+    """A corpus of MIF in JSON-LD, what it cannot hold, and what was found in it."""
+    dumped = formats.dump(
+        chosen.grains.values(),
+        format=mif_ld.FORMAT,
+        vectors=chosen.vectors,
+        user_id=user_id,
+        exported_at=times.spell(made),
+        embeddings=chosen.embeddings,
+        strict=strict,
+        local=local,
+        **({} if shape is None else {"shape": shape}),
+    )
+    document, flags = mif_ld.finished(
+        json.loads(dumped.data),
+        chosen.reads,
+        chosen.around.counters(),
+        redact=redact,
+        scan=look,
+        detectors=look.detectors,
+    )
+    return document, [*dumped.losses, *dumped.added], flags
+
+
+def _instant(since: str | None) -> times.Instant | None:
+    if since is None:
+        return None
+    instant = times.parse(since) if isinstance(since, str) else None
+    if instant is None:
+        expected = "such as 2026-01-15T10:00:00Z"
+        raise SchemaError("not a time with an offset", field="/since", expected=expected)
+    return instant
+
+
+def _with_foreign(
+    store: GrainStore,
+    user_id: str,
+    found: Gathered,
+    format: str,
+    chosen: Chosen,
+    strict: bool,
+) -> tuple[Gathered, list[Loss]]:
+    """A document with what other systems say of what is in it, and what it cannot say."""
+    if format != FORMAT or not chosen.foreign:
+        return found, found.losses
+    ids = {one["id"] for array in found.arrays.values() for one in array
+           if isinstance(one, dict) and isinstance(one.get("id"), str)}  # fmt: skip
+    said = chosen.foreign.said(store, user_id, ids)
+    if strict:
+        said.pop(OURS, None)
+    if said:
+        around = {**found.envelope, MEMBER: together(said, found.envelope.get(MEMBER, {}))}
+        found = found._replace(envelope=around)
+    return found, found.losses
+
+
+def _told(losses: list[Loss], detectors: Sequence[Detector] | None) -> list[Loss]:
+    """What is lost, without what is taken out: ids and names of fields can tell it."""
+    from omsgrain.privacy.detect import DEFAULT
+    from omsgrain.privacy.redact import redact_text
+
+    looked_for = DEFAULT if detectors is None else detectors
+
+    def said(text: str) -> str:
+        return redact_text(text, looked_for).text
+
+    return [replace(one, record=said(one.record), field=said(one.field)) for one in losses]
+
+
+def _report(
+    format: str, document: dict[str, Any], losses: list[Loss], chosen: Chosen
+) -> ExportReport:
+    report = ExportReport(format, passed_over=chosen.passed_over)
+    arrays = {"/records": "memory"} if format == mif_ld.FORMAT else version(format).arrays
+    for pointer, kind in arrays.items():
+        array: Any = document
+        for name in pointer.split("/")[1:]:
+            array = array.get(name) if isinstance(array, dict) else None
+        if isinstance(array, list | Texts):
+            report.counts[kind] = len(array)
+    lost, added = parted(losses)
+    report.losses, report.lost, report.added = lost[:MOST], len(lost), added[:MOST]
+    return report
+
+
+def _note(
+    store: GrainStore,
+    report: ExportReport,
+    purpose: str,
+    grains: int,
+    chosen: Chosen,
+    redacted: bool,
+    actor: str | None,
+) -> None:
+    """Note the export in the audit trail: how much of what sort, and not whose."""
+    if store._store.readonly:
+        return
+    told: dict[str, int | str] = {
+        "format": report.format,
+        "grains": grains,
+        "redacted": int(redacted),
+        "purpose": purpose,
+    }
+    if report.withheld:
+        told["withheld"] = sum(report.withheld.values())
+    if chosen.rules:
+        told["review"] = ",".join(sorted(chosen.rules))[:256]
+    store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))

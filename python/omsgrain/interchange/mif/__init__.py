@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF documents of either version into a store, and out of it. Spec: MIF 2.0 §6, MIF 1.0 §8."""
+
+from __future__ import annotations
+
+from omsgrain.interchange.apply import import_document
+from omsgrain.interchange.documents import KeptDocument, documents, export_kept
+from omsgrain.interchange.export import ExportReport, export_document
+from omsgrain.interchange.merge_outcome import STRATEGIES
+from omsgrain.interchange.report import MifReport, RecordReport
+
+__all__ = [
+    "STRATEGIES",
+    "ExportReport",
+    "KeptDocument",
+    "MifReport",
+    "RecordReport",
+    "documents",
+    "export_document",
+    "export_kept",
+    "import_document",
+]

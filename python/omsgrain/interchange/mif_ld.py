@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A corpus of MIF in JSON-LD that was written of a store, before it leaves.
+
+It says how often memories were read by now, and nothing that nobody else should see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain.errors import FormatError
+from omsgrain.formats import times
+from omsgrain.formats.records import Record
+from omsgrain.formats.source import apply
+
+if TYPE_CHECKING:
+    from omsgrain.interchange.export import Reads
+    from omsgrain.privacy.detect import Detector
+    from omsgrain.privacy.redact import Flags, Keep, Scan
+
+__all__ = [
+    "FORMAT",
+    "finished",
+    "with_counters",
+]
+
+FORMAT: Final = "mif-ld"
+_CARRIED: Final = "omsgrain"
+_TIMES: Final = frozenset(
+    ("created", "modified", "timestamp", "compressedAt", "validFrom", "validUntil", "recordedAt",
+     "lastAccessed", "lastReinforced", "date", "accessed", "retrievedAt")
+)  # fmt: skip
+
+
+def finished(
+    document: Record,
+    reads: Mapping[str, Reads],
+    counters: Mapping[str, Any],
+    *,
+    redact: bool,
+    scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
+    detectors: Sequence[Detector] | None,
+) -> tuple[Record, Flags | None]:
+    """Finish a corpus.
+
+    Args:
+        document: as the format wrote it.
+        reads: of memories that were read, by id.
+        counters: that memories came with, by id.
+        redact: take out secrets and personal data.
+        scan: looks for them where they are not taken out; None if nobody looked.
+        detectors: which; None: the usual ones.
+
+    Returns:
+        The corpus, and what was found if it was looked for.
+    """
+    came = {"volatile": counters}
+    records = [
+        {**one, "payload": _counted(with_counters(came, one["payload"]),
+                                    reads.get(one["payload"].get("@id", "")))}
+        for one in document["records"]
+    ]  # fmt: skip
+    flags: Flags | None
+    if redact:
+        records, flags = _redacted(records, detectors)
+        # What stands around records is ours, and holds grains at most.
+        document = {name: one for name, one in document.items() if name != "extensions"}
+    else:
+        bare = (_without_grain(one["payload"]) for one in records)
+        found = scan((one, frozenset(_kept(one, "")).__contains__) for one in bare)
+        flags = None if found is None else found.flags
+    return {**document, "records": records}, flags
+
+
+def with_counters(envelope: Mapping[str, Any], record: Record) -> Record:
+    """A memory with the counters that stood in it when it came; of several of its id the last."""
+    told = envelope.get("volatile")
+    listed = told.get(record.get("@id")) if isinstance(told, dict) else None
+    last = next((one for one in reversed(listed or ()) if one is not None), None)
+    # They were taken out of one version of the memory; this may be another.
+    for base in (record, {**record, "temporal": {"decay": {}}}):
+        with suppress(FormatError):
+            made: Record = apply(base, last)
+            return made
+    return record
+
+
+def _counted(memory: Record, reads: Reads | None) -> Record:
+    if reads is None:
+        return memory
+    said = memory.get("temporal")
+    temporal: Record = dict(said) if isinstance(said, dict) else {}
+    if reads.times or "accessCount" in temporal:
+        temporal["accessCount"] = reads.times
+    before = temporal.get("lastAccessed")
+    instant = times.parse(before, floating=True) if isinstance(before, str) else None
+    if reads.last is not None and (instant is None or instant.millis != reads.last):
+        temporal["lastAccessed"] = times.spell(reads.last)
+    return {**memory, "temporal": temporal} if temporal else memory
+
+
+def _redacted(
+    records: list[Record], detectors: Sequence[Detector] | None
+) -> tuple[list[Record], Flags]:
+    from omsgrain.privacy.detect import DEFAULT
+    from omsgrain.privacy.redact import Flags, redact_record
+
+    looked_for = DEFAULT if detectors is None else detectors
+    flags, done = Flags(), []
+    for record in records:
+        bare = _without_grain(record["payload"])
+        keep = frozenset(_kept(bare, "")).__contains__  # no patterns: a member may be called *
+        told = redact_record(bare, keep=keep, detectors=looked_for)
+        flags |= told.flags
+        done.append({**record, "payload": told.record if told.changed else bare})
+    return done, flags
+
+
+def _without_grain(memory: Record) -> Record:
+    said = memory.get("extensions")
+    if not isinstance(said, dict) or _CARRIED not in said:
+        return memory
+    kept = {name: one for name, one in said.items() if name != _CARRIED}
+    rest = {name: one for name, one in memory.items() if name != "extensions"}
+    return {**rest, "extensions": kept} if kept else rest
+
+
+def _kept(value: Any, at: str) -> Iterator[str]:
+    """Pointers of times, which look like telephone numbers to some."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, one in items:
+        step = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        if isinstance(one, dict | list):
+            yield from _kept(one, step)
+        elif key in _TIMES and isinstance(one, str) and times.parse(one, floating=True):
+            yield step

@@ -1,0 +1,615 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The records of a document that was read: their places, their grains, what they are known by.
+
+A document of either version is the same here: a list of records. What the two do not have in
+common stands in `versions`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from omsgrain import _core, formats
+from omsgrain.errors import FormatError, NotFoundError, OmsError, SchemaError, UnsupportedError
+from omsgrain.formats import times
+from omsgrain.formats.aimem.records import text_of
+from omsgrain.formats.convert.gather import parts_of, said_by_type
+from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
+from omsgrain.formats.mif_ld.document import document_of
+from omsgrain.formats.mif_ld.records import FORMAT
+from omsgrain.formats.problems import Problem
+from omsgrain.formats.records import Record, is_duplicate
+from omsgrain.formats.source import Source
+from omsgrain.grain import Grain
+from omsgrain.interchange.report import RecordReport
+from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.interchange.versions import NAMES, Version, version
+from omsgrain.store.source_index import Found, Snapshot
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "NATIVE",
+    "Arrived",
+    "Comparison",
+    "Document",
+    "History",
+    "Place",
+    "arrived",
+    "canonical",
+    "hash_of",
+    "is_it",
+    "natives",
+    "plain",
+    "read",
+    "rebuilt",
+]
+
+_BESIDE = "omsgrain:"
+
+
+def natives(
+    store: GrainStore, user_id: str, hashes: Collection[str], format: str
+) -> dict[str, str]:
+    """Find the current grains of a user that have one of some texts, by the hash of that.
+
+    Args:
+        store: where.
+        user_id: whose they are.
+        hashes: SHA-256 of texts, in hex.
+        format: in which they are told.
+
+    Returns:
+        Of each hash the address of one grain, the first.
+
+    Raises:
+        KeyMissingError: there are sealed grains of which nobody here knows whose they are.
+    """
+    found: dict[str, str] = {}
+    if not hashes:
+        return found
+
+    def look(page: Page, seq: int, grain: Grain) -> None:
+        hash_ = hash_of(grain, format, user_id)
+        if hash_ in hashes and hash_ is not None:
+            found.setdefault(hash_, grain.address)
+
+    memory = Memory(store, user_id)
+    for _ in memory.each(memory.seqs, look, strict=False):
+        pass
+    return found
+
+
+def hash_of(grain: Grain, format: str, owner: str) -> str | None:
+    """SHA-256 of the text of a grain that no index finds by it, in hex; None if it has none.
+
+    Args:
+        grain: any.
+        format: in which it is told.
+        owner: in whose memory.
+    """
+    text = _said(grain, format, owner)
+    return None if text is None else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _said(grain: Grain, format: str, owner: str) -> str | None:
+    source = Source.of(grain)
+    if source is not None and (source.hash is not None or source.format.startswith("mif")):
+        return None
+    if grain.type == "state":
+        context = grain.get("context")
+        kind = context.get("kind") if isinstance(context, dict) else None
+        if isinstance(kind, str) and kind.startswith(_BESIDE):
+            return None
+    return text_of(grain, owner, said_by_type(format))[0] or None
+
+
+_MARK = "\ufeff"
+"""No text of a grain begins with it, so nothing is found by an id that does."""
+NATIVE = "native"
+"""The kind of a record that carries a grain which never was a record of this format."""
+
+
+class Place(NamedTuple):
+    """Where a record stands: the pointer of its array, and its number among those taken."""
+
+    array: str
+    at: int
+
+
+class Arrived(NamedTuple):
+    """A record that arrived.
+
+    Attributes:
+        place: where it stands among the records that are good.
+        pointer: where it stands in the document.
+        format: of the record: grains of the other version can go along in a document.
+        kind: of what kind it is; NATIVE if its grain is of no version of MIF.
+        id: its id; None if it has none, or none that anything is found by.
+        hash: SHA-256 of its text, if duplicates of it are found by that.
+        grain: what it is as a grain.
+        parts: grains that belong to it.
+        vector: its embedding, to be searched by.
+        is_duplicate: whether an earlier record of the document has the same text.
+        old_id: its id before it was renamed.
+        original: the record as it came, where its references lead elsewhere by now.
+    """
+
+    place: Place
+    pointer: str
+    format: str
+    kind: str
+    id: str | None
+    hash: str | None
+    grain: Grain
+    parts: tuple[Grain, ...]
+    vector: tuple[str, bytes] | None = None
+    is_duplicate: bool = False
+    old_id: str | None = None
+    original: tuple[Grain, tuple[Grain, ...]] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By what it is looked up."""
+        return tuple(name for name in (self.id, self.hashed, self.old_id) if name)
+
+    @property
+    def hashed(self) -> str | None:
+        """The name that its text has, if duplicates are found by that."""
+        return None if self.hash is None else f"sha256:{self.hash}"
+
+
+@dataclass(slots=True)
+class Document:
+    """A document that arrived.
+
+    Attributes:
+        version: of the format.
+        owner: whose memory it becomes.
+        manifest: what stood around the records, with their addresses.
+        created_at: of the manifest, ms since 1970.
+        text: the document as it came, where that is kept.
+        records: in the order of the document; an import that is not all or nothing takes them out
+            as it goes, so that what is stored is not in memory as well.
+        bad: records that are not good, as they are reported, each by a key of its own.
+        problems: what is wrong with these.
+        warnings: what was taken although it looks wrong.
+    """
+
+    version: Version
+    owner: str
+    manifest: Manifest
+    created_at: int
+    text: tuple[Grain, ...]
+    records: list[Arrived]
+    bad: dict[str, RecordReport]
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    def record_of(self, one: Arrived) -> Record:
+        """The record as it stands in the document."""
+        by_address = {part.address: part for part in one.parts}
+        found = version(one.format).table.from_grain(one.grain, by_address.__getitem__)
+        if found is None:
+            raise FormatError("a grain is not the record that it was", field=one.pointer)
+        return found[1]
+
+
+def arrived(read: Import, user_id: str | None = None) -> Document:
+    """Take what was read of a document.
+
+    Args:
+        read: as ``formats.load`` gave it.
+        user_id: whose memory it becomes; by default whose the document says it is.
+
+    Raises:
+        SchemaError: it is no MIF document, or nobody says whose it is.
+    """
+    by_address = {grain.address: grain for grain in read.grains}
+    whole, manifest = _manifest(read, by_address)
+    found = version(read.format if manifest is None else manifest.format)
+    of: Any = read.grains[-1].get("user_id") if read.grains else None
+    owner = user_id if user_id is not None else of
+    if not isinstance(owner, str) or not owner:
+        raise SchemaError("nobody says whose memory it becomes", field="/user_id")
+    bad = _bad(read.problems, version(read.format))
+    if manifest is None or whole is None:
+        # All of it is grains that went along: what they are is not listed anywhere.
+        parts = {part for grain in read.grains for part in parts_of(grain)}
+        alone = [address for address in by_address if address not in parts]
+        manifest, created_at = Manifest(found.name, "", {}, {"": alone}), 0
+    else:
+        created_at = whole["created_at"]
+    places = _places(manifest, bad)
+    records = [
+        _one(found, Place(array, at), places, by_address[address], by_address, read, owner)
+        for array, addresses in manifest.arrays.items()
+        for at, address in enumerate(addresses)
+    ]
+    text = tuple(by_address[address] for address in manifest.text)
+    document = Document(
+        found,
+        owner,
+        manifest,
+        created_at,
+        text,
+        records,
+        bad,
+        read.problems,
+        (*read.warnings, *read.dropped),
+    )
+    if owner != of:
+        document.records = [_owned(document, one) for one in records]
+    return document
+
+
+def _manifest(
+    read: Import, by_address: Mapping[str, Grain]
+) -> tuple[Grain | None, Manifest | None]:
+    """What lists the records: of several that went along the last one is the document's own."""
+    version(read.format)  # or it is told here that it is no MIF document
+    for grain in reversed(read.grains):
+        manifest = open_manifest(grain, by_address.__getitem__)
+        if manifest is not None and manifest.format in NAMES:
+            return grain, manifest
+    return None, None
+
+
+def rebuilt(document: Document, one: Arrived, record: Record, **changed: Any) -> Arrived:
+    """A record as it arrived, with another content.
+
+    Args:
+        document: that it is of.
+        one: the record as it arrived.
+        record: what it is to be.
+        **changed: what else is to be another.
+    """
+    table, owner = version(one.format).table, document.owner
+    if one.is_duplicate:
+        of = one.grain["context"]["of"]
+        built = table.to_duplicate(one.kind, record, of=of, owner=owner)
+    else:
+        built = table.to_grain(one.kind, record, owner=owner)
+    source = Source.of(built.grain)
+    hash_ = None if source is None else source.hash
+    name = one.id if source is None or one.id is None else source.id
+    return one._replace(
+        id=name, hash=hash_, grain=built.grain, parts=tuple(built.parts), **changed
+    )
+
+
+def _owned(document: Document, one: Arrived) -> Arrived:
+    """A record that becomes somebody else's than the document says."""
+    if one.kind == NATIVE:  # it is refused: a grain of another user is not this one's
+        return one
+    return rebuilt(document, one, document.record_of(one))
+
+
+def _one(
+    found: Version,
+    place: Place,
+    places: Mapping[str, list[int]],
+    grain: Grain,
+    by_address: Mapping[str, Grain],
+    read: Import,
+    owner: str,
+) -> Arrived:
+    seen = Grain(grain.blob)  # what is asked of a grain it keeps, and all of them are here
+    source = Source.of(seen)
+    pointer = place.array
+    if place.array in places and place.array not in found.single:
+        pointer = f"{place.array}/{places[place.array][place.at]}"
+    if len(read.places) == len(places.get(place.array, ())):
+        pointer = document_of(read.places[place.at]) or pointer
+    vector = read.vectors.get(grain.address)
+    kept = None if vector is None else (vector.model, vector.data)
+    named = () if source is None else source.parts
+    parts = tuple(by_address[address] for address in named if address in by_address)
+    if source is None or source.format not in NAMES or source.kind == KIND:
+        hash_ = hash_of(seen, found.name, owner)
+        return Arrived(place, pointer, found.name, NATIVE, None, hash_, grain, parts, kept)
+    return Arrived(
+        place,
+        pointer,
+        source.format,
+        source.kind,
+        None if place.array in found.single or source.id.startswith(_MARK) else source.id,
+        source.hash,
+        grain,
+        parts,
+        kept,
+        is_duplicate(seen),
+    )
+
+
+def _bad(problems: Iterable[Problem], found: Version) -> dict[str, RecordReport]:
+    """The records that are not good, each once: by pointer, or by line if they have no place."""
+    bad: dict[str, RecordReport] = {}
+    for one in problems:
+        array, at = found.place_of(one.pointer)
+        single = at is None or array in found.single
+        pointer = array if single else f"{array}/{at}"
+        kind = found.arrays.get(array, "record")
+        if found.name == FORMAT:  # its memories stand in no array of the document
+            pointer, kind = document_of(one.pointer), "memory"
+        key = pointer if at is not None else f"{pointer}#{one.line}"
+        if key not in bad:
+            bad[key] = RecordReport(
+                pointer, None, kind, "refused", "invalid", one.rule, problem=one
+            )
+    return bad
+
+
+def _places(manifest: Manifest, bad: Mapping[str, RecordReport]) -> dict[str, list[int]]:
+    """Of each array where its good records stand in the document."""
+    places: dict[str, list[int]] = {}
+    for array, addresses in manifest.arrays.items():
+        found: list[int] = []
+        at = 0
+        while len(found) < len(addresses):
+            if f"{array}/{at}" not in bad:
+                found.append(at)
+            at += 1
+        places[array] = found
+    return places
+
+
+_Kin: TypeAlias = tuple[str, str, str | None]
+"""The format and the kind of a record, and the hash of its text."""
+
+
+class History:
+    """Versions that came before, found by what they say; it keeps their addresses alone."""
+
+    def __init__(self) -> None:
+        self._ids: set[tuple[str, str]] = set()
+        self._exact: dict[str, str] = {}
+        self._kin: dict[_Kin, list[str]] = {}
+        self._said: dict[_Kin, tuple[int, dict[bytes, str]]] = {}
+
+    def add(self, found: Found) -> None:
+        """Take one more, newer than all before."""
+        source = Source.of(found.grain)
+        if source is None or is_duplicate(found.grain):
+            return
+        self._ids.add((source.format, source.kind))
+        self._exact[plain(found.grain)] = found.address
+        kin = source.format, source.kind, source.hash
+        self._kin.setdefault(kin, []).append(found.address)
+
+    def has(self, one: Arrived) -> bool:
+        """Whether there is any version of a record."""
+        return (one.format, one.kind) in self._ids
+
+    def exact(self, one: Arrived) -> str | None:
+        """The address of what says the same as a record to the last sign."""
+        return self._exact.get(one.grain.address)
+
+    def newest(self, one: Arrived) -> str | None:
+        """The address of the newest version with the text of a record, if it has one."""
+        found = self._kin.get((one.format, one.kind, one.hash)) if one.hash else None
+        return found[-1] if found else None
+
+    def alike(self, one: Arrived, said: bytes, read: Callable[[str], bytes | None]) -> str | None:
+        """The address of a version that is the same as a record as JSON.
+
+        Args:
+            one: the record.
+            said: what it says, as ``canonical`` has it.
+            read: the same of what stands at an address.
+        """
+        kin = one.format, one.kind, one.hash
+        listed = self._kin.get(kin, [])
+        known, by_said = self._said.get(kin, (0, {}))
+        for address in listed[known:]:
+            found = read(address)
+            if found is not None:
+                by_said[found] = address
+        self._said[kin] = len(listed), by_said
+        return by_said.get(said)
+
+
+class Comparison:
+    """Compares the records of a document.
+
+    Args:
+        snapshot: of the user's grains.
+        document: that the records are of.
+        coming: grains that are not stored yet, by address.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, document: Document, coming: dict[str, Found] | None = None
+    ) -> None:
+        self._snapshot, self._document = snapshot, document
+        self.coming = {} if coming is None else coming
+
+    def add(self, one: Arrived, grain: Grain) -> None:
+        """Take a record that is not stored yet among those that others are compared with.
+
+        Args:
+            one: the record.
+            grain: what is put.
+        """
+        self.coming[grain.address] = Found(grain, True)
+        self.coming.update((part.address, Found(part, True)) for part in one.parts)
+
+    def says(self, one: Arrived, found: Found) -> bool | None:
+        """Whether a grain says what a record does to the last sign; None if it says another thing.
+
+        Args:
+            one: the record.
+            found: the grain.
+        """
+        if plain(found.grain) == one.grain.address:
+            return True
+        source = Source.of(found.grain)
+        if source is None or source.hash != one.hash:
+            return None
+        record = self._record(found.grain, one.format)
+        if record is None:
+            return None
+        new = self._document.record_of(one)
+        if version(one.format).table.is_same((one.kind, record), new):
+            return True
+        return False if canonical(record) == canonical(new) else None
+
+    def is_older(self, one: Arrived, found: Found) -> bool:
+        """Whether a record is older than a grain, by a time or a number that both have.
+
+        Args:
+            one: the record.
+            found: the grain.
+        """
+        stored, new = self._record(found.grain, one.format), self._document.record_of(one)
+        if stored is None:
+            return False
+        after, before = _changed(new), _changed(stored)
+        if after is not None and before is not None and after != before:
+            return after < before
+        number, known = new.get("version"), stored.get("version")
+        return type(number) is int and type(known) is int and number < known
+
+    def before(
+        self, one: Arrived, histories: Iterable[History], *, text: bool
+    ) -> tuple[Found, bool] | None:
+        """The version of a record in its history that says the same, and whether to the last sign.
+
+        Args:
+            one: the record.
+            histories: of what has its id, the newest first.
+            text: the same text is enough.
+        """
+        listed = [history for history in histories if history.has(one)]
+        for history in listed:
+            if (found := self._at(history.exact(one))) is not None:
+                return found, True
+        if not listed:
+            return None
+        if text and one.hash is not None:
+            for history in listed:
+                if (found := self._at(history.newest(one))) is not None:
+                    return found, bool(self.says(one, found))
+            return None
+        said = canonical(self._document.record_of(one))
+        for history in listed:
+            address = history.alike(one, said, lambda at: self._said(at, one.format))
+            if (found := self._at(address)) is not None:
+                return found, bool(self.says(one, found))
+        return None
+
+    def _at(self, address: str | None) -> Found | None:
+        if address is None:
+            return None
+        return self.coming.get(address) or self._snapshot.get(address)
+
+    def _said(self, address: str, format: str) -> bytes | None:
+        found = self._at(address)
+        record = None if found is None else self._record(found.grain, format)
+        return None if record is None else canonical(record)
+
+    def _record(self, grain: Grain, format: str) -> Record | None:
+        """The record that a grain was; None if it cannot be told any more."""
+        try:
+            found = version(format).table.from_grain(grain, self._part)
+        except OmsError:
+            return None
+        return None if found is None else found[1]
+
+    def _part(self, address: str) -> Grain:
+        part = self._at(address)
+        if part is None:
+            raise NotFoundError("a part of a record is not in the store", expected=address)
+        return part.grain
+
+
+def _changed(record: Record) -> times.Instant | None:
+    """When a record says that it was changed last."""
+    said = record.get("updated_at", record.get("modified"))
+    return times.parse(said, floating=True) if isinstance(said, str) else None
+
+
+def plain(grain: Grain) -> str:
+    """The address of what a grain says, also where it stands sealed under another."""
+    return _core.address(grain.blob)
+
+
+def is_it(found: Found, address: str) -> bool:
+    """Whether a grain says what stands at an address; most are not sealed, and stand there."""
+    return found.address == address or plain(found.grain) == address
+
+
+def canonical(record: Record) -> bytes:
+    """A record such that neither order nor spelling counts: the same for what is equal as JSON."""
+    text = json.dumps(record, sort_keys=True).encode("ascii")
+    try:
+        return _core.canonical_json(text)
+    except OmsError:
+        return text
+
+
+_LIMITS = {
+    "mif2": "omsgrain.formats.mif2.check",
+    "mif-ld": "omsgrain.formats.mif_ld.forms",
+}
+"""Format -> the module of its limits."""
+
+
+def read(
+    data: bytes,
+    *,
+    format: str = "auto",
+    user_id: str | None = None,
+    most: int | None = None,
+    passphrase: str | None = None,
+    **options: Any,
+) -> Import:
+    """Read a document.
+
+    Args:
+        data: its bytes.
+        format: ``mif2``, ``mif1``, ``mif-ld``, or ``auto``: told from the content.
+        user_id: whose memory it becomes; by default whose the document says it is.
+        most: bytes at the most; by default what the format takes.
+        passphrase: what opens it, if it is encrypted.
+        **options: of ``formats.load``.
+
+    Raises:
+        DocumentError: it breaks a rule of its format.
+        UnsupportedError: it is no document of MIF.
+        SchemaError: no such format; or a passphrase for what has no envelope.
+    """
+    if format == "auto":
+        format = formats.sniff(data)
+        if format not in NAMES:
+            raise UnsupportedError("no MIF document", expected=", ".join(NAMES), found=format)
+    if format == "mif1":
+        from omsgrain.formats.mif1.check import LIMITS as LIMITS1
+
+        if passphrase is not None:
+            options["passphrase"] = passphrase
+        if most is not None:
+            options["limits"] = replace(LIMITS1, document=most)
+    elif format in NAMES:
+        LIMITS = import_module(_LIMITS[format]).LIMITS
+
+        if passphrase is not None:
+            expected = "only MIF 1.0 has an envelope"
+            raise SchemaError("no place for a passphrase", field="/format", expected=expected)
+        if most is not None:
+            options["limits"] = replace(LIMITS, document=most)
+    if user_id is not None:
+        return formats.load(data, format=format, user_id=user_id, **options)
+    found = formats.load(data, format=format, **options)
+    owner = found.grains[-1].get("user_id") if found.grains else None
+    # What is asked of a grain it keeps, so others are asked.
+    if all(Grain(grain.blob).get("user_id") == owner for grain in found.grains):
+        return found
+    # A grain that went along is taken as it is by the one whose it was, and by nobody else.
+    return formats.load(data, format=format, user_id=owner, **options)

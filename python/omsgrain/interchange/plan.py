@@ -1,0 +1,730 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be done with the records of a document, decided by one snapshot of the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID, uuid5
+
+from omsgrain.formats.convert import base
+from omsgrain.formats.records import is_duplicate
+from omsgrain.formats.source import Source
+from omsgrain.grain import Grain, make
+from omsgrain.interchange.merge_outcome import Decision, Own, Strategy, decide
+from omsgrain.interchange.parse import (
+    NATIVE,
+    Arrived,
+    Comparison,
+    Document,
+    History,
+    canonical,
+    is_it,
+    plain,
+    rebuilt,
+)
+from omsgrain.interchange.references import Key, References, named_in, skipped_before
+from omsgrain.store.source_index import Found, Snapshot
+from omsgrain.store.source_tombstones import TEXT
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "Look",
+    "Plan",
+    "Planner",
+    "Skipped",
+    "Terms",
+    "fresh",
+    "lead",
+    "rename",
+]
+
+_HERE = Decision("duplicate", "same_text_here")
+_UNCHANGED = Decision("unchanged")
+_ERASED = Decision("erased", "erased")
+_ANOTHER = Decision("refused", "another_user")
+_UPDATED = Decision("updated", None, "own")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an import goes about it; ``import_document`` says what they mean."""
+
+    user_id: str
+    strategy: Strategy
+    allow_erased: bool
+    dry_run: bool
+    atomic: bool
+    keep_document: bool
+    actor: str | None
+
+
+class Plan(NamedTuple):
+    """What is to be done with a record.
+
+    Attributes:
+        one: the record.
+        decision: what becomes of it.
+        seen: the addresses of what counted under its names before the batch.
+        stored: the plain address of what says the same as the record to the last sign, if that
+            is stored.
+        replaces: the address of what it supersedes.
+        under: the address of what supersedes it, where it is older than that.
+        of: the id, or the address, of what is stored with the same text.
+        wave: after which other steps it comes: it supersedes a record of the same batch.
+        leans: the places in the batch of those whose grains this was decided by.
+    """
+
+    one: Arrived
+    decision: Decision
+    seen: tuple[str, ...] = ()
+    stored: str | None = None
+    replaces: str | None = None
+    of: str | None = None
+    wave: int = 0
+    leans: tuple[int, ...] = ()
+    under: str | None = None
+
+    @property
+    def is_put(self) -> bool:
+        """Whether the record becomes a grain, one that counts or one in the history."""
+        return self.decision.fate in ("imported", "updated", "renamed", "older")
+
+    @property
+    def grain(self) -> Grain:
+        """What is put: the record, and from what it comes if it was renamed."""
+        if self.decision.fate != "renamed" or self.of is None:
+            return self.one.grain
+        return make({**self.one.grain.fields, "derived_from": [self.of]})
+
+
+class Skipped(NamedTuple):
+    """A record that is skipped, and the id of what is stored with its text."""
+
+    one: Arrived
+    id: str
+
+
+class Look:
+    """What is stored while a batch is decided: as it was, and with what the batch puts so far.
+
+    Attributes:
+        snapshot: of the user's grains.
+        compared: compares with what is stored, or coming.
+        now: by name what counts, the newest first.
+        late: by name what counts no more since the batch puts something.
+        moves: what joins the history of a name, and the place in the batch of what does that.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        compared: Comparison,
+        now: dict[str, list[Found]],
+        past: Mapping[str, History],
+        gone: Mapping[str, list[Found]],
+    ) -> None:
+        self.snapshot, self.compared = snapshot, compared
+        self.now, self.gone = now, gone
+        self.late: dict[str, History] = {}
+        self.moves: list[tuple[int, str, Found]] = []
+        self._past = past
+        self._began = {name: tuple(one.address for one in found) for name, found in now.items()}
+        self._placed: dict[str, int] = {}
+        self._waves: dict[int, int] = {}
+
+    def histories(self, name: str) -> Iterator[History]:
+        """The versions that what has a name had, the newest first."""
+        for known in (self.late, self._past):
+            if (found := known.get(name)) is not None:
+                yield found
+
+    def seen(self, one: Arrived) -> tuple[str, ...]:
+        """The addresses that the names of a record led to before the batch."""
+        return tuple(dict.fromkeys(at for name in one.names for at in self._began.get(name, ())))
+
+    def leans(self, *addresses: str | None) -> tuple[int, ...]:
+        """The places in the batch of those that put what stands at some addresses."""
+        return tuple(self._placed[one] for one in addresses if one in self._placed)
+
+    def wave(self, leans: Iterable[int]) -> int:
+        """After which other steps one comes that builds upon some of them."""
+        return max((self._waves[one] + 1 for one in leans), default=0)
+
+    def put(self, at: int, plan: Plan) -> None:
+        """Take what the batch puts.
+
+        Args:
+            at: the place in the batch.
+            plan: of what.
+        """
+        one, found = plan.one, Found(plan.grain, True)
+        self._placed[found.address], self._waves[at] = at, plan.wave
+        self.compared.add(one, found.grain)
+        if plan.under is not None:
+            self._joins(at, one.id or "", found._replace(current=False))
+            return
+        names = [name for name in (one.id, one.hashed) if name]
+        for before in [each for name in names for each in self.now.get(name, ())]:
+            if before.address == plan.replaces:
+                self._leaves(at, before)
+        for name in names:
+            self.now[name] = [found, *self.now.get(name, ())]
+
+    def _leaves(self, at: int, found: Found) -> None:
+        """Take something out of what counts."""
+        source = Source.of(found.grain)
+        if source is None:
+            return
+        for name in (source.id, f"sha256:{source.hash}"):
+            left = [one for one in self.now.get(name, ()) if one.address != found.address]
+            if name in self.now:
+                self.now[name] = left
+        self._joins(at, source.id, found)
+
+    def _joins(self, at: int, name: str, found: Found) -> None:
+        """Take something that counts no more."""
+        self.late.setdefault(name, History()).add(found)
+        self.moves.append((at, name, found))
+
+
+class Planner:
+    """Decides what becomes of records.
+
+    What it knows of names that several records have it keeps from batch to batch, so that a long
+    history is read once. What counts is looked up again as soon as somebody else has written.
+
+    Args:
+        terms: of the import.
+        document: that the records are of.
+        natives: grains that no index finds, by the hash of their text.
+    """
+
+    def __init__(self, terms: Terms, document: Document, natives: Mapping[str, str]) -> None:
+        self._terms, self._document, self._natives = terms, document, natives
+        # Python's hash is keyed: nobody can make two names that have the same.
+        self._brings: set[int] = set()
+        for one in document.records:
+            if one.id and one.hash is not None:
+                self._brings.update((hash((one.kind, one.id)), hash((one.kind, one.id, one.hash))))
+        self._often: set[int] = set()
+        self.count()
+        self._now: dict[str, list[Found]] = {}  # of names that several records have
+        self._past: dict[str, History] = {}
+        self._withdrawn: dict[tuple[str, str, str], bool] = {}
+        self._coming: dict[str, Found] = {}  # in a dry run, what would be stored
+        self._seq: int | None = None  # until which that is so
+        self._look: Look | None = None
+
+    def count(self) -> None:
+        """Find the names that several records of the document have."""
+        met: set[int] = set()
+        self._often = set()
+        for one in self._document.records:
+            for name in () if one.is_duplicate else one.names:
+                key = hash(name)
+                (self._often if key in met else met).add(key)
+
+    def look(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> Look:
+        """Look up what is stored under the names of records.
+
+        Args:
+            snapshot: of the user's grains.
+            batch: the records.
+        """
+        if not (self._terms.dry_run or snapshot.seq == self._seq):
+            self._now = {}
+        # What is kept beside a document stands under the id of its record: no need to read it.
+        names = dict.fromkeys(n for one in batch if not one.is_duplicate for n in one.names)
+        now = snapshot.find((name for name in names if name not in self._now), "current")
+        past = snapshot.find((name for name in names if name not in self._past), "past")
+        known = {name: self._past[name] for name in names if name in self._past}
+        for name in {one.id for one in batch if one.id and not one.is_duplicate} - known.keys():
+            known[name] = History()
+            for found in reversed(past.get(name, ())):
+                known[name].add(found)
+            if self._is_often(name):
+                self._past[name] = known[name]
+        for name in names:
+            now.setdefault(name, self._now.get(name, []))
+        compared = Comparison(snapshot, self._document, dict(self._coming))
+        return Look(snapshot, compared, now, known, past)
+
+    def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
+        """Decide; ``done`` is to be told what became of it.
+
+        Args:
+            snapshot: of the user's grains.
+            batch: records, some perhaps of one id.
+        """
+        look = self._look = self.look(snapshot, batch)
+        erased = self._erased(snapshot, batch)
+        plans: list[Plan] = []
+        for i, one in enumerate(batch):
+            if i in erased:
+                plan = Plan(one, _ERASED)
+            elif one.is_duplicate:
+                plan = Plan(one, _HERE)
+            else:
+                plan = self._one(look, one) if one.id else self._nameless(look, one)
+            plan = plan._replace(seen=look.seen(one))
+            if plan.is_put:
+                look.put(i, plan)
+            plans.append(plan)
+        self._seq = None
+        return plans
+
+    def done(self, bad: Collection[int], seq: int | None) -> None:
+        """Take what became of a batch that was decided last.
+
+        Args:
+            bad: the places in it of what was not done.
+            seq: the last sequence number after the batch; None if that is not known.
+        """
+        look, self._look = self._look, None
+        if look is None:
+            return
+        for at, name, found in look.moves:
+            if at not in bad and name in self._past:
+                self._past[name].add(found)
+        self._now = {}
+        if not bad and seq is not None:
+            self._seq = seq
+            self._now = {name: one for name, one in look.now.items() if self._is_often(name)}
+        if self._terms.dry_run:
+            self._coming = look.compared.coming
+
+    def is_taken(self, look: Look, one: Arrived) -> bool:
+        """Whether a record needs another id, since what is stored under its own is another one.
+
+        Args:
+            look: at what is stored.
+            one: the record.
+        """
+        state = self._state(look, one)[0]
+        return state in ("text", "newer") and self._twin(look, one) is None
+
+    def same_text(self, look: Look, one: Arrived) -> str | None:
+        """The id of the record that is stored with the text of this one, if it is another id."""
+        twin = self._twin(look, one)
+        if twin is None or self._state(look, one)[0] not in ("nothing", "text", "newer"):
+            return None
+        source = Source.of(twin.grain)
+        if source is None or (source.format, source.kind) != (one.format, one.kind):
+            return None
+        return source.id
+
+    def skipped(self, snapshot: Snapshot, records: Sequence[Arrived]) -> Iterator[Skipped]:
+        """Memories that are not stored, since their text is stored under another id.
+
+        Args:
+            snapshot: of the user's grains.
+            records: of the document.
+        """
+        texts = [one for one in records if one.id and one.hash and not one.is_duplicate]
+        there = snapshot.find((one.hashed or "" for one in texts), "current")
+        asked = [
+            one
+            for one in texts
+            if one.hash in self._natives
+            or any(not self._is_version(one, found) for found in there.get(one.hashed or "", ()))
+        ]
+        if not asked:
+            return
+        look = self.look(snapshot, asked)
+        for one in asked:
+            twin, state = self._twin(look, one), self._state(look, one)[0]
+            if twin is None or state not in ("nothing", "text", "newer"):
+                continue
+            if self._decide(one, state, True).fate == "duplicate":
+                yield Skipped(one, _id_in(twin.grain, one))
+
+    def _is_often(self, name: str) -> bool:
+        return hash(name) in self._often
+
+    def _one(self, look: Look, one: Arrived) -> Plan:
+        for found in look.now[one.id or ""]:
+            # On a second import nearly all are so, and nothing else need be asked.
+            if one.old_id is None and is_it(found, one.grain.address):
+                leans = look.leans(found.address)
+                return Plan(one, _UNCHANGED, stored=one.grain.address, leans=leans)
+        current, twin = self._own(look, one), self._twin(look, one)
+        state, stored, met = self._state(look, one)
+        if state == "nothing" and twin is None and self._is_gone(look, one):
+            state = "withdrawn"
+        decision = self._decide(one, state, twin is not None)
+        target = twin if decision.target == "twin" else current
+        same = current if twin is None else twin
+        if decision.fate == "renamed":
+            old = look.now[one.old_id or ""]
+            same = next((found for found in old if self._is_own(one, found)), None)
+        known = [found.address for found in (current, twin, met) if found is not None]
+        leans = look.leans(*dict.fromkeys(known))
+        return Plan(
+            one,
+            decision,
+            (),
+            stored,
+            target.address if decision.target and target is not None else None,
+            None if same is None else _known(same.grain, decision),
+            look.wave(leans),
+            leans,
+            current.address if decision.fate == "older" and current is not None else None,
+        )
+
+    def _own(self, look: Look, one: Arrived) -> Found | None:
+        """What counts under a record's id."""
+        own = look.now.get(one.id or "", ())
+        return next((found for found in own if self._is_own(one, found)), None)
+
+    def _decide(self, one: Arrived, state: Own, twin: bool) -> Decision:
+        decision = decide(self._terms.strategy, state, twin)
+        if decision.fate == "renamed":
+            # What has a new id by now is not renamed again; what has no id cannot be.
+            return _UPDATED
+        if one.old_id is not None and decision.fate == "imported":
+            return Decision("renamed")
+        if one.old_id is not None and one.hash is not None and state == "same":
+            return Decision("duplicate", "same_text")
+        return decision
+
+    def _nameless(self, look: Look, one: Arrived) -> Plan:
+        """A record that is known by what it says alone, or carries a grain."""
+        if one.grain.get("user_id") != self._terms.user_id:
+            return Plan(one, _ANOTHER)
+        found = look.snapshot.get(one.grain.address)
+        if found is None:
+            twin = self._twin(look, one)
+            gone = twin is None and self._is_gone(look, one)
+            decision = decide(
+                self._terms.strategy, "withdrawn" if gone else "nothing", twin is not None
+            )
+            target = None if twin is None or decision.target is None else twin.address
+            of = None if twin is None else _known(twin.grain, decision)
+            leans = () if twin is None else look.leans(twin.address)
+            return Plan(one, decision, replaces=target, of=of, wave=look.wave(leans), leans=leans)
+        if found.current:
+            return Plan(one, _UNCHANGED, stored=one.grain.address)
+        older = not look.snapshot.is_withdrawn(found)
+        decision = decide(self._terms.strategy, "older" if older else "withdrawn", False)
+        return Plan(one, decision, stored=one.grain.address if older else None)
+
+    def _is_own(self, one: Arrived, found: Found) -> bool:
+        """Whether a grain is what is stored under a record's id: other kinds have ids as well."""
+        source = Source.of(found.grain)
+        return (
+            source is not None
+            and (source.format, source.kind) == (one.format, one.kind)
+            and not is_duplicate(found.grain)
+        )
+
+    def _twin(self, look: Look, one: Arrived) -> Found | None:
+        """What has the same text under another id, and counts."""
+        if one.hash is None or one.hashed is None:
+            return None
+        for found in look.now[one.hashed]:
+            if not self._is_version(one, found):
+                return found
+        native = self._natives.get(one.hash)
+        found_ = None if native is None else look.snapshot.get(native)
+        return found_ if found_ is not None and found_.current else None
+
+    def _is_gone(self, look: Look, one: Arrived) -> bool:
+        """Whether the text of a record that is stored under no id was withdrawn."""
+        name = one.hashed
+        if name is None or not (several := look.gone.get(name, ())):
+            return self._withdrawn.get((name or "", one.format, one.kind), False)
+        gone = any(
+            look.snapshot.is_withdrawn(found)
+            for found in several
+            if not self._is_version(one, found)
+        )
+        if self._is_often(name):
+            self._withdrawn[name, one.format, one.kind] = gone
+        return gone
+
+    def _is_version(self, one: Arrived, found: Found) -> bool:
+        """Whether what has a record's text is a version of it, or of a record that goes on."""
+        return self._is_own(one, found) and (_id(found.grain) == one.id or self._goes(found))
+
+    def _goes(self, found: Found) -> bool:
+        """Whether the document gives another text to what has the text of one of its records.
+
+        Or the text would be nowhere in the end.
+        """
+        source = Source.of(found.grain)
+        if source is None or self._terms.strategy == "rename":
+            return False
+        key = source.kind, source.id
+        return hash(key) in self._brings and hash((*key, source.hash)) not in self._brings
+
+    def _state(self, look: Look, one: Arrived) -> tuple[Own, str | None, Found | None]:
+        """What is stored under a record's id.
+
+        Gives with it the address of what says exactly the same, and the version that says it.
+        """
+        current, name = self._own(look, one), one.id or ""
+        if current is not None:
+            says = look.compared.says(one, current)
+            if says is not None:
+                return "same", plain(current.grain) if says else None, current
+        before = look.compared.before(one, look.histories(name), text=current is not None)
+        if before is not None:
+            found, says = before
+            if look.snapshot.is_withdrawn(found):
+                return "withdrawn", None, found
+            return "older", plain(found.grain) if says else None, found
+        if current is None:
+            past = any(history.has(one) for history in look.histories(name))
+            return ("withdrawn" if past else "nothing"), None, None
+        source = Source.of(current.grain)
+        same_text = one.hash is not None and source is not None and source.hash == one.hash
+        if same_text:
+            return "fields", None, None
+        return ("newer" if look.compared.is_older(one, current) else "text"), None, None
+
+    def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
+        """Which records were erased, by position: under their id, or by their text."""
+        if self._terms.allow_erased:
+            return set()
+        asked = [
+            (i, kind, name)
+            for i, one in enumerate(batch)
+            for kind, name in ((one.kind, one.id), (one.kind, one.old_id), (TEXT, one.hash))
+            if name and one.kind != NATIVE
+        ]
+        told = snapshot.erased(
+            [(kind, name) for _, kind, name in asked], format=self._document.version.name
+        )
+        return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
+
+
+def _id(grain: Grain) -> str | None:
+    source = Source.of(grain)
+    return None if source is None else source.id
+
+
+def _id_in(grain: Grain, one: Arrived) -> str:
+    """What a stored memory is called in the format of a record that has its text."""
+    source = Source.of(grain)
+    if source is not None and source.format == one.format:
+        return source.id
+    known = base.of_address(plain(grain)) if source is None else source.id
+    return base.id_in(one.format, "memory", known)
+
+
+def _known(grain: Grain, decision: Decision) -> str:
+    """By what a grain is named: by its address where another derives from it, else by its id."""
+    return (None if decision.fate == "renamed" else _id(grain)) or grain.address
+
+
+_FRESH: Final = UUID("6d1bd5f4-7f0a-5c6e-9b53-2f6f0c8b7f11")
+"""The namespace of fresh ids."""
+_PREFIX = re.compile(r"[a-z]+_")
+_PAGE = 1_000
+
+_LookedUp = tuple[int, Arrived, Look]
+
+
+def rename(store: GrainStore, document: Document, planner: Planner) -> int:
+    """Give new ids to the records of a document that need them, and say how many have one.
+
+    Args:
+        store: where the document is to go.
+        document: is changed.
+        planner: tells what is stored.
+    """
+    work = _Renaming(store, document, planner)
+    records = document.records
+    work.texts([i for i, one in enumerate(records) if one.hash is not None])
+    bare = [i for i, one in enumerate(records) if one.hash is None]
+    order = _referred_first(document, bare)
+    while work.others(order):  # in a circle one that is renamed can lead to another
+        pass
+    return work.finish()
+
+
+def lead(store: GrainStore, document: Document, planner: Planner) -> None:
+    """Lead references to memories that are skipped as duplicates to what is stored.
+
+    Args:
+        store: where the document is to go.
+        document: its records are changed.
+        planner: tells what is stored.
+    """
+    records = document.records
+    leads = skipped_before(store, document)
+    for page in _pages(range(len(records))):
+        with store.sources(document.owner) as snapshot:
+            for skipped in planner.skipped(snapshot, [records[i] for i in page]):
+                leads[skipped.one.kind, skipped.one.id or ""] = skipped.id
+    stay = {(one.kind, one.id) for one in records if one.id and not one.is_duplicate}
+    for one in records:
+        if one.is_duplicate and one.id and (one.kind, one.id) not in stay:
+            of = str(one.grain["context"]["of"])
+            leads[one.kind, one.id] = leads.get((one.kind, of), of)
+    if not leads:
+        return
+    references = References(document.version, leads, _ids_of(records))
+    for i, one in enumerate(records):
+        if one.is_duplicate or one.format != document.version.name or one.kind == NATIVE:
+            continue
+        record = document.record_of(one)
+        changed = references.of_record(one.kind, record)
+        if changed is not record:
+            came = one.grain, one.parts
+            records[i] = rebuilt(document, one, changed, original=came)
+
+
+def _ids_of(records: Sequence[Arrived]) -> list[Key]:
+    """The ids of records, with their kinds."""
+    return [(one.kind, one.id) for one in records if one.id]
+
+
+class _Renaming:
+    """The new ids of a document while they are found.
+
+    Attributes:
+        new: by the number of the record.
+        leads: where references lead.
+    """
+
+    def __init__(self, store: GrainStore, document: Document, planner: Planner) -> None:
+        self._store, self._document, self._planner = store, document, planner
+        self._first: dict[Key, int] = {}  # the number of the first record of an id
+        for i, one in enumerate(document.records):
+            if one.id and not one.is_duplicate and _is_renamed(document, one):
+                self._first.setdefault((one.kind, one.id), i)
+        self._ids = _ids_of(document.records)
+        self.new: dict[int, str] = {}
+        self.leads = skipped_before(store, document)
+
+    def texts(self, numbers: Sequence[int]) -> None:
+        """Look at memories, which are told from others by their text alone."""
+        for i, one, look in self._looked_up(numbers):
+            if self._is_another(i):
+                taken = True
+            elif self._first[one.kind, one.id or ""] != i:
+                continue  # it stands twice
+            else:
+                taken = self._planner.is_taken(look, one)
+            same = None if taken else self._planner.same_text(look, one)
+            id_ = fresh(self._document, one) if taken else same
+            if id_ is not None:
+                self._lead(i, id_)
+        for one in self._document.records:
+            if one.is_duplicate and one.id and (one.kind, one.id) not in self._first:
+                of = str(one.grain["context"]["of"])
+                self.leads[one.kind, one.id] = self.leads.get((one.kind, of), of)
+
+    def others(self, numbers: Sequence[int]) -> int:
+        """Look at records that are told by all that they say, as they would be stored.
+
+        Returns:
+            How many have a new id now.
+        """
+        before = len(self.new)
+        references = References(self._document.version, self.leads, self._ids)
+        for i, one, look in self._looked_up([i for i in numbers if i not in self.new]):
+            record = self._document.record_of(one)
+            changed = references.of_record(one.kind, record)
+            comes = one if changed is record else rebuilt(self._document, one, changed)
+            if self._is_another(i) or self._planner.is_taken(look, comes):
+                stood_for = references.stood_for(one.kind, one.id or "")
+                if self._lead(i, stood_for or fresh(self._document, comes)):
+                    references.add((one.kind, one.id or ""))
+        return len(self.new) - before
+
+    def _is_another(self, i: int) -> bool:
+        """Whether an earlier record of the document has the same id and says another thing."""
+        records = self._document.records
+        one = records[i]
+        first = records[self._first[one.kind, one.id or ""]]
+        return first.grain.address != one.grain.address
+
+    def _lead(self, i: int, id_: str) -> bool:
+        """Give a record a new id; whether references to its old one lead there."""
+        one = self._document.records[i]
+        key = one.kind, one.id or ""
+        self.new[i] = id_
+        if self._first[key] == i:
+            self.leads[key] = id_
+        return self._first[key] == i
+
+    def _looked_up(self, numbers: Sequence[int]) -> Iterator[_LookedUp]:
+        """Records that may need another id, with what is stored under their names."""
+        document = self._document
+        for page in _pages(numbers):
+            with self._store.sources(document.owner) as snapshot:
+                records = [document.records[i] for i in page]
+                look = self._planner.look(snapshot, records)
+                for i, one in zip(page, records, strict=True):
+                    if one.id and not one.is_duplicate and _is_renamed(document, one):
+                        yield i, one, look
+
+    def finish(self) -> int:
+        """Rename the records, and lead all references there; how many records have another id."""
+        document, new = self._document, self.new
+        if not new and not self.leads:
+            return 0
+        references = References(document.version, self.leads, self._ids)
+        for i, one in enumerate(document.records):
+            if one.id is None or one.format != document.version.name:
+                continue
+            record = document.record_of(one)
+            changed = references.of_record(one.kind, record)
+            if not one.is_duplicate and _is_renamed(document, one):
+                # Its own id is no reference: of two records with one id only one may be renamed.
+                own = new.get(i, one.id)
+                if changed.get("id") != own:
+                    changed = {**changed, "id": own}
+            if changed is not record:
+                old = one.id if i in new else None
+                document.records[i] = rebuilt(document, one, changed, old_id=old)
+        envelope = document.manifest.envelope
+        envelope.update(references.of_envelope(envelope))
+        return len(new)
+
+
+def _referred_first(document: Document, numbers: Sequence[int]) -> list[int]:
+    """Records in such an order that those come first to which others refer, circles aside."""
+    records = document.records
+    at = {one.id: i for i in numbers if (one := records[i]).id}
+    order: list[int] = []
+    seen: set[int] = set()
+    for start in numbers:
+        waiting = [(start, False)]
+        while waiting:
+            i, done = waiting.pop()
+            if done:
+                order.append(i)
+            elif i not in seen:
+                seen.add(i)
+                waiting.append((i, True))
+                named = named_in(document.record_of(records[i])) if records[i].id else ()
+                waiting += [(at[name], False) for name in named if name in at]
+    return order
+
+
+def _is_renamed(document: Document, one: Arrived) -> bool:
+    version = document.version
+    return one.format == version.name and one.kind in version.renamed
+
+
+def fresh(document: Document, one: Arrived) -> str:
+    """The id of a record whose own is taken: of the shape that its own has."""
+    prefix = _PREFIX.match(one.id or "")
+    says = one.hash or sha256(canonical(document.record_of(one))).hexdigest()
+    return f"{prefix[0] if prefix else ''}{uuid5(_FRESH, f'{one.kind} {one.id} {says}')}"
+
+
+def _pages(whole: Sequence[int]) -> Iterator[list[int]]:
+    rest = iter(whole)
+    while page := list(islice(rest, _PAGE)):
+        yield page

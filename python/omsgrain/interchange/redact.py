@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last steps of an export: redaction or a scan, and what is counted.
+
+A scan searches the same strings as redaction and changes nothing. Redaction looks into every
+string of every record, and of what stands around them. Structure stays: ids, references and times,
+where they look like that. An id that tells something, such as an e-mail address, becomes a fresh
+one, and all references to it lead there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid5
+
+from omsgrain.formats import times
+from omsgrain.formats.document import fill
+from omsgrain.formats.json_text import Texts
+from omsgrain.interchange.references import LIKE_UUID, References
+from omsgrain.interchange.versions import Version, version
+
+if TYPE_CHECKING:
+    from omsgrain.privacy.detect import Detector
+    from omsgrain.privacy.redact import Flags, Keep, Scan
+
+__all__ = [
+    "finished",
+]
+
+Record = dict[str, Any]
+_FRESH: Final = UUID("0c1a2f3e-93f5-5b0d-8f61-6b2f0d6d7a55")
+_WHOLE: Final = ("x_omsgrain",)
+"""Members that carry a grain whole, where no detector sees into it."""
+_CARRIED: Final = "omsgrain"
+
+
+def finished(
+    envelope: Record,
+    arrays: Mapping[str, Texts],
+    format: str,
+    *,
+    redact: bool,
+    scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
+    detectors: Sequence[Detector] | None,
+) -> tuple[Record, Flags | None]:
+    """Finish a document.
+
+    Args:
+        envelope: what stands around its records.
+        arrays: the records, by pointer.
+        format: its name.
+        redact: take out secrets and personal data.
+        scan: looks for them where they are not taken out; None if nobody looked.
+        detectors: which; None: the usual ones.
+
+    Returns:
+        The document, and what was found if it was looked for.
+    """
+    flags: Flags | None
+    if redact:
+        envelope, arrays, flags = _redacted(envelope, arrays, version(format), detectors)
+    else:
+        found = scan(_searched(envelope, arrays, format))
+        flags = None if found is None else found.flags
+    whole = fill(envelope, arrays)
+    return (_mif1 if format == "mif1" else _mif2)(whole, arrays, flags), flags
+
+
+def _mif2(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
+    from omsgrain.formats.mif2.checksum import sealed
+
+    if flags is not None:
+        meta = {**document.get("export_meta", {}), "privacy": flags.to_dict()}
+        document = {**document, "export_meta": meta}
+    return sealed(document)
+
+
+def _mif1(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
+    from omsgrain.formats.mif1.checksum import sealed
+    from omsgrain.formats.mif1.document import Metadata
+
+    counts = Metadata()
+    for pointer, kind in version("mif1").arrays.items():
+        for record in arrays.get(pointer, ()):
+            counts.add(kind, record)
+    metadata = counts.metadata()
+    del metadata["privacy"]  # nobody looked
+    if flags is not None:
+        metadata["privacy"] = flags.to_dict()
+    document = {**document, "metadata": metadata}
+    if "graph" in document:
+        document["graph"] = {**document["graph"], **counts.graph()}
+    return sealed(document)
+
+
+# -- redaction ------------------------------------------------------------------------------------
+
+
+def _redacted(
+    envelope: Record,
+    arrays: Mapping[str, Texts],
+    found: Version,
+    detectors: Sequence[Detector] | None,
+) -> tuple[Record, dict[str, Texts], Flags]:
+    from omsgrain.privacy.detect import DEFAULT
+    from omsgrain.privacy.redact import Flags, redact_record, redact_value
+
+    looked_for = DEFAULT if detectors is None else detectors
+    leads = _told_ids(arrays, found, lambda text: redact_value(text, looked_for).changed)
+    ids = [(found.arrays[at], one["id"]) for at, array in arrays.items()
+           for one in array if isinstance(one.get("id"), str)]  # fmt: skip
+    references = References(found, leads, ids)
+    flags = Flags(bool(leads))
+    done: dict[str, Texts] = {}
+    for at, array in arrays.items():
+        kind = found.arrays[at]
+        done[at] = Texts()
+        for record in array:
+            moved = references.of_record(kind, _bare(record))
+            own = leads.get((kind, str(moved.get("id"))))
+            if own is not None:
+                moved = {**moved, "id": own}
+            told = redact_record(moved, keep=_structure(moved, found.name), detectors=looked_for)
+            flags |= told.flags
+            done[at].append(_listed(told.record, told.redactions) if told.changed else moved)
+    moved = references.of_envelope(_bare_around(envelope))
+    around = redact_value(moved, looked_for, keep=_structure(moved, found.name))
+    flags |= Flags(around.pii, around.secrets, tuple(around.redacted_fields))
+    return around.value, done, flags
+
+
+def _searched(
+    envelope: Record, arrays: Mapping[str, Texts], format: str
+) -> Iterator[tuple[Record, Keep]]:
+    """What redaction would search: each record, what is around them, and what stays of it."""
+    for array in arrays.values():
+        for record in array:
+            bare = _bare(record)
+            yield bare, _structure(bare, format)
+    around = _bare_around(envelope)
+    yield around, _structure(around, format)
+
+
+def _bare(record: Record) -> Record:
+    return {name: value for name, value in record.items() if name not in _WHOLE}
+
+
+def _bare_around(envelope: Record) -> Record:
+    vendors = envelope.get("vendor_extensions")
+    if not isinstance(vendors, dict) or _CARRIED not in vendors:
+        return envelope
+    kept = {name: value for name, value in vendors.items() if name != _CARRIED}
+    return {**envelope, "vendor_extensions": kept}
+
+
+def _told_ids(
+    arrays: Mapping[str, Texts], found: Version, tells: Callable[[str], bool]
+) -> dict[tuple[str, str], str]:
+    """Fresh ids for those that tell something, by kind and id, in the order of the document."""
+    leads: dict[tuple[str, str], str] = {}
+    for at, array in arrays.items():
+        for record in array:
+            name = record.get("id")
+            if not isinstance(name, str) or LIKE_UUID.fullmatch(name) or not tells(name):
+                continue
+            key = found.arrays[at], name
+            leads.setdefault(key, str(uuid5(_FRESH, f"{key[0]} {len(leads)}")))
+    return leads
+
+
+def _listed(record: Record, redactions: Mapping[str, list[Record]]) -> Record:
+    """A record with the list of what was taken out: of its content, and then of its fields."""
+    listed = record.get("redactions")
+    found = list(listed) if isinstance(listed, list) else []
+    found += redactions.get("/content", [])
+    for pointer, several in redactions.items():
+        if pointer != "/content":
+            found += [{**one, "field": pointer} for one in several]
+    return {**record, "redactions": found} if found else record
+
+
+def _structure(value: Record, format: str) -> Callable[[str], bool]:
+    """Tell which pointers are those of an id, a reference or a time that looks like one.
+
+    A function, as a member called ``*`` would be a pattern among pointers.
+    """
+    return frozenset(_structural(value, "", None, _names(format))).__contains__
+
+
+def _structural(value: Any, at: str, name: str | None, names: frozenset[str]) -> Iterator[str]:
+    if isinstance(value, str):
+        if name in names and (LIKE_UUID.fullmatch(value) or times.parse(value) is not None):
+            yield at
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            step = key.replace("~", "~0").replace("/", "~1")
+            yield from _structural(one, f"{at}/{step}", key, names)
+    elif isinstance(value, list):
+        for i, one in enumerate(value):
+            yield from _structural(one, f"{at}/{i}", name, names)
+
+
+@cache
+def _names(format: str) -> frozenset[str]:
+    """The members that are ids, references or times, by the table of the format."""
+    if format == "mif1":
+        from omsgrain.formats.mif1.check import SHAPES as SHAPES1
+
+        formed = [(one.name, one.form) for shape in SHAPES1.values() for one in shape]
+    else:
+        from omsgrain.formats.mif2.check import SHAPES
+
+        formed = [(one.name, one.form) for shape in SHAPES.values() for one in shape]
+    known = {path.split("/")[-1] for of in version(format).references.values() for path in of}
+    return frozenset(known | {name for name, form in formed if form is not None})

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an import did. Spec: AIMEM §3.2."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from omsgrain.counts import counted
+from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.formats.problems import Problem
+from omsgrain.interchange.aimem_plan import REASONS, Decision, Fate
+from omsgrain.interchange.merge_outcome import REASONS as merge_outcome_REASONS
+from omsgrain.interchange.merge_outcome import Fate as merge_outcome_Fate
+from omsgrain.interchange.merge_outcome import Reason
+
+__all__ = [
+    "MOST",
+    "PLURALS",
+    "Conflict",
+    "ImportSummary",
+    "MifReport",
+    "RecordReport",
+    "Tally",
+]
+
+MOST = 10_000
+"""Conflicts that are listed; the rest are counted, or a bundle could fill the memory."""
+
+_NAMES: Final = {kind: name for name, kind in ARRAYS.items()}
+_WORDS: Final[dict[Fate, str]] = {
+    "inserted": "inserted",
+    "unchanged": "skipped_idempotent",
+    "updated": "updated",
+    "conflict": "rejected_conflict",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A record that was not taken.
+
+    Attributes:
+        kind: of what kind it is.
+        id: its URN; of an edge or a link what it joins.
+        decision: why.
+        code: of the error, where the store refused it.
+    """
+
+    kind: Kind
+    id: str
+    decision: Decision
+    code: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The conflict as JSON-ready values; what is not known is left out."""
+        reason = self.decision.reason
+        found: dict[str, Any] = {"id": self.id, "kind": self.kind, "reason": reason}
+        if reason is not None:
+            found["message"] = REASONS[reason]
+        if self.decision.fields:
+            found["fields"] = list(self.decision.fields)
+        return found if self.code is None else found | {"code": self.code}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSummary:
+    """What an import did.
+
+    Attributes:
+        counts: how many records of each kind met which fate.
+        conflicts: the first ten thousand that were not taken.
+        warnings: what was taken although it looks wrong, and what could not be kept.
+    """
+
+    counts: dict[tuple[Kind, Fate], int]
+    conflicts: tuple[Conflict, ...]
+    warnings: tuple[Problem, ...]
+
+    __repr__ = counted
+
+    def count(self, kind: Kind, fate: Fate) -> int:
+        """How many records of a kind met a fate."""
+        return self.counts.get((kind, fate), 0)
+
+    @property
+    def total_conflicts(self) -> int:
+        """How many records were not taken."""
+        return sum(number for (_, fate), number in self.counts.items() if fate == "conflict")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as the format's reference has it, and what that leaves out.
+
+        ``chunks_rejected_conflict`` is a list of URNs; of the other kinds they are counted.
+        """
+        told: dict[str, Any] = {
+            f"{_NAMES[kind]}_{word}": self.count(kind, fate)
+            for kind in _NAMES
+            for fate, word in _WORDS.items()
+        }
+        told["chunks_rejected_conflict"] = [
+            one.id for one in self.conflicts if one.kind == "chunk"
+        ]
+        told["conflicts"] = [one.to_dict() for one in self.conflicts]
+        told["conflicts_total"] = self.total_conflicts
+        return told | {"warnings": [one.to_dict() for one in self.warnings]}
+
+    def audited(self) -> dict[str, int]:
+        """The numbers for the audit trail: no names and no content."""
+        return {
+            f"{_NAMES[kind]}_{fate}": number
+            for (kind, fate), number in sorted(self.counts.items())
+        }
+
+
+class Tally:
+    """Counts while an import goes on."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[Kind, Fate]] = Counter()
+        self._conflicts: list[Conflict] = []
+
+    def add(self, kind: Kind, name: str, decision: Decision, code: str | None = None) -> None:
+        """Count one record.
+
+        Args:
+            kind: of what kind it is.
+            name: its id.
+            decision: what became of it.
+            code: of the error, where the store refused it.
+        """
+        self._counts[kind, decision.fate] += 1
+        if decision.fate == "conflict" and len(self._conflicts) < MOST:
+            self._conflicts.append(Conflict(kind, name, decision, code))
+
+    def summary(self, warnings: Sequence[Problem]) -> ImportSummary:
+        """What it came to."""
+        return ImportSummary(dict(self._counts), tuple(self._conflicts), tuple(warnings))
+
+
+PLURALS: Final = {
+    "memory": "memories",
+    "entity": "entities",
+    "relationship": "relationships",
+    "episode": "episodes",
+    "todo": "todos",
+    "project": "projects",
+    "reminder": "reminders",
+    "node": "nodes",
+    "edge": "edges",
+    "consent": "consents",
+}
+"""What the records of a kind are called together."""
+_ALWAYS: Final = ("memory", "entity", "relationship")
+_TAKEN: Final[tuple[merge_outcome_Fate, ...]] = ("imported", "renamed")
+_LEFT: Final[tuple[merge_outcome_Fate, ...]] = ("refused", "erased")
+
+
+class RecordReport(NamedTuple):
+    """What became of one record.
+
+    Attributes:
+        pointer: where it stands in the document, a JSON pointer.
+        id: its id; of a record that is not good, what could be read of it, or None.
+        kind: of what kind it is.
+        fate: what became of it.
+        reason: why it was not stored as it came.
+        code: of the error, where the store refused it; of a record that is not good, the rule.
+        new_id: under which it was stored, if it was renamed.
+        problem: of a record that is not good, what is wrong with it first, and where in it.
+    """
+
+    pointer: str
+    id: str | None
+    kind: str
+    fate: merge_outcome_Fate
+    reason: Reason | None = None
+    code: str | None = None
+    new_id: str | None = None
+    problem: Problem | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON-ready values; what is not known is left out."""
+        told = {name: value for name, value in self._asdict().items() if value is not None}
+        told.pop("problem", None)
+        return (
+            told if self.reason is None else told | {"message": merge_outcome_REASONS[self.reason]}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MifReport:
+    """What an import did, or would do.
+
+    Attributes:
+        format: ``mif2`` or ``mif1``.
+        merge_strategy: by which it was decided.
+        stored: whether it was done; not after a dry run, nor if it failed.
+        failed: whether a record that could not be taken stopped one that is all or nothing.
+        records: all records, in the order of the document.
+        problems: what is wrong with those that are not good.
+        warnings: what was taken although it looks wrong, and what could not be kept.
+    """
+
+    format: str
+    merge_strategy: str
+    stored: bool
+    records: tuple[RecordReport, ...]
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    failed: bool = False
+
+    __repr__ = counted
+
+    @property
+    def counts(self) -> dict[tuple[str, merge_outcome_Fate], int]:
+        """How many records of each kind met which fate."""
+        return dict(Counter((one.kind, one.fate) for one in self.records))
+
+    @property
+    def errors(self) -> tuple[RecordReport, ...]:
+        """The records that were not taken."""
+        return tuple(one for one in self.records if one.fate in _LEFT)
+
+    def count(self, *fates: merge_outcome_Fate, kind: str | None = None) -> int:
+        """How many records met one of some fates.
+
+        Args:
+            *fates: those.
+            kind: of this kind only.
+        """
+        return sum(one.fate in fates and kind in (None, one.kind) for one in self.records)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report under the names of the formats' reference, and what that leaves out.
+
+        ``duplicates_skipped`` has all that is stored already; ``errors`` what was not taken.
+        """
+        kinds = dict.fromkeys((*_ALWAYS, *(one.kind for one in self.records)))
+        told: dict[str, Any] = {
+            "format": self.format,
+            "merge_strategy": self.merge_strategy,
+            "stored": self.stored,
+            "failed": self.failed,
+        }
+        for kind in kinds:
+            name = PLURALS.get(kind, kind)
+            told[f"{name}_imported"] = self.count(*_TAKEN, kind=kind)
+            if updated := self.count("updated", kind=kind):
+                told[f"{name}_updated"] = updated
+            if older := self.count("older", kind=kind):
+                told[f"{name}_older"] = older
+        told["duplicates_skipped"] = self.count("duplicate", "unchanged")
+        told["unchanged"] = self.count("unchanged")
+        told["renamed"] = self.count("renamed")
+        told["errors"] = [
+            one.to_dict() | ({} if one.problem is None else one.problem.to_dict())
+            for one in self.errors
+        ]
+        told["warnings"] = [one.to_dict() for one in self.warnings]
+        return told
+
+    def audited(self) -> dict[str, int | str]:
+        """The numbers for the audit trail: no names and no content."""
+        fates = Counter(one.fate for one in self.records)
+        told: dict[str, int | str] = dict(sorted(fates.items()))
+        return {"merge_strategy": self.merge_strategy, **told}

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a document beside its records, so that it can be given back.
+
+Where some of its records are not stored, it is kept without these, and without what other systems
+say of them in it. Of what was erased nothing is kept, also if the record is not in the document.
+
+A record that is stored already in another form stands beside it as a duplicate, which is no
+memory: it is given back with the document, and never recalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain.errors import FormatError, NotFoundError, OmsError
+from omsgrain.formats import problems, source
+from omsgrain.formats.document import KIND, beside, keyed, manifest, open_manifest
+from omsgrain.formats.mif1.check import SHAPES as MIF1
+from omsgrain.formats.mif2.check import SHAPES as MIF2
+from omsgrain.formats.problems import MEMBER, Problem
+from omsgrain.formats.sniff import FORMATS
+from omsgrain.formats.source import Source
+from omsgrain.grain import Grain
+from omsgrain.interchange.merge_outcome import Decision
+from omsgrain.interchange.parse import NATIVE, Arrived, Document
+from omsgrain.interchange.plan import Plan
+from omsgrain.interchange.versions import version
+from omsgrain.storage.due import RETENTION
+from omsgrain.store.import_batch import Step
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+    from omsgrain.store.source_index import Snapshot
+
+__all__ = [
+    "Keeping",
+    "trimmed",
+]
+
+_GONE: Final = ""
+
+
+class Keeping:
+    """A document that is to be kept, as far as its records are stored as they came.
+
+    Args:
+        document: as it arrived.
+        wanted: whether it is to be kept at all.
+
+    Attributes:
+        warnings: why it could not be, or not whole.
+    """
+
+    def __init__(self, document: Document, wanted: bool) -> None:
+        self._document, self._wanted = document, wanted
+        self.warnings: list[Problem] = []
+        self._addresses = {
+            array: [_GONE] * len(listed) for array, listed in document.manifest.arrays.items()
+        }
+        self._steps: list[Step] = []
+        self._left = set[str]()
+        self._kept = set[str]()
+        self._erased = False
+
+    def note(self, plan: Plan, decision: Decision, step: Step | None) -> None:
+        """Note which grain a record is.
+
+        Args:
+            plan: what was to be done with it.
+            decision: what became of it.
+            step: by which it was put.
+        """
+        listed = self._addresses.get(plan.one.place.array)
+        taken = decision.fate not in ("refused", "erased")
+        self._erased |= decision.fate == "erased"
+        if plan.one.id is not None:
+            (self._kept if taken else self._left).add(plan.one.id)
+        if not self._wanted or listed is None or not taken:
+            return
+        at = plan.one.place.at
+        if plan.one.original is not None:
+            grain, parts = plan.one.original
+            self._duplicate(at, listed, plan.one._replace(grain=grain, parts=parts), None)
+        elif step is not None and step.grain is not None:
+            listed[at] = step.grain.address
+        elif plan.stored is not None:
+            listed[at] = plan.stored
+        elif plan.one.is_duplicate:
+            self._beside(at, listed, Step("", None, plan.one.grain, plan.one.parts))
+        elif plan.one.kind != NATIVE:
+            self._duplicate(at, listed, plan.one, plan.of)
+
+    def _duplicate(self, at: int, listed: list[str], one: Arrived, of: str | None) -> None:
+        """Keep a record as it came beside what is stored of it."""
+        document = self._document
+        built = version(one.format).table.to_duplicate(
+            one.kind, document.record_of(one), of=of or one.id or "-", owner=document.owner
+        )
+        self._beside(at, listed, Step("", None, built.grain, tuple(built.parts)))
+
+    def _beside(self, at: int, listed: list[str], step: Step) -> None:
+        if step.grain is not None:
+            listed[at] = step.grain.address
+            self._steps.append(step)
+
+    def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[Step]:
+        """What is to be put; nothing if nothing of the document is kept.
+
+        Args:
+            until: when all of it must be gone, ms since 1970.
+            erased: tells which of some ids are those of records that were erased.
+        """
+        document = self._document
+        if not self._wanted or not document.manifest.id:
+            return []
+        arrays = {
+            pointer: [one for one in listed if one is not _GONE]
+            for pointer, listed in self._addresses.items()
+        }
+        envelope = document.manifest.envelope
+        said = problems.keys(envelope)
+        gone = (said & self._left - self._kept) | erased(said)
+        part = bool(document.bad or gone) or arrays != self._addresses
+        if self._erased and not any(arrays.values()):
+            self.warnings.append(self.not_kept())
+            return []
+        if part:
+            says = "the document is kept without what was not taken of it"
+            self.warnings.append(Problem("document_kept_in_part", "", says))
+            envelope = problems.without(envelope, gone)
+        whole = replace(document.manifest, arrays=arrays, envelope=envelope, text=())
+        by_address = {} if part else {one.address: one for one in document.text}
+        text = source.gather(list(by_address), by_address.__getitem__) if by_address else None
+        grains = manifest(
+            whole,
+            created_at=document.created_at,
+            user_id=document.owner,
+            text=text,
+            keyed=said & self._kept - gone,
+        )
+        steps = [*self._steps, *(Step("", None, grain) for grain in grains)]
+        return [replace(one, until=until) for one in steps]
+
+    def not_kept(self) -> Problem:
+        """The warning that it is not kept."""
+        says = "the document is not kept: it was erased, or the store refuses a part of it"
+        return Problem("document_not_kept", "", says)
+
+
+_PAGE_SIZE: Final = 100  # grains, each of which can be 1 MiB of a document
+_NAMED: Final = frozenset(
+    field.name for shapes in (MIF1, MIF2) for shape in shapes.values() for field in shape
+)
+"""Members that the formats name: one is where it is, whatever the ids of records are."""
+
+
+@contextmanager
+def trimmed(
+    store: GrainStore, user_id: str, ids: Collection[str], addresses: Collection[str]
+) -> Iterator[list[str]]:
+    """Put the documents of a user anew that say something of some records.
+
+    Gives the addresses of what they were before, which the caller deletes with the records. If
+    that is refused, all is as it was.
+
+    Args:
+        store: where.
+        user_id: whose they are.
+        ids: of the records.
+        addresses: of what their grains say.
+
+    Raises:
+        OmsError: the store refuses what is to be put.
+    """
+    again: dict[Grain, list[Grain]] = {}
+    for whole in _manifests(store, user_id):
+        with store.sources(user_id) as snapshot:
+            made = _again(snapshot, whole, user_id, frozenset(ids), frozenset(addresses))
+        if made is not None:
+            again[whole] = made
+    if not again:
+        yield []
+        return
+    # What they came under ends when it would have.
+    ends = {one.address: one.deadline for one in store.due_erasures() if one.kind == RETENTION}
+    steps = [
+        Step("", None, one, until=ends.get(whole.address))
+        for whole, made in again.items()
+        for one in made
+    ]
+    old = dict.fromkeys(one for whole in again for one in (whole.address, *beside(whole)))
+    put = [step.grain.address for step in steps if step.grain is not None]
+    with store.sources(user_id) as snapshot:
+        new = [one for one in put if snapshot.get(one) is None]
+        gone = [one for one in old if one not in put and snapshot.get(one) is not None]
+        since = snapshot.seq
+    try:
+        recorded = store.record(steps, user_id=user_id, since=since, allow_erased=True)
+        for done in recorded.outcomes:
+            if done.error is not None:
+                raise done.error
+        yield gone
+    except OmsError:
+        with store.sources(user_id) as snapshot:
+            new = [one for one in new if snapshot.get(one) is not None]
+        store.delete_many(new)
+        raise
+
+
+def _again(
+    snapshot: Snapshot, whole: Grain, user_id: str, ids: frozenset[str], addresses: frozenset[str]
+) -> list[Grain] | None:
+    """The grains of a manifest without what it says of the records; None if it says nothing."""
+
+    def get(address: str) -> Grain:
+        found = snapshot.get(address)
+        if found is None:
+            raise NotFoundError("a part of a document is not there")
+        return found.grain
+
+    try:
+        found = open_manifest(whole, get)
+        known = keyed(whole, get)
+    except (NotFoundError, FormatError):  # it is given back to nobody any more
+        return None
+    if found is None:
+        return None
+    lists = any(not addresses.isdisjoint(listed) for listed in found.arrays.values())
+    envelope = _without(found.envelope, ids | addresses)
+    if envelope == found.envelope and not (found.text and lists):
+        return None
+    return manifest(
+        replace(found, envelope=envelope, text=()),
+        created_at=whole["created_at"],
+        user_id=user_id,
+        keyed=known - ids,
+    )
+
+
+def _without(envelope: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:
+    """What stands around the records, without what stands there under some names."""
+    left: dict[str, Any] = _cleaned({k: v for k, v in envelope.items() if k != MEMBER}, gone)
+    if MEMBER not in envelope:
+        return left
+    systems = envelope[MEMBER]
+    if isinstance(systems, dict):  # the names of the systems are no ids
+        systems = {name: _cleaned(one, gone) for name, one in systems.items()}
+    return {name: systems if name == MEMBER else left[name] for name in envelope
+            if name == MEMBER or name in left}  # fmt: skip
+
+
+def _cleaned(value: Any, gone: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _cleaned(one, gone)
+            for name, one in value.items()
+            if name not in gone or name in _NAMED
+        }
+    if isinstance(value, list):
+        return [_cleaned(one, gone) for one in value if not _is_of(one, gone)]
+    return value
+
+
+def _is_of(value: Any, gone: frozenset[str]) -> bool:
+    """Whether one of several objects is about a record that goes."""
+    names = (value.get(name) for name in ("id", "@id")) if isinstance(value, dict) else ()
+    return any(isinstance(name, str) and name in gone for name in names)
+
+
+def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
+    for format in FORMATS:
+        cursor: str | None = None
+        while True:
+            page = store.query(
+                user_id=user_id,
+                type="state",
+                namespace=format,
+                current=None,
+                bookkeeping=True,
+                limit=_PAGE_SIZE,
+                cursor=cursor,
+            )
+            for hit in page.results:
+                source = Source.of(hit.grain)
+                if source is not None and source.kind == KIND:
+                    yield hit.grain
+            cursor = page.next_cursor
+            if cursor is None:
+                break

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of one user as it was at one moment, read by pages.
+
+What was current then is known by its numbers, 8 bytes each. Grains never change, so whoever reads
+them later reads what was there; only removing, erasing and restricting take them away, and then
+reading stops with an error. So no snapshot stays open between two pages: whoever takes the pages
+may take long, and a snapshot that is open keeps writers waiting.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+from unicodedata import normalize
+
+from omsgrain import _core
+from omsgrain.errors import (
+    ErasedError,
+    KeyMissingError,
+    NotFoundError,
+    RangeError,
+    SchemaError,
+    StoreError,
+)
+from omsgrain.formats.mif1.document import is_consent
+from omsgrain.formats.source import is_beside
+from omsgrain.grain import Grain
+from omsgrain.search.vectors import Model, models
+from omsgrain.storage import tombstones
+from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.blind_index import NUMBER, seqs_of
+from omsgrain.storage.encrypted import SealedReader
+from omsgrain.storage.records import PAST, RESTRICTED
+from omsgrain.storage.tables import (
+    COUNTERS,
+    HOLDS,
+    KEYED,
+    SEQUENCE,
+    STATES,
+    VECTORS,
+    VEILED,
+    counter_of,
+)
+from omsgrain.store import export_filter
+from omsgrain.store.privacy.erasure import under_way
+from omsgrain.store.search import sealer_of
+
+if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "Memory",
+    "Page",
+    "check_keys",
+    "check_tenant",
+]
+
+T = TypeVar("T")
+
+_LONGEST = 2_048  # bytes of the name of a tenant
+_PAGE = 256  # grains
+_STATES = 1_000  # states that are read at once
+_BYTES = 1 << 20  # of grains and their parts, after which a page ends
+
+
+class Page:
+    """A snapshot for some grains: gives what belongs to them, and counts what that weighs.
+
+    Attributes:
+        models: the embedding models of the store.
+        weight: bytes of what was read.
+    """
+
+    def __init__(self, reader: Reader, tenant: str, over: frozenset[int] = frozenset()) -> None:
+        self._reader, self._tenant, self._over = reader, tenant, over
+        self.models = models(reader)
+        self.weight = 0
+
+    def get(self, address: str) -> Grain:
+        """Return a grain of the tenant that another one names.
+
+        Raises:
+            NotFoundError: it is not there, or is somebody else's, or may be kept no longer.
+        """
+        (seq,) = self._reader.find([_core.parse_address(address)])
+        grain = None if seq is None or seq in self._over else self._reader.grain(seq)
+        if grain is None or grain.get("user_id") != self._tenant:
+            raise NotFoundError("a part of a record is not there")
+        self.weight += len(grain.blob)
+        return grain
+
+    def held(self, seq: int) -> bool:
+        """Whether somebody holds a grain."""
+        return self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
+
+    def state_at(self, address: str) -> tuple[bool, bool]:
+        """Whether somebody holds the grain at an address, and whether it is restricted."""
+        (seq,) = self._reader.find([_core.parse_address(address)])
+        if seq is None:
+            return False, False
+        row = self._reader.row(STATES, SEQUENCE.pack(seq))
+        return self.held(seq), bool(row and row[0] & RESTRICTED)
+
+    def reads(self, seq: int) -> tuple[int, int | None]:
+        """How often a grain was read, and when last in ms since 1970."""
+        count, last = counter_of(self._reader.row(COUNTERS, SEQUENCE.pack(seq)))
+        return count, last or None
+
+    def has_vector(self, seq: int, model: Model) -> bool:
+        """Whether a grain has a vector of a model."""
+        key = model.key(seq)
+        return any(self._reader.row(table, key) is not None for table in (VECTORS, VEILED))
+
+    def vector(self, seq: int, model: Model) -> bytes | None:
+        """Return the vector of a grain: float32, little-endian."""
+        key = model.key(seq)
+        veiled = self._reader.row(VEILED, key)
+        if veiled is None:
+            return self._reader.row(VECTORS, key)
+        sealer = sealer_of(self._reader, seq)
+        if sealer is None:
+            raise KeyMissingError("a vector is sealed, and its key is not here")
+        return bytes(sealer.unseal_vector(veiled, key))
+
+
+class Memory:
+    """The current grains of a tenant.
+
+    Those that are restricted or may be kept no longer are there only for the tenant's own access.
+
+    Args:
+        store: where.
+        tenant: the ``user_id``.
+        alive: called for each page; it raises what shall end the reading.
+        purpose: why they are read.
+
+    Attributes:
+        seqs: their numbers, rising.
+
+    Raises:
+        KeyMissingError: there are sealed grains of which nobody here knows whose they are.
+        SchemaError: not a tenant.
+    """
+
+    def __init__(
+        self,
+        store: GrainStore,
+        tenant: str,
+        alive: Callable[[], None] = lambda: None,
+        purpose: Purpose = "transfer",
+    ) -> None:
+        check_tenant(tenant)
+        self._all = purpose == "access"
+        self._store: Store = store._store
+        self._alive = alive
+        self._tenant = normalize("NFC", tenant)
+        with self._open() as reader:
+            self._erasures = tombstones.times(reader, "identity", self._tenant)
+            doomed = under_way(reader, self._tenant)
+            over = export_filter.retention_over(reader, store._settings.clock())
+            self._over = frozenset[int]() if self._all else over
+            current = array("Q", (seq for seq in self._current(reader) if seq > doomed))
+            if self._all:
+                current.extend(seq for seq in self._restricted(reader) if seq > doomed)
+        self._doomed, self._late = doomed, [seq for seq in current if seq in self._over]
+        found = array("Q", (seq for seq in current if seq not in self._over))
+        rising = all(found[i - 1] < found[i] for i in range(1, len(found)))
+        self.seqs = found if rising else array("Q", sorted(found))
+
+    @contextmanager
+    def _open(self) -> Iterator[Reader]:
+        with self._store.read() as reader:
+            # Only the tenant's key is tried where an address is looked up.
+            if isinstance(reader, SealedReader):
+                reader = reader.narrowed(self._tenant, ())
+            yield reader
+
+    def _current(self, reader: Reader) -> Iterator[int]:
+        plain: Reader = getattr(reader, "inner", reader)
+        for place in plain.places(_core.term("user_id", self._tenant), None, False, "current"):
+            yield int.from_bytes(place[12:], "big")
+        check_keys(reader)
+        if isinstance(reader, SealedReader):
+            _refuse_unknown(reader)
+        yield from (seq for seq in self._sealed(reader) if not plain.is_past(seq))
+
+    def _restricted(self, reader: Reader) -> list[int]:
+        """The numbers of the grains that would be current if they were not restricted."""
+        plain: Reader = getattr(reader, "inner", reader)
+        places = plain.places(_core.term("user_id", self._tenant), None, False, "past")
+        past = [int.from_bytes(place[12:], "big") for place in places]
+        past += self._sealed(reader)
+        found: list[int] = []
+        for at in range(0, len(past), _STATES):
+            keys = [SEQUENCE.pack(seq) for seq in past[at : at + _STATES]]
+            rows = plain.some_rows(STATES, keys)
+            found += (SEQUENCE.unpack(key)[0] for key in keys
+                      if key in rows and rows[key][0] & PAST == RESTRICTED)  # fmt: skip
+        return found
+
+    def _sealed(self, reader: Reader) -> Iterator[int]:
+        """The numbers of the tenant's sealed grains."""
+        if not isinstance(reader, SealedReader):
+            return
+        keys = None
+        with suppress(RangeError):  # so long a name has no keys
+            keys = reader.ring.of_user(self._tenant)
+        if keys is not None:
+            yield from seqs_of(reader.inner, keys.number)
+
+    def check(self) -> None:
+        """Look whether the tenant was erased meanwhile.
+
+        Raises:
+            ErasedError: it was.
+        """
+        with self._store.read() as reader:
+            if tombstones.times(reader, "identity", self._tenant) != self._erasures:
+                raise ErasedError("the tenant was erased meanwhile")
+
+    def withheld(self) -> dict[str, int]:
+        """How many memories of the tenant are not read, by reason."""
+        with self._open() as reader:
+            idle = [] if self._all else self._restricted(reader)
+            idle = [seq for seq in idle if seq > self._doomed and seq not in self._over]
+            counts = {
+                export_filter.OVER: sum(self._is_memory(reader, seq) for seq in self._late),
+                export_filter.RESTRICTED: sum(self._is_memory(reader, seq) for seq in idle),
+            }
+        return {reason: number for reason, number in counts.items() if number}
+
+    def _is_memory(self, reader: Reader, seq: int) -> bool:
+        grain = self._own(reader, seq)
+        return grain is not None and not is_beside(grain) and not is_consent(grain)
+
+    def each(
+        self, seqs: Sequence[int], work: Callable[[Page, int, Grain], T], *, strict: bool = True
+    ) -> Iterator[T]:
+        """Do something with each of some grains, in their order, and give what came of it.
+
+        Args:
+            seqs: their numbers.
+            work: gets the page, the number and the grain.
+            strict: raise when one is not there any more; else it is passed over.
+
+        Raises:
+            ErasedError: the tenant was erased meanwhile.
+            StoreError: a grain was removed or restricted meanwhile.
+        """
+        at = 0
+        while at < len(seqs):
+            done: list[T] = []
+            start = at
+            self._alive()
+            with self._open() as reader:
+                page = Page(reader, self._tenant, self._over)
+                while at < len(seqs) and at - start < _PAGE and page.weight < _BYTES:
+                    seq = seqs[at]
+                    at += 1
+                    grain = self._grain(reader, seq)
+                    if grain is not None:
+                        page.weight += len(grain.blob)
+                        done.append(work(page, seq, grain))
+                    elif strict:
+                        break
+            if len(done) < at - start and strict:
+                self.check()
+                raise StoreError("a grain was removed or restricted while it was exported")
+            yield from done
+
+    def _grain(self, reader: Reader, seq: int) -> Grain | None:
+        """A grain; None if it may not be read, or is another tenant's."""
+        row = reader.row(STATES, SEQUENCE.pack(seq))
+        if row and row[0] & RESTRICTED and not self._all:
+            return None
+        return self._own(reader, seq)
+
+    def _own(self, reader: Reader, seq: int) -> Grain | None:
+        grain = reader.grain(seq)
+        if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
+            return None  # long names stand in the index by a hash
+        return grain
+
+
+def check_keys(reader: Reader) -> None:
+    """Refuse to go on without keys where there are sealed grains: nobody can tell whose they are.
+
+    Raises:
+        KeyMissingError: it is so.
+    """
+    if isinstance(reader, SealedReader):
+        return
+    if next(reader.places(_core.term("sealed", None), None, False), None) is not None:
+        raise KeyMissingError("the store has sealed grains, and was opened without keys")
+
+
+def check_tenant(tenant: str) -> None:
+    """Refuse what cannot be the ``user_id`` of a grain.
+
+    Raises:
+        SchemaError: it cannot; ``rule`` is the format's.
+    """
+    try:
+        good = isinstance(tenant, str) and 0 < len(tenant.encode()) <= _LONGEST
+    except UnicodeEncodeError:
+        good = False
+    if not good:
+        raise SchemaError(
+            "not whose memory it is",
+            field="/tenant",
+            expected=f"1 to {_LONGEST} bytes of text",
+            rule="invalid_tenant",
+        )
+
+
+def _refuse_unknown(reader: SealedReader) -> None:
+    """Refuse to go on where grains were sealed with keys of another key file."""
+    after: bytes | None = None
+    while (row := next(reader.rows(KEYED, after), None)) is not None:
+        number = row[0][:NUMBER]
+        with suppress(ErasedError):
+            reader.ring.by_number(number)
+        after = number + b"\xff" * SEQUENCE.size

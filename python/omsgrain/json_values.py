@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of a grain as JSON can hold them, and back; and times as a person reads them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any, NoReturn
+
+from omsgrain.errors import CorruptError
+from omsgrain.grain import plain
+
+__all__ = [
+    "parsed",
+    "plain",
+    "revive",
+    "time_text",
+]
+
+
+def parsed(text: str | bytes) -> Any:
+    """The value that a JSON text has, with what ``plain`` showed brought back.
+
+    Raises:
+        CorruptError: a key stands twice: which of the two is meant nobody knows.
+        ValueError: not JSON, as NaN is not; or what ``revive`` refuses.
+        RecursionError: too deep.
+    """
+    return revive(json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant))
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise CorruptError("a key stands twice in an object")
+    return found
+
+
+def _no_constant(_: str) -> NoReturn:
+    raise ValueError("NaN and infinities are not JSON")
+
+
+def revive(value: Any) -> Any:
+    """The value that ``omsgrain.grain.plain`` showed.
+
+    Raises:
+        ValueError: bytes that are not base64, or a float that is none.
+    """
+    if isinstance(value, list):
+        return [revive(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"$bytes"}:
+        return base64.b64decode(_text(value["$bytes"]), validate=True)
+    if set(value) == {"$float"}:
+        return float(_text(value["$float"]))
+    return {key: revive(inner) for key, inner in value.items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a text is expected")
+    return value
+
+
+def time_text(ms: int) -> str | None:
+    """The time in RFC 3339; None beyond the year 9999."""
+    try:
+        time = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return None
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all calls share: the store, open once, whose memory it is, and threads to work in."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, ClassVar, Final, TypeVar
+
+import anyio
+from anyio.from_thread import check_cancelled
+from anyio.to_thread import run_sync
+from mcp.types import CallToolResult, TextContent
+
+import omsgrain as og
+from omsgrain.errors import OmsError, SchemaError, UnsupportedError
+
+__all__ = [
+    "RULES",
+    "Defect",
+    "Json",
+    "Options",
+    "Root",
+    "Service",
+    "answer",
+    "refuse",
+    "refused",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a server behaves.
+
+    Attributes:
+        user: whose memory it is.
+        root: the directory below which documents are read and written; None: nowhere.
+        readonly: nothing changes, neither the store nor a file.
+        document: bytes of a document that is imported.
+        answer: bytes of a document that is given back as text; larger ones go to a file.
+        line: bytes of one message.
+        at_work: calls that work at once.
+    """
+
+    user: str
+    root: Path | None = None
+    readonly: bool = False
+    document: int = 100 << 20
+    answer: int = 16 << 20
+    line: int = 256 << 20
+    at_work: int = 8
+
+
+Json = dict[str, Any]
+"""An object as ``json.dumps`` takes it."""
+
+RULES: Final[dict[str, tuple[type[OmsError], str]]] = {
+    "unknown_argument": (SchemaError, "not an argument of this tool"),
+    "missing_argument": (SchemaError, "an argument is missing"),
+    "invalid_argument": (SchemaError, "not a value of this argument"),
+    "read_only": (UnsupportedError, "the server was started with --readonly"),
+    "no_root": (UnsupportedError, "the server was started without --root, and takes no paths"),
+    "outside_root": (UnsupportedError, "the path does not lead below the server's root"),
+    "no_file": (UnsupportedError, "there is no file that can be read at the path"),
+    "file_exists": (UnsupportedError, "there is something at the path, or it cannot be written"),
+    "too_large": (UnsupportedError, "the document is larger than is taken"),
+    "line_too_long": (UnsupportedError, "the message is longer than is taken"),
+    "answer_too_large": (UnsupportedError, "the document is too large for an answer"),
+}
+"""The rules of the server: the error of each, and what its breach is called."""
+
+
+class Defect(OmsError):
+    """A defect of the server: what it was stands in its log."""
+
+    code: ClassVar[str] = "ERR_OMS"
+
+
+def refuse(
+    rule: str, *, field: str | None = None, expected: str | None = None, found: str | None = None
+) -> OmsError:
+    """The error of a rule of the server.
+
+    Args:
+        rule: of ``RULES``.
+        field: the argument, as a JSON pointer.
+        expected: what would have been right.
+        found: what was there instead, never content.
+    """
+    error, says = RULES[rule]
+    return error(says, field=field, expected=expected, found=found, rule=rule)
+
+
+def answer(value: Json, text: str | None = None) -> CallToolResult:
+    """The answer of a tool: as JSON, and as text for those that read nothing else.
+
+    Args:
+        value: what it says.
+        text: instead of the JSON; a document, say.
+    """
+    said = json.dumps(value, ensure_ascii=False) if text is None else text
+    return CallToolResult(content=[TextContent(text=said)], structured_content=value)
+
+
+def refused(error: OmsError) -> CallToolResult:
+    """The answer of a tool that did not do what it was asked for."""
+    return CallToolResult(
+        content=[TextContent(text=str(error))],
+        structured_content={"error": error.to_dict()},
+        is_error=True,
+    )
+
+
+_DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+_FILE: Final = _NO_LINK | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FILE  # a pipe must not keep us
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
+_BY_STEPS: Final = os.open in os.supports_dir_fd
+
+
+class Root:
+    """The directory below which documents are read and written.
+
+    Args:
+        path: an existing directory; None: no path is taken.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = None if path is None else path.resolve(strict=True)
+
+    def read(self, path: str, most: int, *, field: str) -> bytes:
+        """Read a file.
+
+        Args:
+            path: below the root, or relative to it.
+            most: bytes that are taken.
+            field: the argument that the path is, for errors.
+
+        Raises:
+            UnsupportedError: the path is not below the root, no file, or of one too large; what
+                is elsewhere makes no difference.
+        """
+        with self._parent(path, field) as (directory, name):
+            try:
+                number = os.open(name, _READ, dir_fd=directory)
+            except (OSError, ValueError):
+                raise refuse("no_file", field=field) from None
+            found = os.fstat(number)
+            if not stat.S_ISREG(found.st_mode):
+                os.close(number)
+                raise refuse("no_file", field=field)
+            with open(number, "rb") as file:
+                data = b"" if found.st_size > most else file.read(most + 1)
+            if found.st_size > most or len(data) > most:
+                raise refuse("too_large", field=field, expected=f"at most {most} bytes")
+            return data
+
+    def find(self, path: str, most: int, *, field: str) -> bytes | None:
+        """Read the beginning of a file, if it is there; arguments are those of `read`."""
+        with self._parent(path, field) as (directory, name), suppress(FileNotFoundError):
+            number = os.open(name, _READ, dir_fd=directory)
+            with open(number, "rb") as file:
+                regular = stat.S_ISREG(os.fstat(number).st_mode)
+                return file.read(most + 1) if regular else b""
+        return None
+
+    def write(self, path: str, data: bytes, *, field: str) -> str:
+        """Write a new file, which only its owner may read.
+
+        Args:
+            path: below the root, or relative to it; there must be nothing yet.
+            data: what is written.
+            field: the argument that the path is, for errors.
+
+        Returns:
+            The path relative to the root.
+
+        Raises:
+            UnsupportedError: the path is not below the root, or cannot be made.
+            OSError: the disk is full, say; there is no file then.
+        """
+        with self._parent(path, field) as (directory, name):
+            partial = os.path.join(os.path.dirname(name), f".{token_hex(8)}.partial")
+            try:
+                number = os.open(partial, _WRITE, 0o600, dir_fd=directory)
+            except OSError:
+                raise refuse("file_exists", field=field) from None
+            try:
+                with open(number, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                try:  # never over what is there
+                    os.link(partial, name, src_dir_fd=directory, dst_dir_fd=directory)
+                except (OSError, ValueError):
+                    raise refuse("file_exists", field=field) from None
+            finally:
+                with suppress(OSError):
+                    os.unlink(partial, dir_fd=directory)
+            return self._below(path, field).as_posix()
+
+    @contextmanager
+    def _parent(self, path: str, field: str) -> Iterator[tuple[int | None, str]]:
+        """The directory of a file, open, and the name of the file in it."""
+        below = self._below(path, field)
+        assert self._path is not None
+        if not _BY_STEPS:
+            yield None, os.fspath(self._path / below)
+            return
+        try:
+            directory = os.open(self._path, _DIRECTORY)
+        except OSError:
+            raise refuse("no_file", field=field) from None
+        try:
+            for step in below.parts[:-1]:
+                try:
+                    inner = os.open(step, _DIRECTORY | _NO_LINK, dir_fd=directory)
+                except OSError:
+                    raise refuse("no_file", field=field) from None
+                os.close(directory)
+                directory = inner
+            yield directory, below.name
+        finally:
+            os.close(directory)
+
+    def _below(self, path: str, field: str) -> Path:
+        """A path relative to the root, without links on its way."""
+        if self._path is None:
+            raise refuse("no_root", field=field)
+        try:
+            found = Path(os.path.realpath(self._path / path)).relative_to(self._path)
+        except (OSError, ValueError, RuntimeError):
+            raise refuse("outside_root", field=field) from None
+        if not found.parts:
+            raise refuse("no_file", field=field)
+        return found
+
+
+T = TypeVar("T")
+
+
+class Service:
+    """What all calls share. Of one event loop.
+
+    Args:
+        store: whose actor is whoever the audit trail shall name.
+        options: how the server behaves.
+
+    Attributes:
+        user: whose memory it is.
+        root: where documents are read and written.
+    """
+
+    def __init__(self, store: og.GrainStore, options: Options) -> None:
+        self.store = store
+        self.options = options
+        self.user = options.user
+        self.root = Root(options.root)
+        self._work = anyio.CapacityLimiter(options.at_work)
+        self._large = anyio.CapacityLimiter(1)  # a document takes ten times its size
+
+    @staticmethod
+    def alive() -> None:
+        """End what a call does, in its thread, if the client has cancelled it."""
+        check_cancelled()
+
+    async def work(self, function: Callable[[], T], *, large: bool = False) -> T:
+        """Do something in a thread. Who is cancelled meanwhile waits for its end, or for `alive`.
+
+        Args:
+            function: what is to be done.
+            large: it may take much memory, so it is the only one of its kind.
+        """
+        return await run_sync(function, limiter=self._large if large else self._work)

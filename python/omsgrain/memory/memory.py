@@ -1,0 +1,644 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A grain as an agent reads it: an id, a kind, a text, tags, times; whatever format it came in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from datetime import datetime, timezone
+from hashlib import sha256
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+from unicodedata import normalize
+from uuid import uuid4
+
+import omsgrain as og
+from omsgrain import _core
+from omsgrain.errors import (
+    FormatError,
+    NotFoundError,
+    RangeError,
+    SchemaError,
+    StoreError,
+    UnsupportedError,
+)
+from omsgrain.formats.mif2.records import TABLE
+from omsgrain.formats.records import is_duplicate
+from omsgrain.formats.source import DUPLICATE, Source, is_beside
+from omsgrain.grain import make
+from omsgrain.interchange.snapshot import trimmed
+from omsgrain.json_values import time_text
+from omsgrain.ops.opening import open_to_read
+from omsgrain.ops.query import gist
+from omsgrain.search.words import split
+from omsgrain.storage.location import Where
+from omsgrain.store.import_batch import Step
+
+if TYPE_CHECKING:
+    from omsgrain.formats.source import Get
+    from omsgrain.grain import Grain
+    from omsgrain.query.query import Hit, Page
+    from omsgrain.storage.records import State
+    from omsgrain.store.source_index import Found, Snapshot
+
+__all__ = [
+    "HASH",
+    "MOST",
+    "TYPES",
+    "Owned",
+    "forget",
+    "found",
+    "get",
+    "head",
+    "history",
+    "id_of",
+    "recall",
+    "record_of",
+    "remember",
+    "stats",
+    "told",
+]
+
+_READERS: Final = {
+    "aimem": "omsgrain.formats.aimem.records",
+    "mif2": "omsgrain.formats.mif2.records",
+    "mif1": "omsgrain.formats.mif1.records",
+    "mif-ld": "omsgrain.formats.mif_ld.records",
+}
+"""Format -> the module that makes records of its grains again."""
+_TEXTS: Final = ("content", "summary", "name")
+_TYPES: Final = (
+    "memory_type",
+    "conceptType",
+    "memoryType",
+    "type",
+    "entity_type",
+    "relation_type",
+)
+
+
+def id_of(grain: Grain) -> str:
+    """By what a grain is known: the id that it came with, or its address."""
+    source = Source.of(grain)
+    return grain.address if source is None else source.id
+
+
+def record_of(
+    grain: Grain, get: Get, *, format: str | None = None
+) -> tuple[str, dict[str, Any]] | None:
+    """The kind and the record that a grain was; None if it never was one that can be read.
+
+    Args:
+        grain: any.
+        get: gives the grains that hold the parts of a large record.
+        format: only if it was of this one.
+    """
+    source = Source.of(grain)
+    if source is None or format not in (None, source.format):
+        return None
+    module = _READERS.get(source.format)
+    if module is None:
+        return None
+    reader = import_module(module)
+    try:
+        found = getattr(reader, "TABLE", reader).from_grain(grain, get)
+    except (FormatError, NotFoundError):  # its fields can still be told
+        return None
+    return None if found is None else (str(found[0]), dict(found[1]))
+
+
+def told(
+    grain: Grain, get: Get, *, state: State | None = None, most: int | None = None
+) -> dict[str, Any]:
+    """A grain as JSON-ready values; what is not known is left out.
+
+    Args:
+        grain: any.
+        get: gives the grains that hold the parts of a large record.
+        state: what became of it, if that shall be told.
+        most: characters of its text; ``cut`` says that there are more.
+    """
+    kind, record = record_of(grain, get) or (grain.type, {})
+    content = next((text for name in _TEXTS if (text := record.get(name))), None) or gist(grain)
+    metadata = record.get("metadata")
+    importance = record.get("importance", grain.get("importance"))
+    if importance is None and isinstance(metadata, dict):
+        importance = metadata.get("importance")
+    values: dict[str, Any] = {
+        "id": id_of(grain),
+        "kind": kind,
+        "type": next((name for key in _TYPES if (name := record.get(key))), kind),
+        "content": content if most is None else content[:most],
+        "cut": True if most is not None and len(content) > most else None,
+        "tags": record.get("tags") or grain.get("structural_tags"),
+        "importance": importance,
+        "metadata": metadata or None,
+        "created_at": record.get("created_at") or time_text(grain["created_at"]),
+        "content_address": grain.address,
+    }
+    if state is not None:
+        values |= {
+            "current": state.superseded_by is None and not state.successors,
+            "superseded_by": state.superseded_by,
+            "verification_status": state.verification_status,
+        }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+HASH: Final = "sha256:"
+"""How the origin begins by which a grain is found by its text."""
+_PAGE: Final = 1_000  # grains
+_ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def found(snapshot: Snapshot, id: str) -> list[Found]:
+    """What a user has under an id, the current one first; or at an address.
+
+    Raises:
+        NotFoundError: nothing.
+    """
+    there: list[Found] = []
+    if _ADDRESS.fullmatch(id):
+        one = snapshot.get(id)
+        there = [] if one is None else [one]
+    elif not id.startswith(HASH):
+        there = snapshot.find([id]).get(id, [])
+    there = [one for one in there if not is_beside(one.grain)]
+    if not there:
+        raise NotFoundError("there is no such memory")
+    return there
+
+
+def head(snapshot: Snapshot, id: str) -> Found:
+    """The current version of a memory.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    one = found(snapshot, id)[0]
+    if not one.current:
+        one = found(snapshot, id_of(one.grain))[0]
+    if not one.current:
+        raise NotFoundError("there is no current version of this memory")
+    return one
+
+
+class Owned:
+    """The grains of one user.
+
+    Args:
+        store: where.
+        user_id: whose they are.
+    """
+
+    def __init__(self, store: og.GrainStore, user_id: str) -> None:
+        self._store = store
+        self._user_id = user_id
+        self._name = normalize("NFC", user_id)
+
+    def get(self, address: str) -> Grain:
+        """One of them, such as a part of a large memory.
+
+        Raises:
+            NotFoundError: it is not there.
+        """
+        with self._store.sources(self._user_id) as snapshot:
+            one = snapshot.get(address)
+        if one is None:
+            raise NotFoundError("a part of a memory is not there")
+        return one.grain
+
+    def has(self, address: str) -> bool:
+        """Whether it is one of them."""
+        with self._store.sources(self._user_id) as snapshot:
+            return snapshot.get(address) is not None
+
+    def those(self, grains: Iterable[Grain]) -> Iterator[Grain]:
+        """Those of some grains that are the user's, and say something."""
+        for grain in grains:
+            if not grain.sealed and grain.get("user_id") == self._name and not is_beside(grain):
+                yield grain
+
+    def versions(self, id: str) -> list[Grain]:
+        """All versions of a memory, the oldest first.
+
+        Args:
+            id: its id, or the address of one of them.
+
+        Raises:
+            NotFoundError: the user has no such memory.
+        """
+        with self._store.sources(self._user_id) as snapshot:
+            first = found(snapshot, id)
+            own = id_of(first[0].grain)
+            first = snapshot.find([own]).get(own, first)
+        joined: dict[str, Grain] = {}
+        for one in reversed(first):  # the oldest first
+            if one.address not in joined and not is_beside(one.grain):
+                with suppress(NotFoundError):  # somebody has deleted it since
+                    joined |= {grain.address: grain for grain in self._store.history(one.address)}
+        if not joined:
+            raise NotFoundError("there is no such memory")
+        return list(self.those(joined.values()))
+
+    def beside(self, versions: Sequence[Grain]) -> list[str]:
+        """The addresses of what else holds the text of a memory: its parts, its duplicates.
+
+        Args:
+            versions: of the memory.
+        """
+        sources = [source for grain in versions if (source := Source.of(grain)) is not None]
+        copies = list(self._copies({source.id for source in sources}))
+        sources += [source for grain in copies if (source := Source.of(grain)) is not None]
+        parts = dict.fromkeys(part for source in sources for part in source.parts)
+        with self._store.sources(self._user_id) as snapshot:
+            there = [part for part in parts if snapshot.get(part) is not None]
+        return [*(grain.address for grain in copies), *there]
+
+    def left_of(self, grains: Sequence[Grain]) -> tuple[list[str], set[str]]:
+        """What else holds the text of grains that go, and what is not there any more without them.
+
+        Args:
+            grains: of the user.
+
+        Returns:
+            The addresses of their parts, but for those of versions that stay, and of duplicates
+            of what has no version any more; and the ids of that.
+        """
+        going = {grain.address for grain in grains}
+        sources = [source for grain in grains if (source := Source.of(grain)) is not None]
+        stay: dict[tuple[str, str, str], Source] = {}
+        kept: set[str] = set()
+        with self._store.sources(self._user_id) as snapshot:
+            for several in snapshot.find({source.id for source in sources}).values():
+                for one in several:
+                    other = Source.of(one.grain)
+                    if other is None or one.address in going or is_duplicate(one.grain):
+                        continue
+                    stay[other.format, other.kind, other.id] = other
+                    kept.update(other.parts)
+        gone = {one.id for one in sources if (one.format, one.kind, one.id) not in stay}
+        copies = list(self._copies(gone)) if gone else []
+        sources += [source for grain in copies if (source := Source.of(grain)) is not None]
+        parts = dict.fromkeys(part for source in sources for part in source.parts)
+        with self._store.sources(self._user_id) as snapshot:
+            there = [one for one in parts if one not in kept and snapshot.get(one) is not None]
+        more = dict.fromkeys([*(grain.address for grain in copies), *there])
+        return [one for one in more if one not in going], gone
+
+    def listed(self, addresses: Iterable[str]) -> set[str]:
+        """The addresses by which documents name grains: of what they say, also where sealed."""
+        with self._store.sources(self._user_id) as snapshot:
+            there = (snapshot.get(address) for address in addresses)
+            return {_core.address(one.grain.blob) for one in there if one is not None}
+
+    def _copies(self, ids: Set[str]) -> Iterator[Grain]:
+        """What is kept of records that have the text of one with such an id; few have any."""
+        cursor: str | None = None
+        while True:
+            page = self._store.query(
+                user_id=self._user_id,
+                namespace=DUPLICATE,
+                current=None,
+                bookkeeping=True,
+                limit=_PAGE,
+                cursor=cursor,
+            )
+            for hit in page.results:
+                if is_duplicate(hit.grain) and hit.grain["context"].get("of") in ids:
+                    yield hit.grain
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+
+TYPES: Final = ("observation", "decision", "learning", "error", "context", "conversation")
+"""Kinds of memories that MIF 2.0 names; there may be others."""
+MOST: Final = 100
+"""Memories that are recalled at once."""
+
+_CONTENT: Final = 100_000  # characters, as many as MIF 1.0 takes
+_METADATA: Final = 100_000  # characters of JSON
+_SHOWN: Final = 8_000  # characters of a memory that is recalled
+_LOOKED_AT: Final = 1_000  # grains for one recall
+_WORDS: Final = 16  # of a question that sealed grains are asked
+_VERSIONS: Final = 1_000
+_TRIES: Final = 5
+_TYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_KIND: Final = "memory"
+
+
+def remember(
+    store: og.GrainStore,
+    user_id: str,
+    content: str,
+    *,
+    type: str | None = None,
+    tags: Sequence[str] | None = None,
+    importance: float | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    replaces: str | None = None,
+) -> dict[str, Any]:
+    """Keep a memory; what is known already is not kept twice.
+
+    Args:
+        store: where.
+        user_id: whose it is.
+        content: what to remember.
+        type: its kind: one of ``TYPES``, or another word; an observation, if that is not said.
+        tags: words to find it by.
+        importance: from 0 to 1.
+        metadata: anything else, as JSON.
+        replaces: the id of the memory that this is a newer version of. It keeps its id, and its
+            type and tags where no others are given.
+
+    Returns:
+        The memory, and whether it is ``new``.
+
+    Raises:
+        NotFoundError: there is nothing that it could replace.
+        SchemaError, RangeError: an argument cannot be.
+        OmsError: the store or a policy refuses.
+    """
+    owned = Owned(store, user_id)
+    for _ in range(_TRIES):
+        with store.sources(user_id) as snapshot:
+            before = None if replaces is None else head(snapshot, replaces)
+            former = {} if before is None else _former(before.grain, owned)
+            record = _record(content, type, tags, importance, metadata, former)
+            name, text = record["id"], HASH + sha256(content.encode()).hexdigest()
+            there = snapshot.find([name, text], "current")
+        twins = [one for one in there.get(text, ()) if not is_duplicate(one.grain)]
+        if twins and (before is None or before.address == twins[0].address):
+            return told(twins[0].grain, owned.get) | {"new": False}
+        built = TABLE.to_grain(_KIND, record, owner=user_id)
+        grain = built.grain
+        if importance is not None:
+            grain = make(grain.to_dict() | {"importance": float(importance)})
+        step = Step(
+            id=name,
+            also=(text,),
+            seen=tuple({one.address for several in there.values() for one in several}),
+            grain=grain,
+            parts=tuple(built.parts),
+            replaces=None if before is None else before.address,
+        )
+        # What was forgotten before may be said again.
+        since, again = snapshot.seq, True
+        done = store.record([step], user_id=user_id, since=since, allow_erased=again)
+        (outcome,) = done.outcomes
+        if outcome.error is not None:
+            raise outcome.error
+        if not outcome.moved:
+            with store.sources(user_id) as snapshot:
+                kept = head(snapshot, name)  # sealed, it stands under another address
+            return told(kept.grain, owned.get) | {"new": True}
+    raise StoreError("others change this memory all the time")
+
+
+def recall(
+    store: og.GrainStore,
+    user_id: str,
+    query: str | None = None,
+    *,
+    limit: int = 10,
+    type: str | None = None,
+    tag: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+) -> dict[str, Any]:
+    """Find memories: those that match words, the best first; without words the newest.
+
+    Args:
+        store: where.
+        user_id: whose they are.
+        query: words; the language is that of ``GrainStore.search``.
+        limit: how many, 1 to ``MOST``.
+        type: only of this kind.
+        tag: only with this tag.
+        since: only of this time or later, RFC 3339.
+        until: only from before this time.
+
+    Returns:
+        The ``memories``.
+
+    Raises:
+        RangeError: the limit.
+        SchemaError: nothing to look for in the words, or a time that is none.
+    """
+    if not 1 <= limit <= MOST:
+        raise RangeError("not a number of memories", field="/limit", expected=f"1 to {MOST}")
+    asked = {"tag": tag, "created_after": since, "created_before": until}
+    filters = {name: value for name, value in asked.items() if value is not None}
+    filters["user_id"] = user_id
+    owned = Owned(store, user_id)
+    if query is None:
+        grains = _newest(store, filters, limit)
+    else:
+        grains = _best(store, query, filters, limit)
+    said = (told(grain, owned.get, most=_SHOWN) for grain in owned.those(grains))
+    wanted = None if type is None else _folded(type)
+    kept = (one for one in said if wanted is None or wanted == _folded(one["type"]))
+    return {"memories": list(islice(kept, limit))}
+
+
+def forget(
+    store: og.GrainStore, user_id: str, id: str, *, reason: str | None = None
+) -> dict[str, Any]:
+    """Delete a memory with all its versions, and what documents kept of it besides; or nothing.
+
+    No import brings it back, unless that is allowed to bring back what is gone.
+
+    Args:
+        store: where.
+        user_id: whose it is.
+        id: its id, or the address of one of its versions.
+        reason: why, for the audit trail; nothing personal.
+
+    Returns:
+        Its ``id``, how many ``versions`` are gone, and their addresses as ``forgotten``.
+
+    Raises:
+        NotFoundError: the user has no such memory.
+        InvalidationDeniedError: a policy or a hold refuses.
+    """
+    owned = Owned(store, user_id)
+    versions = owned.versions(id)
+    addresses = [grain.address for grain in versions]
+    more = [address for address in owned.beside(versions) if address not in addresses]
+    gone = [*addresses, *more]
+    ids = {id_of(grain) for grain in versions}
+    with trimmed(store, user_id, ids, owned.listed(gone)) as beside:
+        store.delete_many(gone, beside=beside, reason=reason, erased="forgotten")
+    return {"id": id_of(versions[-1]), "versions": len(addresses), "forgotten": addresses}
+
+
+def history(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
+    """All versions of a memory, the oldest first, whole, each with what became of it.
+
+    Raises:
+        NotFoundError: the user has no such memory.
+        RangeError: there are too many.
+    """
+    owned = Owned(store, user_id)
+    versions = owned.versions(id)
+    if len(versions) > _VERSIONS:
+        raise RangeError("too many versions", expected=f"at most {_VERSIONS}")
+    said = [_whole(store, owned, grain) for grain in versions]
+    return {"id": id_of(versions[-1]), "versions": said}
+
+
+def get(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
+    """One memory, whole: the version at an address, or of an id the one that is current.
+
+    Raises:
+        NotFoundError: the user has no such memory.
+    """
+    with store.sources(user_id) as snapshot:
+        one = found(snapshot, id)[0]
+    return _whole(store, Owned(store, user_id), one.grain)
+
+
+def stats(store: og.GrainStore, user_id: str) -> dict[str, Any]:
+    """How many current grains a user has, and of when the newest is."""
+    page = store.query(user_id=user_id, limit=1, count=True)
+    newest = page.results[0].grain["created_at"] if page.results else None
+    return {"grains": page.total, "newest": None if newest is None else time_text(newest)}
+
+
+def _whole(store: og.GrainStore, owned: Owned, grain: Grain) -> dict[str, Any]:
+    """A memory with what became of it; what has superseded it is named if it is the user's."""
+    said = told(grain, owned.get, state=store.state(grain.address))
+    if "superseded_by" in said and not owned.has(said["superseded_by"]):
+        del said["superseded_by"]
+    return said
+
+
+def _former(grain: Grain, owned: Owned) -> dict[str, Any]:
+    """What a newer version keeps of a memory."""
+    kind, record = record_of(grain, owned.get, format=TABLE.format) or ("", {})
+    kept = ("id", "memory_type", "tags") if kind == _KIND else ()
+    return {name: record[name] for name in kept if name in record}
+
+
+def _record(
+    content: str,
+    type: str | None,
+    tags: Sequence[str] | None,
+    importance: float | None,
+    metadata: Mapping[str, Any] | None,
+    former: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The record of a memory, as MIF 2.0 has it."""
+    kind = former.get("memory_type", TYPES[0]) if type is None else type
+    if type is not None and not _TYPE.fullmatch(type):
+        expected = "lower-case letters, digits and _"
+        raise SchemaError("not a kind of memory", field="/type", expected=expected)
+    if not content.strip() or len(content) > _CONTENT:
+        expected = f"1 to {_CONTENT} characters"
+        raise RangeError("nothing to remember, or too much", field="/content", expected=expected)
+    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    record: dict[str, Any] = {"id": former.get("id", str(uuid4())), "content": content}
+    record |= {"created_at": now, "memory_type": kind}
+    if kept := former.get("tags") if tags is None else list(dict.fromkeys(tags)):
+        record["tags"] = kept
+    more = dict(metadata or {})
+    if importance is not None:
+        more["importance"] = importance
+    if more:
+        record["metadata"] = more
+    try:
+        # What no document can say later would keep all of the memory here.
+        _core.canonical_json(json.dumps(record, allow_nan=False).encode("ascii"))
+        size = len(json.dumps(more))
+    except (ValueError, TypeError, RecursionError):
+        raise FormatError("not JSON: half a character, or no number") from None
+    if size > _METADATA:
+        expected = f"at most {_METADATA} characters of JSON"
+        raise RangeError("too much metadata", field="/metadata", expected=expected)
+    return record
+
+
+def _folded(type: str) -> str:
+    """A type as it is compared: MIF 1.0 writes ``CodeEdit`` for ``code_edit``."""
+    return type.replace("_", "").casefold()
+
+
+def _newest(store: og.GrainStore, filters: Mapping[str, Any], limit: int) -> Iterator[Grain]:
+    """The newest grains, by pages as far as they are asked for; so many of them at most."""
+    cursor: str | None = None
+    for most in (limit, *[MOST] * (_LOOKED_AT // MOST)):
+        page = store.query(**filters, limit=most, cursor=cursor)
+        yield from (hit.grain for hit in page.results)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _best(
+    store: og.GrainStore, query: str, filters: Mapping[str, Any], limit: int
+) -> Iterator[Grain]:
+    """The grains that match words, the best first; so many of them at most."""
+    try:
+        seen = 0
+        for most in (limit, _LOOKED_AT):  # all of them only if those before were not enough
+            hits = store.search(query, limit=most, **filters).results
+            yield from (hit.grain for hit in hits[seen:])
+            seen = len(hits)
+            if seen < most:
+                return
+    except UnsupportedError:  # what is sealed cannot be ranked
+        yield from _by_words(store, query, filters)
+
+
+def _by_words(store: og.GrainStore, query: str, filters: Mapping[str, Any]) -> Iterator[Grain]:
+    """The grains with words of a question, those first that have more of them, and rarer ones.
+
+    Sealed grains can be asked for whole words alone, and each word is a question of its own.
+    """
+    words = list(dict.fromkeys(split(query)))[:_WORDS]
+    if not words:
+        raise SchemaError("no word to look for", field="/query", expected="at least one word")
+    weights: dict[str, float] = {}
+    grains: dict[str, Grain] = {}
+    for word in words:
+        hits = store.query(**filters, words=word, limit=MOST).results
+        for hit in hits:
+            address = hit.content_address
+            weights[address] = weights.get(address, 0.0) + 1 / len(hits)
+            grains[address] = hit.grain
+    yield from (grains[address] for address in sorted(grains, key=lambda a: -weights[a]))
+
+
+def search(store: Where, text: str, filters: Mapping[str, Any], *, limit: int = 10) -> Page:
+    """Find grains by words; filters and errors are those of ``GrainStore.search``.
+
+    Raises:
+        StoreError: there is no store at the path.
+    """
+    with open_to_read(store, count_access=False) as grains:
+        return grains.search(text, limit=limit, **filters)
+
+
+def marked(hit: Hit, text: str) -> str:
+    """What a grain says, on one line, with what was searched for in brackets.
+
+    If that is not in it, the field in which it was found follows.
+
+    Args:
+        hit: what was found.
+        text: what was searched for.
+    """
+    from omsgrain.search.find import read_query
+    from omsgrain.search.snippet import piece, show
+
+    query = read_query(text)
+    said = piece(gist(hit.grain), query)
+    found = None if said.marks else show(hit.grain, query).snippet
+    line = said.marked()
+    if found is not None:
+        line += f" ({found.field}: {found.marked()})"
+    return " ".join(line.split())

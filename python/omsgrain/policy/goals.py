@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals: free transitions, evidence, dependencies, laundering. Spec: OMS §8.7, §23.4, §23.5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from omsgrain.errors import EvidenceRequiredError, InvalidationDeniedError
+from omsgrain.grain import Grain
+from omsgrain.policy import modes
+from omsgrain.policy.modes import Policy
+from omsgrain.policy.reach import Act, Reach, addresses, denied, texts
+
+#: What makes a goal this goal. A move that changes one of these is a rewrite.
+_SAME = ("description", "criteria", "criteria_structured")
+#: Modes whose leave is a signature over the new grain, its policy included.
+_SIGNED = frozenset(("quorum", "delegated"))
+#: Modes that name nobody, so that a lock takes nothing from anyone.
+_NAMELESS = frozenset(("soft_locked", "timed", "consent_cascade"))
+
+
+def is_goal(grain: Grain | None) -> TypeGuard[Grain]:
+    """Whether it is there and a goal."""
+    return grain is not None and grain.type == "goal"
+
+
+def moves(guard: Grain, target: Grain, act: Act) -> bool:
+    """Whether an act is a transition that the guarding goal leaves free.
+
+    Args:
+        guard: the grain whose policy is asked.
+        target: the grain that is acted on, the same or one that the policy reaches.
+        act: what is to be done.
+    """
+    new = act.new
+    if not (is_goal(guard) and is_goal(target) and is_goal(new)):
+        return False
+    state = new.get("goal_state")
+    return (
+        state in texts(guard.get("allowed_transitions"))
+        and state != target.get("goal_state")
+        and all(target.get(name) == new.get(name) for name in _SAME)
+    )
+
+
+def inherited(old: Grain, new: Mapping[str, Any], now: int) -> dict[str, Any] | None:
+    """The policy that fields inherit from the goal that they supersede; None if they inherit none.
+
+    Fields that others have agreed to are left as they are: the signatures cover them.
+
+    Args:
+        old: the grain that is superseded.
+        new: fields of a grain.
+        now: ms since 1970.
+    """
+    if not is_goal(old) or new.get(modes.FIELD) is not None or new.get("supersession_auth"):
+        return None
+    if modes.read(old, now).mode == "open":
+        return None
+    terms: dict[str, Any] = old.to_dict()[modes.FIELD]
+    return terms
+
+
+def inherit(old: Grain, policy: Policy, new: Grain, *, leave: str) -> None:
+    """Refuse a grain that takes a protected goal's place without its protection.
+
+    Args:
+        old: the goal.
+        policy: its policy.
+        new: the grain that supersedes it.
+        leave: the rule by which the goal's own policy let it go.
+
+    Raises:
+        InvalidationDeniedError: ``rule`` is ``laundering``.
+    """
+    if not is_goal(old) or policy.mode == "open" or leave in _SIGNED:
+        return
+    if not _keeps(policy, modes.read(new, 0)):
+        raise _laundering(modes.FIELD, "the policy of the goal it supersedes")
+    if set(texts(new.get("allowed_transitions"))) - set(texts(old.get("allowed_transitions"))):
+        raise _laundering("allowed_transitions", "no more than those of the goal it supersedes")
+    if _count(new) < _count(old):
+        raise _laundering("evidence_required", "as much as the goal it supersedes")
+
+
+def _keeps(old: Policy, new: Policy) -> bool:
+    if _binding(old.terms) == _binding(new.terms):
+        return True
+    nameless = old.terms.get("mode") in _NAMELESS
+    return nameless and new.terms.get("mode") == "locked" and old.within(new)
+
+
+def _binding(terms: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in terms.items() if key != "protection_reason"}
+
+
+def _laundering(field: str, expected: str) -> InvalidationDeniedError:
+    text = "a grain that supersedes a protected goal inherits its protection"
+    return denied(text, "laundering", field=f"/{field}", expected=expected, found="less")
+
+
+def evidence(reach: Reach, new: Grain, old: Grain | None, address: str | None) -> None:
+    """Refuse a goal that is satisfied without the evidence it asks for.
+
+    Args:
+        reach: reads the evidence.
+        new: the grain that comes.
+        old: the goal that it supersedes, whose demand holds too.
+        address: of the old goal, which is no evidence of itself.
+
+    Raises:
+        EvidenceRequiredError: fewer grains are named and in the store.
+    """
+    if not is_goal(new) or new.get("goal_state") != "satisfied":
+        return
+    needed = max(_count(new), _count(old) if is_goal(old) else 0)
+    found: set[str] = set()
+    for piece in addresses(new.get("satisfaction_evidence")):
+        grain = None if len(found) >= needed or piece == address else reach.grain(piece)
+        # By the address that it stands under: what is sealed can be named by another one, too.
+        if grain is not None and grain.address != address:
+            found.add(grain.address)
+    if len(found) < needed:
+        raise EvidenceRequiredError(
+            "a goal is not satisfied without the evidence that it asks for",
+            rule="evidence",
+            field="/satisfaction_evidence",
+            expected=f"{needed} grains that are in the store",
+            found=str(len(found)),
+        )
+
+
+def _count(goal: Grain) -> int:
+    value = goal.get("evidence_required", 0)
+    return value if isinstance(value, int) else 0
+
+
+def dependencies(reach: Reach, new: Grain, old: Grain | None) -> None:
+    """Refuse a goal that is active before those it depends on are satisfied.
+
+    Args:
+        reach: reads the goals, each as its newest version has it.
+        new: the grain that comes.
+        old: the protected goal that it supersedes, whose dependencies it cannot drop.
+
+    Raises:
+        InvalidationDeniedError: ``rule`` is ``depends_on``.
+    """
+    if not is_goal(new) or new.get("goal_state") != "active":
+        return
+    needed = addresses(new.get("depends_on"))
+    if is_goal(old):
+        needed += addresses(old.get("depends_on"))
+    for place, goal in enumerate(dict.fromkeys(needed)):
+        heads = reach.heads(goal)
+        if not heads or not all(_satisfied(head) for head in heads):
+            raise denied(
+                "a goal is not active before those it depends on are satisfied",
+                "depends_on",
+                field="/depends_on",
+                expected="goals that are satisfied",
+                found=f"number {place + 1} is not",
+            )
+
+
+def _satisfied(goal: Grain | None) -> bool:
+    return is_goal(goal) and goal.get("goal_state") == "satisfied"

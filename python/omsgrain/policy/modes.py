@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modes of an invalidation policy: what each asks for. Spec: OMS §23.2, §23.3.
+
+What a reader does not understand counts as locked: a mode or a scope that nobody knows, a map
+without a mode, a quorum that nobody can reach. A new word must never open an old lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from omsgrain.grain import Grain, make
+from omsgrain.policy.reach import Act, Scope, denied, goes_by, replaced
+
+Mode = Literal["open", "soft_locked", "locked", "quorum", "delegated", "hold", "consent_cascade"]
+
+FIELD = "invalidation_policy"
+#: Modes that stand in nobody's way.
+FREE = frozenset(("open", "consent_cascade"))
+#: Modes that the grain's own author may not end. A hold that does not bind is a lock.
+SEPARATE = frozenset(("locked", "quorum", "hold"))
+_MODES: Mapping[str, Mode] = MappingProxyType({mode: mode for mode in get_args(Mode)})
+_SCOPES: Mapping[str, frozenset[Scope]] = MappingProxyType(
+    {"grain": frozenset(), "subtree": frozenset({"subtree"}), "lineage": frozenset({"lineage"})}
+)
+_WIDEST: frozenset[Scope] = frozenset({"subtree", "lineage"})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A grain's policy as it is at one moment.
+
+    Attributes:
+        mode: what it comes to: a timed lock is locked or what it falls back to, and what cannot be
+            understood is locked.
+        rule: the name that a refusal gives: the mode, ``timed`` or ``unknown``.
+        terms: the map as it stands in the grain.
+        scopes: how far it reaches beyond the grain.
+        fault: JSON pointer to what cannot be understood.
+        whose: the grain that has it, in words, as seen from the one that is acted on.
+    """
+
+    mode: Mode
+    rule: str
+    terms: Mapping[str, Any]
+    scopes: frozenset[Scope] = frozenset()
+    fault: str | None = None
+    whose: str = "the grain"
+
+    def within(self, other: Policy) -> bool:
+        """Whether the other reaches at least as far."""
+        return self.scopes <= other.scopes
+
+
+_NO_TERMS: Mapping[str, Any] = MappingProxyType({})
+OPEN = Policy("open", "open", _NO_TERMS)
+#: Of a consent that has no policy. Applied here, never written: it would change the address.
+CONSENT = Policy("soft_locked", "soft_locked", _NO_TERMS)
+
+
+def read(grain: Grain, now: int, whose: str = "the grain") -> Policy:
+    """The policy of a grain.
+
+    Args:
+        grain: any grain, opaque ones too.
+        now: ms since 1970.
+        whose: what a refusal calls the grain.
+    """
+    terms = grain.get(FIELD)
+    if terms is None:
+        return CONSENT if grain.type == "consent" else OPEN
+    if not isinstance(terms, Mapping):  # only an opaque grain can have that
+        return Policy("locked", "unknown", _NO_TERMS, fault=f"/{FIELD}", whose=whose)
+    scope = terms.get("scope", "grain")
+    scopes = _SCOPES.get(scope, _WIDEST) if isinstance(scope, str) else _WIDEST
+    mode, rule, fault = _mode(terms, now)
+    pointer = None if fault is None else f"/{FIELD}/{fault}"
+    return Policy(mode, rule, terms, scopes, pointer, whose)
+
+
+def covers_lineage(grain: Grain) -> bool:
+    """Whether a grain's policy covers all versions of what it says."""
+    return FIELD in grain and "lineage" in read(grain, 0).scopes
+
+
+def holds_others(grain: Grain) -> bool:
+    """Whether a grain is a hold, or becomes one, that reaches beyond itself."""
+    terms = grain.get(FIELD)
+    if not isinstance(terms, Mapping) or "hold" not in (
+        terms.get("mode"),
+        terms.get("fallback_mode"),
+    ):
+        return False
+    return bool(read(grain, 0).scopes)
+
+
+def _mode(terms: Mapping[str, Any], now: int) -> tuple[Mode, str, str | None]:
+    """Mode, name of the rule, and the key that cannot be understood."""
+    name, key = terms.get("mode"), "mode"
+    if name == "timed":
+        until = _count(terms.get("locked_until"))
+        if until is None or now < until * 1000:
+            return "locked", "timed", "locked_until" if until is None else None
+        # One step and no chain: "timed" is none of the modes that a lock can fall back to.
+        name, key = terms.get("fallback_mode"), "fallback_mode"
+    mode = _MODES.get(name) if isinstance(name, str) else None
+    return ("locked", "unknown", key) if mode is None else (mode, mode, None)
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if value >= 0 else None
+
+
+def ask(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
+    """Ask a policy whether an act may be done.
+
+    Args:
+        policy: of the grain.
+        grain: the grain that has the policy.
+        target: the grain that is acted on, the same or one that the policy reaches.
+        act: what is to be done.
+
+    Returns:
+        Whether the act is to be reviewed.
+
+    Raises:
+        InvalidationDeniedError: it may not; ``rule`` is the mode.
+    """
+    return _ASK[policy.mode](policy, grain, target, act)
+
+
+def _free(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
+    return False
+
+
+def _soft_locked(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
+    written = None if act.new is None else act.new.get("supersession_justification")
+    if any(isinstance(said, str) and said.strip() for said in (act.justification, written)):
+        return True
+    raise denied(
+        f"{policy.whose} is soft_locked",
+        policy.rule,
+        field="/supersession_justification",
+        expected="a justification",
+        found="none",
+    )
+
+
+def _locked(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
+    if policy.fault is not None:
+        text = f"the policy of {policy.whose} cannot be understood, and so it is locked"
+        raise denied(text, policy.rule, field=policy.fault, found="unknown or missing")
+    raise denied(f"{policy.whose} is locked", policy.rule, field=f"/{FIELD}")
+
+
+def _quorum(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
+    authorized = _authorized(policy)
+    needed = _count(policy.terms.get("threshold"))
+    if needed is None or not 1 <= needed <= len(authorized):
+        raise denied(
+            f"{policy.whose} asks for a quorum that cannot be, and so it is locked",
+            policy.rule,
+            field=f"/{FIELD}/threshold",
+            expected="1 to the number of authorized DIDs",
+            found="no such number",
+        )
+    separate(grain, act)
+    # One key under two names is one vote, and the author's key is none under any name.
+    author = grain.get("author_did")
+    votes = {did: act.keys.get(did, did) for did in authorized & act.co_signers}
+    own = {author, votes.get(author)} if isinstance(author, str) else set()
+    found = {key for did, key in votes.items() if own.isdisjoint((did, key))}
+    if len(found) < needed:
+        raise denied(
+            f"{policy.whose} asks for a quorum",
+            policy.rule,
+            field="/supersession_auth",
+            expected=f"{needed} signatures by distinct keys of authorized DIDs, not by the author",
+            found=str(len(found)),
+        )
+    return False
+
+
+def _delegated(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
+    authorized = _authorized(policy)
+    if authorized & act.co_signers:
+        return False
+    if not authorized & act.signers:
+        raise denied(
+            f"{policy.whose} names who may invalidate it",
+            policy.rule,
+            expected="the signature of an authorized DID",
+            found=f"{len(act.signers)} signatures of others",
+        )
+    # A delegate signs many things. Only a statement about this grain gives leave to supersede it.
+    if act.new is not None and replaced(act.new).isdisjoint(goes_by(act.address, target)):
+        raise denied(
+            f"the delegate's signature is not about superseding {policy.whose}",
+            policy.rule,
+            field="/derived_from",
+            expected="the address of the superseded grain in derived_from, or in related_to with "
+            "replaces; or a signature of the delegate in supersession_auth",
+            found="another statement",
+        )
+    return False
+
+
+def _authorized(policy: Policy) -> frozenset[str]:
+    named = policy.terms.get("authorized")
+    if isinstance(named, list) and named and all(isinstance(did, str) for did in named):
+        return frozenset(named)
+    raise denied(
+        f"the policy of {policy.whose} names nobody, and so it is locked",
+        policy.rule,
+        field=f"/{FIELD}/authorized",
+        expected="DIDs",
+        found="none",
+    )
+
+
+def separate(grain: Grain, act: Act) -> None:
+    """Refuse an act by the DID that wrote the grain. Spec: OMS §23.8.
+
+    An agent that works under its user's key would pass every test for the user's DID.
+
+    Raises:
+        InvalidationDeniedError: its author signed the act, or wrote the new grain.
+    """
+    author = grain.get("author_did")
+    writer = None if act.new is None else act.new.get("author_did")
+    if isinstance(author, str) and (author == writer or author in act.signers):
+        raise denied(
+            "a locked or quorum grain is not superseded by its own author",
+            "key_separation",
+            field="/author_did",
+            expected="another DID",
+            found="the author of the grain",
+        )
+
+
+# A hold that binds refuses before it is asked; one that does not is a lock.
+_ASK: Mapping[Mode, Callable[[Policy, Grain, Grain, Act], bool]] = MappingProxyType(
+    {
+        "open": _free,
+        "consent_cascade": _free,
+        "soft_locked": _soft_locked,
+        "locked": _locked,
+        "quorum": _quorum,
+        "delegated": _delegated,
+        "hold": _locked,
+    }
+)
+
+
+_HEADER = 9
+_TEN_TYPES = 10
+
+
+def claim(new: Grain) -> bytes:
+    """The claim that a grain makes by superseding another.
+
+    It is the canonical payload, unpacked and in the grain's own encoding, without the signatures
+    themselves. The address of the grain that is superseded goes into each signature beside it, as
+    external data, so that leave for one supersession is none for another.
+
+    Args:
+        new: the superseding grain, with or without ``supersession_auth``.
+
+    Returns:
+        One map, in MessagePack or CBOR.
+
+    Spec: OMS §23.2
+    """
+    fields = new.to_dict()
+    fields.pop("supersession_auth", None)
+    byte = new.header.type_byte
+    bare = make(
+        fields,
+        encoding=new.header.encoding,
+        keep_type_name=True,
+        type_byte=byte if byte > _TEN_TYPES else None,
+    )
+    return bare.blob[_HEADER:]

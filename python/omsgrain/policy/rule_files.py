@@ -1,0 +1,509 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a file of rules. Whatever it says that nobody asked for is an error, with its place."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeAlias, TypeVar
+
+from omsgrain import registry
+from omsgrain.errors import FormatError
+from omsgrain.header import SENSITIVITIES
+from omsgrain.policy.retention import Expire, Keep
+from omsgrain.policy.rules import (
+    PURPOSES,
+    REVIEWED,
+    Condition,
+    Encrypt,
+    Export,
+    Forbid,
+    Require,
+    Review,
+    Rule,
+    Values,
+)
+
+__all__ = [
+    "MOST_BYTES",
+    "MOST_ITEMS",
+    "Refused",
+    "RuleFile",
+    "checked_name",
+    "escaped",
+    "field",
+    "flag",
+    "from_to",
+    "grain_type",
+    "list_of",
+    "one_of",
+    "path",
+    "pattern",
+    "read_rules",
+    "sensitivity",
+    "text",
+    "values",
+    "word",
+]
+
+MOST_ITEMS = 1_000
+"""Items of a list, at the most."""
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_WORD = re.compile(r"[a-z0-9]{1,40}")
+_TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,400}")
+_MOST = 400
+
+
+class Refused(Exception):
+    """A value that is not right; says what would be."""
+
+
+def text(value: Any) -> str:
+    """A line for a person."""
+    if not isinstance(value, str) or _TEXT.fullmatch(value) is None:
+        raise Refused("a line of 1 to 400 letters")
+    return value
+
+
+def pattern(value: Any) -> str:
+    """A text, or the beginning of one and ``:*``; a star elsewhere would match nothing."""
+    if "*" in text(value).removesuffix(":*"):
+        raise Refused("a text, or one that ends in :*")
+    return text(value)
+
+
+def checked_name(value: Any) -> str:
+    """The name of a preset or a rule."""
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        raise Refused("a name of a-z, 0-9 and -")
+    return value
+
+
+def word(value: Any) -> str:
+    """A word, in lower case."""
+    if not isinstance(value, str) or _WORD.fullmatch(value) is None:
+        raise Refused("a word of a-z and 0-9")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise Refused("true or false")
+    return value
+
+
+def from_to(least: int, most: int) -> Callable[[Any], int]:
+    """A number within bounds."""
+
+    def read(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise Refused(f"{least} to {most}")
+        return value
+
+    return read
+
+
+def one_of(names: tuple[str, ...]) -> Callable[[Any], str]:
+    """One of several names."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise Refused(f"one of {', '.join(names)}")
+        return value
+
+    return read
+
+
+def list_of(read: Callable[[Any], str]) -> Callable[[Any], tuple[str, ...]]:
+    """A list of such values, not empty."""
+
+    def read_all(value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list) or not 0 < len(value) <= MOST_ITEMS:
+            raise Refused(f"a list of 1 to {MOST_ITEMS}")
+        return tuple(read(item) for item in value)
+
+    return read_all
+
+
+def sensitivity(value: Any) -> int:
+    """A level of sensitivity, by its name."""
+    return SENSITIVITIES.index(one_of(SENSITIVITIES[1:])(value))
+
+
+def grain_type(value: Any) -> str:
+    """A type of grains, by its 1.2 name."""
+    return one_of(tuple(row.name for row in registry.TYPES))(value)
+
+
+def field(value: Any) -> str:
+    """A name that grains have, or one with a prefix of its own."""
+    found = text(value)
+    known = {row.name for row in registry.FIELDS if not row.index_layer}
+    known.update(row.name for profile in registry.PROFILES for row in profile.fields)
+    own = ":" in found and not found.startswith(tuple(p.prefix for p in registry.PROFILES))
+    if found not in known and not own:
+        raise Refused("a field of grains, or a name with a prefix of its own, such as x:name")
+    return found
+
+
+def path(value: Any) -> tuple[str, ...]:
+    """A field, or the way to a value inside of one, with slashes."""
+    first, *rest = text(value).split("/")
+    return (field(first), *rest)
+
+
+def values(value: Any) -> Values:
+    """Fields, each with the values that count."""
+    if not isinstance(value, Mapping) or not value:
+        raise Refused("a table of fields, each with a list of values")
+    return tuple((field(name), _scalars(items)) for name, items in value.items())
+
+
+def _scalars(items: Any) -> tuple[str | int | bool, ...]:
+    if not isinstance(items, list) or not 0 < len(items) <= MOST_ITEMS:
+        raise Refused(f"a list of 1 to {MOST_ITEMS} values")
+    if not all(isinstance(item, str | int) for item in items):
+        raise Refused("texts, whole numbers, true or false")
+    # TOML has numbers that Python does not write, and texts as long as the file.
+    if any(len(i) > _MOST if isinstance(i, str) else i.bit_length() > 64 for i in items):
+        raise Refused(f"texts of at most {_MOST} letters, and numbers of 64 bits")
+    return tuple(items)
+
+
+def escaped(key: str) -> str:
+    """A key as part of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+MOST_BYTES = 1 << 20
+_LONGEST = 100  # characters of a key that is told
+_MOST_TRIED = 8 << 20  # bytes that are parsed once more to find a line
+_LINE = re.compile(r"line (\d+)")
+_ENDS = re.compile(r"\]|\"\"\"|'''")
+
+T = TypeVar("T")
+_Path: TypeAlias = tuple[str | int, ...]
+
+_FIELDS = list_of(field)
+_PATTERNS = list_of(pattern)
+_PURPOSES = list_of(one_of(PURPOSES))
+_NONE: tuple[str, ...] = ()
+_NO_VALUES: Values = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """What a file says.
+
+    Attributes:
+        name: the name of the preset, which begins the ids of its rules.
+        title: what it is, for a person.
+        rules: in the order of their kinds and of the file.
+    """
+
+    name: str
+    title: str
+    rules: tuple[Rule, ...]
+
+
+def read_rules(data: bytes, file: str) -> RuleFile:
+    """Read a file of rules.
+
+    Args:
+        data: TOML in UTF-8.
+        file: what to call it in errors.
+
+    Raises:
+        FormatError: it is not TOML, or says what no rule says; ``field`` is the place.
+    """
+    if len(data) > MOST_BYTES:
+        raise FormatError(f"{file} is too large", expected="1 MiB at the most")
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n")
+        read = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = _LINE.search(str(error))
+        raise FormatError(f"{file} is not TOML", line=int(line[1]) if line else None) from None
+    table = _Table(_Source(file, text), (), read)
+    name = table.take("name", checked_name)
+    title = table.take("title", text)
+    rules = dict[str, Rule]()
+    for kind, make in _KINDS.items():
+        for one in table.tables(kind):
+            rule = make(name, one)
+            if rule.id in rules:
+                raise one.error("two rules of one id", "id", "another id", found=rule.id)
+            rules[rule.id] = rule
+    table.end()
+    return RuleFile(name, title, tuple(rules.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file of rules as it was written."""
+
+    file: str
+    text: str
+
+    def line_of(self, path: _Path) -> int | None:
+        """The line where what stands at a path begins, or else the innermost table around it.
+
+        None for the file itself, and if finding it would take too long.
+        """
+        best, deepest = None, 0
+        table: _Path = ()
+        lists = dict[_Path, int]()
+        for line, header, parsed in self._statements():
+            if header:
+                table = _opened(parsed, lists)
+                both = min(len(table), len(path))
+                depth = both if path[:both] == table[:both] else 0
+            elif path[: len(table)] == table:
+                depth = len(table) + _depth(parsed, path[len(table) :])
+            else:
+                depth = 0
+            if depth > deepest:
+                best, deepest = line, depth
+        return best
+
+    def _statements(self) -> Iterator[tuple[int, bool, dict[str, Any]]]:
+        """Each header and each key with its value: its line, which of the two, and what it says.
+
+        The parser of TOML reads a statement alone as it reads it in the file.
+        """
+        tried, begin, statement = 0, 0, ""
+        for number, line in enumerate(self.text.split("\n"), 1):
+            begin = begin if statement else number
+            statement += line + "\n"
+            if begin != number and _ENDS.search(line) is None:
+                continue  # a statement of several lines ends with one of these
+            tried += len(statement)
+            if tried > _MOST_TRIED:
+                return
+            with suppress(ValueError, RecursionError):
+                parsed = tomllib.loads(statement)
+                header = statement.lstrip().startswith("[")
+                statement = ""
+                if parsed:
+                    yield begin, header, parsed
+
+
+def _opened(parsed: Any, lists: dict[_Path, int]) -> _Path:
+    """The path of the table that a header opens; ``lists`` counts tables of lists."""
+    path: _Path = ()
+    while parsed:
+        ((key, parsed),) = parsed.items()
+        path = (*path, key)
+        if isinstance(parsed, list):
+            lists[path] = lists.get(path, -1) + 1
+            parsed = None
+        if path in lists:
+            path = (*path, lists[path])
+    return path
+
+
+def _depth(value: Any, path: _Path) -> int:
+    """How many steps of a path lead into a value."""
+    for depth, step in enumerate(path):
+        inside = range(len(value)) if isinstance(value, list) else value
+        if not isinstance(value, dict | list) or step not in inside:
+            return depth
+        value = value[step]  # type: ignore[index]  # an index in a list, a key in a table
+    return len(path)
+
+
+class _Table:
+    """A table of the file, taken apart key by key; what is left at the end is unknown."""
+
+    def __init__(self, source: _Source, path: _Path, value: Any) -> None:
+        self.source = source
+        self.path = path
+        self.known: list[str] = []
+        if not isinstance(value, dict):
+            raise self.error("no table of rules", "", "a table")
+        self.left = dict(value)
+
+    def error(
+        self, what: str, key: str, expected: str, *, found: str | None = None
+    ) -> FormatError:
+        """What is wrong with a key, or with the table where ``key`` is empty."""
+        path = (*self.path, key) if key else self.path
+        steps = [step if len(str(step)) <= _LONGEST else "…" for step in path]
+        return FormatError(
+            f"{self.source.file}: {what}",
+            field="".join(f"/{escaped(str(step))}" for step in steps),
+            line=self.source.line_of(path),
+            expected=expected,
+            found=found,
+        )
+
+    def take(self, key: str, read: Callable[[Any], T], default: T | None = None) -> T:
+        """Take a value out; one without a default must be there."""
+        self.known.append(key)
+        there = key in self.left
+        if not there and default is not None:
+            return default
+        try:
+            return read(self.left.pop(key, None))  # TOML has no null, so None is refused
+        except Refused as refused:
+            if there:
+                what, found = f"the value of {key!r} is not valid", None
+            else:
+                what, found = f"the key {key!r} is missing", _near(key, self.left)
+            raise self.error(what, key, str(refused), found=found) from None
+
+    def tables(self, key: str) -> list[_Table]:
+        """Take a list of tables out."""
+        self.known.append(key)
+        value = self.left.pop(key, [])
+        if not isinstance(value, list) or len(value) > MOST_ITEMS:
+            expected = f"a list of tables, {MOST_ITEMS} at the most"
+            raise self.error(f"the value of {key!r} is not valid", key, expected)
+        return [_Table(self.source, (*self.path, key, i), item) for i, item in enumerate(value)]
+
+    def conditions(self, key: str) -> tuple[Condition, ...]:
+        """Take conditions out: a table, or a list of them."""
+        if isinstance(self.left.get(key), dict):
+            self.known.append(key)
+            return (_condition(_Table(self.source, (*self.path, key), self.left.pop(key))),)
+        if self.left.get(key) == []:
+            expected = "a table, or a list of tables that is not empty"
+            raise self.error(f"the value of {key!r} is not valid", key, expected)
+        return tuple(_condition(table) for table in self.tables(key))
+
+    def end(self) -> None:
+        """Refuse what nobody took."""
+        for key in self.left:
+            what = f"the key {key if len(key) <= _LONGEST else '…'!r} is not known"
+            if near := _near(key, self.known):
+                what += f"; did you mean {near!r}?"
+            raise self.error(what, key, f"one of {', '.join(sorted(self.known))}")
+
+
+def _near(key: str, others: Iterable[str]) -> str | None:
+    """The key that was probably meant."""
+    short = [other for other in others if len(other) <= _LONGEST]
+    near = get_close_matches(key, short, 1, 0.7) if len(key) <= _LONGEST else []
+    return near[0] if near else None
+
+
+def _condition(table: _Table) -> Condition:
+    condition = Condition(
+        sensitivity=table.take("sensitivity", sensitivity, 0),
+        types=table.take("types", list_of(grain_type), _NONE),
+        tags=table.take("tags", _PATTERNS, _NONE),
+        namespaces=table.take("namespaces", _PATTERNS, _NONE),
+        regulations=table.take("regulations", list_of(word), _NONE),
+        has=table.take("has", _FIELDS, _NONE),
+        values=table.take("values", values, _NO_VALUES),
+    )
+    table.end()
+    if condition == Condition():
+        expected = "a condition; without one the rule is about every grain"
+        raise table.error("a condition says nothing", "", expected)
+    return condition
+
+
+def _about(preset: str, table: _Table) -> dict[str, Any]:
+    return {
+        "id": f"{preset}.{table.take('id', checked_name)}",
+        "reason": table.take("reason", text),
+        "source": table.take("source", text),
+        "when": table.conditions("when"),
+        "unless": table.conditions("unless"),
+    }
+
+
+def _fields(table: _Table) -> dict[str, Any]:
+    return {
+        "fields": table.take("fields", _FIELDS, _NONE),
+        "any_of": table.take("any_of", _FIELDS, _NONE),
+        "values": table.take("values", values, _NO_VALUES),
+    }
+
+
+def _made(table: _Table, rule: Rule, *, asks: bool, expected: str) -> Rule:
+    table.end()
+    if not asks:
+        raise table.error("a rule is not complete", "", expected)
+    return rule
+
+
+def _encrypt(preset: str, table: _Table) -> Rule:
+    return _made(table, Encrypt(**_about(preset, table)), asks=True, expected="")
+
+
+def _require(preset: str, table: _Table) -> Rule:
+    rule = Require(**_about(preset, table), **_fields(table))
+    asks = bool(rule.fields or rule.any_of or rule.values)
+    return _made(table, rule, asks=asks, expected="fields, any_of or values")
+
+
+def _forbid(preset: str, table: _Table) -> Rule:
+    rule = Forbid(
+        **_about(preset, table),
+        fields=table.take("fields", _FIELDS, _NONE),
+        tags=table.take("tags", _PATTERNS, _NONE),
+    )
+    return _made(table, rule, asks=bool(rule.fields or rule.tags), expected="fields or tags")
+
+
+def _keep(preset: str, table: _Table) -> Rule:
+    rule = Keep(
+        **_about(preset, table),
+        years=table.take("years", from_to(1, 100), 0),
+        years_field=table.take("years_field", path, _NONE),
+        approval_field=table.take("approval_field", path, _NONE),
+    )
+    asks = bool(rule.years) != bool(rule.years_field)
+    return _made(table, rule, asks=asks, expected="either years or years_field")
+
+
+def _expire(preset: str, table: _Table) -> Rule:
+    days = table.take("days", from_to(1, 36_500))
+    return _made(table, Expire(**_about(preset, table), days=days), asks=True, expected="")
+
+
+def _export(preset: str, table: _Table) -> Rule:
+    rule = Export(
+        **_about(preset, table),
+        **_fields(table),
+        purposes=table.take("purposes", _PURPOSES, PURPOSES),
+        deny=table.take("deny", flag, False),
+        encrypted=table.take("encrypted", flag, False),
+    )
+    needs = bool(rule.encrypted or rule.fields or rule.any_of or rule.values)
+    expected = "deny, or else what is needed: encrypted, fields, any_of or values"
+    return _made(table, rule, asks=rule.deny != needs, expected=expected)
+
+
+def _review(preset: str, table: _Table) -> Rule:
+    rule = Review(
+        **_about(preset, table),
+        on=table.take("on", list_of(one_of(REVIEWED)), REVIEWED),
+        purposes=table.take("purposes", _PURPOSES, PURPOSES),
+    )
+    return _made(table, rule, asks=True, expected="")
+
+
+_KINDS: dict[str, Callable[[str, _Table], Rule]] = {
+    "encrypt": _encrypt,
+    "require": _require,
+    "forbid": _forbid,
+    "keep": _keep,
+    "expire": _expire,
+    "export": _export,
+    "review": _review,
+}

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of a preset, one class a kind: which grains they are about, and what they ask.
+
+A rule never changes a grain or a store. It gives the error of what it refuses, or None; the error
+carries the rule's id in ``rule``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
+
+from omsgrain.errors import KeyMissingError, OmsError, SchemaError, UnsupportedError
+from omsgrain.grain import Grain
+from omsgrain.header import SENSITIVITIES
+
+__all__ = [
+    "ADDRESS",
+    "PURPOSES",
+    "REVIEWED",
+    "Condition",
+    "Encrypt",
+    "Export",
+    "Forbid",
+    "Purpose",
+    "Require",
+    "Review",
+    "Rule",
+    "Scalar",
+    "Values",
+    "allows",
+    "is_there",
+    "matches",
+    "told",
+]
+
+Scalar: TypeAlias = "str | int | bool"
+Values: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
+"""Fields, each with the values that count."""
+
+ADDRESS = "@address"
+"""Among values: any content address."""
+
+_ADDRESS = re.compile(r"[0-9a-f]{64}")
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must be so of a grain, all of it. An empty condition holds for every grain.
+
+    Attributes:
+        sensitivity: at least this level, 0 to 3.
+        types: one of these types.
+        tags: one of these tags; ``phi:*`` stands for every tag that begins so.
+        namespaces: one of these; ``hr:*`` stands for every namespace that begins so.
+        regulations: the grain's retention policy names one of these, as a word of its text.
+        has: one of these fields is there.
+        values: each of these fields has one of its values.
+    """
+
+    sensitivity: int = 0
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    regulations: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
+    values: Values = ()
+
+    def holds(self, grain: Grain, doubt: bool) -> bool:
+        """Tell whether it is so.
+
+        Args:
+            grain: the grain.
+            doubt: what to answer where a field that matters is elided.
+        """
+        return (
+            (not self.sensitivity or grain.header.sensitivity >= self.sensitivity)
+            and (not self.types or grain.type in self.types)
+            and (not self.tags or any(matches(tag, self.tags) for tag in _tags(grain)))
+            and (not self.namespaces or matches(grain.fields.get("namespace"), self.namespaces))
+            and (not self.regulations or not _named(grain).isdisjoint(self.regulations))
+            and (not self.has or any(is_there(grain, name) for name in self.has))
+            and (not self.values or self._says(grain, doubt))
+        )
+
+    def _says(self, grain: Grain, doubt: bool) -> bool:
+        return all(
+            doubt if _is_elided(grain, name) else allows(grain.fields.get(name), values)
+            for name, values in self.values
+        )
+
+    def __str__(self) -> str:
+        """The condition in words."""
+        parts = [
+            f"sensitivity {SENSITIVITIES[self.sensitivity]} or higher" if self.sensitivity else "",
+            f"type {_either(self.types)}" if self.types else "",
+            f"tag {_either(self.tags)}" if self.tags else "",
+            f"namespace {_either(self.namespaces)}" if self.namespaces else "",
+            f"a retention policy that names {_either(self.regulations)}"
+            if self.regulations
+            else "",
+            f"with {_either(self.has)}" if self.has else "",
+            *(told(name, values) for name, values in self.values),
+        ]
+        return ", ".join(filter(None, parts)) or "every grain"
+
+
+def told(name: str, values: Sequence[Scalar]) -> str:
+    """A field and what it may be, in words."""
+    shown = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    return f"{name} is {_either(['an address' if v == ADDRESS else v for v in shown])}"
+
+
+def is_there(grain: Grain, name: str) -> bool:
+    """Tell whether a field says something, or did before it was elided. Spec: OMS §10."""
+    value = grain.fields.get(name)
+    if value is None:
+        return _is_elided(grain, name)
+    return not (isinstance(value, str | list | Mapping) and len(value) == 0)
+
+
+def allows(value: Any, values: Sequence[Scalar]) -> bool:
+    """Tell whether a value is one of those listed; True is not 1 here."""
+    if ADDRESS in values and isinstance(value, str) and _ADDRESS.fullmatch(value):
+        return True
+    return any(type(value) is type(one) and value == one != ADDRESS for one in values)
+
+
+def matches(text: Any, patterns: Sequence[str]) -> bool:
+    """Tell whether a text is one of the patterns, or begins like one that ends in ``:*``."""
+    return isinstance(text, str) and any(
+        text.startswith(one[:-1]) if one.endswith(":*") else text == one for one in patterns
+    )
+
+
+def _is_elided(grain: Grain, name: str) -> bool:
+    elided = grain.fields.get("_elided")
+    if elided is None:
+        return False
+    return isinstance(elided, Mapping) and name in elided and name not in grain.fields
+
+
+def _tags(grain: Grain) -> list[Any]:
+    tags = grain.fields.get("structural_tags")
+    return tags if isinstance(tags, list) else []
+
+
+def _named(grain: Grain) -> set[str]:
+    policy = grain.fields.get("retention_policy")
+    text = policy.get("regulation") if isinstance(policy, Mapping) else None
+    return set(_WORD.findall(text.lower())) if isinstance(text, str) else set()
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+Purpose = Literal["move", "access", "transfer", "sale"]
+PURPOSES: tuple[str, ...] = get_args(Purpose)
+"""Why grains leave: to another store of the same house; to the person they are about; to somebody
+else; for money, to a data broker or an advertiser."""
+
+REVIEWED = ("put", "supersede", "delete", "export")
+
+_SHOWN = 400
+"""Characters that an error has of what a rule asks; `explain` has all."""
+
+E = TypeVar("E", bound=OmsError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What all rules have.
+
+    Attributes:
+        id: the preset's name, a dot, and the rule's own.
+        reason: why, in one sentence.
+        source: the text that asks for it.
+        when: it is about grains for which one of these holds; all grains, if there are none.
+        unless: but not about those for which one of these holds.
+    """
+
+    kind: ClassVar[str]
+
+    id: str
+    reason: str
+    source: str
+    when: tuple[Condition, ...] = ()
+    unless: tuple[Condition, ...] = ()
+
+    def applies(self, grain: Grain) -> bool:
+        """Tell whether it is about a grain; what is elided may be anything, at the worst."""
+        if self.when and not any([c.holds(grain, True) for c in self.when]):
+            return False
+        return not (self.unless and any([c.holds(grain, False) for c in self.unless]))
+
+    def asks(self) -> str:
+        """What it asks, in words."""
+        raise NotImplementedError
+
+    def error(self, cls: type[E], field: str | None = None, expected: str | None = None) -> E:
+        """The error of a grain that it refuses."""
+        pointer = None if field is None else f"/{field}"
+        message = f"refused by {self.id}: {self.reason}"
+        if expected is not None and len(expected) > _SHOWN:  # of a thousand values, a few
+            expected = f"{expected[: _SHOWN - 1]}…"
+        return cls(message, field=pointer, expected=expected, rule=self.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encrypt(Rule):
+    """It must be stored encrypted."""
+
+    kind: ClassVar[str] = "encrypt"
+
+    def broken(self, grain: Grain, encrypted: bool) -> KeyMissingError | None:
+        """Refuse a grain that is not."""
+        if encrypted or grain.header.encrypted:
+            return None
+        return self.error(KeyMissingError, expected="keys, with which the grain is encrypted")
+
+    def asks(self) -> str:
+        """What it asks, in words."""
+        return "stored encrypted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields(Rule):
+    """What rules about fields have.
+
+    Attributes:
+        fields: all of these must be there, if only by the hash of what was elided.
+        any_of: one of these.
+        values: these too, and they must say one of the values; one that is elided says none.
+    """
+
+    fields: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
+    values: Values = ()
+
+    def lacking(self, grain: Grain) -> SchemaError | None:
+        """The error of the first thing that a grain lacks."""
+        for name in self.fields:
+            if not is_there(grain, name):
+                return self.error(SchemaError, name, f"the field {name}")
+        if self.any_of and not any(is_there(grain, name) for name in self.any_of):
+            return self.error(SchemaError, self.any_of[0], f"one of {', '.join(self.any_of)}")
+        for name, values in self.values:
+            if not allows(grain.fields.get(name), values):
+                return self.error(SchemaError, name, told(name, values))
+        return None
+
+    def wanted(self) -> str:
+        """The fields in words."""
+        parts = [f"with {' and '.join(self.fields)}"] if self.fields else []
+        if self.any_of:
+            parts.append(f"with one of {', '.join(self.any_of)}")
+        return "; ".join([*parts, *(told(name, values) for name, values in self.values)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Require(Fields):
+    """Fields that must be there, and what they may be."""
+
+    kind: ClassVar[str] = "require"
+
+    def broken(self, grain: Grain, encrypted: bool) -> SchemaError | None:
+        """Refuse a grain that lacks one."""
+        return self.lacking(grain)
+
+    def asks(self) -> str:
+        """What it asks, in words."""
+        return self.wanted()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forbid(Rule):
+    """What must not be there.
+
+    Attributes:
+        fields: none of these.
+        tags: none of these; ``phi:*`` stands for every tag that begins so.
+    """
+
+    kind: ClassVar[str] = "forbid"
+
+    fields: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    def broken(self, grain: Grain, encrypted: bool) -> SchemaError | None:
+        """Refuse a grain that has one."""
+        for name in self.fields:
+            if is_there(grain, name):
+                return self.error(SchemaError, name, f"no {name}")
+        tags = grain.fields.get("structural_tags")
+        if isinstance(tags, list) and any(matches(tag, self.tags) for tag in tags):
+            expected = f"no tag {', '.join(self.tags)}"
+            return self.error(SchemaError, "structural_tags", expected)
+        return None
+
+    def asks(self) -> str:
+        """What it asks, in words."""
+        parts = [f"without {', '.join(self.fields)}"] if self.fields else []
+        return "; ".join([*parts, *([f"no tag {', '.join(self.tags)}"] if self.tags else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export(Fields):
+    """What may leave the store.
+
+    Attributes:
+        purposes: it is about exports for these.
+        deny: it may not leave at all.
+        encrypted: it may leave encrypted only.
+    """
+
+    kind: ClassVar[str] = "export"
+
+    purposes: tuple[str, ...] = PURPOSES
+    deny: bool = False
+    encrypted: bool = False
+
+    def broken(self, grain: Grain, encrypted: bool) -> OmsError | None:
+        """Refuse a grain that may not leave."""
+        if self.deny:
+            return self.error(UnsupportedError, expected="a grain that may leave")
+        if self.encrypted and not encrypted and not grain.header.encrypted:
+            return self.error(KeyMissingError, expected="keys, with which the grain is encrypted")
+        return self.lacking(grain)
+
+    def asks(self) -> str:
+        """What it asks, in words."""
+        what = "not exported" if self.deny else "exported"
+        why = "" if self.purposes == PURPOSES else f" for {' or '.join(self.purposes)}"
+        asked = "; ".join(filter(None, ["encrypted" if self.encrypted else "", self.wanted()]))
+        return f"{what}{why}, only {asked}" if asked else f"{what}{why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review(Rule):
+    """What is accepted, and looked at by a person later.
+
+    Attributes:
+        on: what is done: ``put``, ``supersede`` (of the old grain), ``delete``, ``export``.
+        purposes: of exports, those for these.
+    """
+
+    kind: ClassVar[str] = "review"
+
+    on: tuple[str, ...] = REVIEWED
+    purposes: tuple[str, ...] = PURPOSES
+
+    def asks(self) -> str:
+        """What it asks, in words."""
+        why = "" if self.purposes == PURPOSES else f" for {' or '.join(self.purposes)}"
+        return f"reviewed after {' and '.join(self.on)}{why}"

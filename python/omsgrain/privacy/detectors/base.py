@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a detector is."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
+from html import unescape
+from html.entities import html5
+from importlib import import_module
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from omsgrain.errors import UnsupportedError, packages_of
+
+__all__ = [
+    "HOLE",
+    "IGNORED",
+    "MARKER",
+    "MARKS",
+    "NO_SPACES",
+    "PLACEHOLDER",
+    "Detector",
+    "KeyAware",
+    "Said",
+    "Spans",
+    "View",
+    "Words",
+    "folded_key",
+    "library",
+    "lower",
+    "said",
+    "views",
+]
+
+Spans = Iterator[tuple[int, int]]
+"""Where something stands: the first code point, and the one after the last."""
+
+HOLE = "\0"
+"""Stands for what is redacted already. Detectors of ours never match across it."""
+
+
+class Detector(Protocol):
+    """Finds one type of thing in a text.
+
+    Attributes:
+        type: what stands in the marker, such as ``email``: a-z and _, at most 32.
+        secret: whether it gives access to something (a key), or is about a person (a phone).
+    """
+
+    @property
+    def type(self) -> str: ...  # noqa: D102 - described above
+
+    @property
+    def secret(self) -> bool: ...  # noqa: D102 - described above
+
+    def find(self, text: str) -> Spans:
+        """Yield where it stands, in any order; spans may overlap.
+
+        Args:
+            text: a view of the text. Digits, spaces, dashes, quotes and full-width letters of
+                any script are in ASCII, and what was redacted before is a hole. A second view,
+                of a text that has such, is without what nobody sees, and with entities of HTML
+                and compatibility forms as plain letters. Places are those of the view.
+        """
+        ...
+
+
+@runtime_checkable
+class KeyAware(Detector, Protocol):
+    """A detector that also learns from the key of an object under which a text stands."""
+
+    def find_under(self, key: str, text: str) -> Spans:
+        """Yield what it finds because of the key; ``find`` is asked besides."""
+        ...
+
+
+_MARKER = r"\[REDACTED:[a-z][a-z_]{0,31}\]"
+MARKER = re.compile(_MARKER)
+"""What stands for something redacted. No digits: a secret cannot hide as the name of a type."""
+
+NO_SPACES = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af"
+    "\U00020000-\U0003ffff"
+)
+"""Scripts that run on without a space, as a part of a class: Thai to Khmer, Kana, Han, Hangul."""
+
+MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
+"""Accents and vowels that belong to the letter before, and that no ``\\w`` matches."""
+
+IGNORED = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Default_Ignorable_Code_Point of Unicode, as a part of a class: nobody sees them."""
+
+_UNSEEN = f"{IGNORED}\\x00-\\x08\\x0e-\\x1b\\x7f-\\x84\\x86-\\x9f"  # and controls but spaces
+_LIKE = {
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63",
+    " ": "".join(map(chr, (0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000))),
+    '"': "\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d",
+    "'": "\u2018\u2019\u201a",
+}
+_PLAIN = {odd: plain for plain, many in _LIKE.items() for odd in many}
+_PLAIN |= {chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)}
+_ODD = re.compile(rf"(?![0-9])\d|[{''.join(map(re.escape, _PLAIN))}]")
+
+# However long what was redacted is, it is one hole: so a text looks as its redaction does.
+_HOLES = re.compile(rf"(?P<hole>(?:{HOLE}|{_MARKER})+)")
+# Escaped once or more: &#64; &#x40; &commat; &amp;#64;
+_ENTITY = (
+    r"&(?:amp;|#38;|#[xX]26;)*"
+    r"(?P<entity>#(?:[xX][0-9A-Fa-f]{1,6}|[0-9]{1,7});?|[A-Za-z][A-Za-z0-9]{1,31};)"
+)
+_PIECES = re.compile(rf"{_HOLES.pattern}|{_ENTITY}|[^\t-\r -~]")
+_READ_OTHERWISE = re.compile(rf"[{_UNSEEN}]|&[A-Za-z#]")
+_UNSEEN_ONE = re.compile(f"[{_UNSEEN}]")
+
+
+class _Piece(NamedTuple):
+    """A part of a view that is not as long as what it was made of."""
+
+    seen_from: int
+    seen_to: int
+    start: int
+    end: int
+
+
+class View(NamedTuple):
+    """A text as detectors see it.
+
+    Attributes:
+        text: look-alikes are ASCII, what was redacted is one hole.
+        pieces: where the view and the text differ in length, from left to right.
+    """
+
+    text: str
+    pieces: tuple[_Piece, ...] = ()
+
+    def places(self, start: int, end: int) -> tuple[int, int]:
+        """Where something stands in the text itself; a piece that it touches belongs to it whole.
+
+        What nobody sees at its edges stays outside.
+        """
+        return self._place(start)[0], self._place(end - 1)[1]
+
+    def _place(self, at: int) -> tuple[int, int]:
+        known = bisect_right(self.pieces, at, key=lambda piece: piece.seen_from)
+        if known == 0:
+            return at, at + 1
+        piece = self.pieces[known - 1]
+        if at < piece.seen_to:
+            return piece.start, piece.end
+        at += piece.end - piece.seen_to
+        return at, at + 1
+
+
+def views(text: str) -> tuple[View, ...]:
+    """The text as it stands, and, if that is something else, as a reader takes it.
+
+    In the first, what nobody sees parts words; in the second it is gone, entities of HTML are
+    what they stand for, and compatibility forms (full-width, mathematical, circled) are plain
+    letters. What is found in either is found: a zero-width space may hide an address, or end one.
+
+    Cost: linear.
+    """
+    plain = View(text)
+    if HOLE in text or "[REDACTED:" in text:
+        plain = _view(text, _HOLES, _hole)
+    if not text.isascii():
+        plain = plain._replace(text=_ODD.sub(_plain, plain.text))
+    if _READ_OTHERWISE.search(text) is None and unicodedata.is_normalized("NFKC", text):
+        return (plain,)
+    read = _view(text, _PIECES, _read)
+    return (plain,) if read.text == plain.text else (plain, read)
+
+
+def folded_key(key: str) -> str:
+    """The key of an object as a reader takes it."""
+    return views(key)[-1].text
+
+
+def lower(text: str) -> str:
+    """The text in small letters, as long as it was."""
+    small = text.lower()
+    if len(small) == len(text):
+        return small
+    return "".join([s if len(s := c.lower()) == 1 else c for c in text])
+
+
+def _view(text: str, odd: re.Pattern[str], instead: Callable[[re.Match[str]], str]) -> View:
+    """The text with something else in the place of each match, and where lengths differ."""
+    parts, pieces, at, size = [], [], 0, 0
+    for found in odd.finditer(text):
+        start, end = found.span()
+        new = instead(found)
+        parts += [text[at:start], new]
+        size += start - at + len(new)
+        at = end
+        if len(new) != end - start:
+            pieces.append(_Piece(size - len(new), size, start, end))
+    return View("".join([*parts, text[at:]]), tuple(pieces))
+
+
+def _hole(_found: re.Match[str]) -> str:
+    return HOLE
+
+
+def _read(found: re.Match[str]) -> str:
+    if found["hole"] is not None:
+        return HOLE
+    entity = found["entity"]
+    if entity is None:
+        return _letters(found[0])
+    if entity[0] != "#" and entity not in html5:
+        return found[0]
+    return "".join(map(_letters, unescape(f"&{entity}")))
+
+
+@lru_cache(maxsize=65_536)
+def _letters(odd: str) -> str:
+    """What one code point is for a reader: nothing, itself, or plain letters."""
+    return _ODD.sub(_plain, _UNSEEN_ONE.sub("", unicodedata.normalize("NFKC", odd)))
+
+
+def _plain(found: re.Match[str]) -> str:
+    odd = found[0]
+    return _PLAIN.get(odd) or str(unicodedata.decimal(odd))
+
+
+@cache
+def library(module: str) -> Any:
+    """Import a module.
+
+    Raises:
+        UnsupportedError: it is not installed. A text is not half searched.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = {"stdnum": "python-stdnum"}.get(module.split(".")[0], module)
+        message = f"{package} is not installed"
+        raise UnsupportedError(message, expected=packages_of("privacy")) from None
+
+
+_FOR = (
+    "for|of|to|on|at|de|del|du|da|do|di|der|für|fürs|zu|zum|von|vom|pour|para|per"
+    "|voor|för|для|от|к"
+)
+_IS = (
+    "(?:is |was |has been )?(?:now )?(?:set |changed |reset |updated )?to|is now|is|was|ist|war"
+    "|lautet|es|era|est|é|è|är|er|on|jest|olarak|là|ialah|adalah|είναι|هي|هو|है"
+)
+_JOIN = re.compile(
+    rf"""["'`\])*_]{{0,2}}"""
+    rf"""(?:[ \t]{{1,3}}(?:{_FOR})(?:[ \t]{{1,3}}[\w'.@/-]{{1,30}}){{1,4}}?)?"""
+    rf"""(?:[ \t]{{0,4}}(?P<sign>:=|=>|->|==?|:|-(?=[ \t]))\s{{0,4}}"""
+    rf"""|[ \t]{{1,4}}(?P<word>{_IS})[ \t]{{0,1}}:?\s{{1,4}}"""
+    rf"""|[ \t]{{0,2}}(?P<sticky>是|为|為|は、?|는|은|คือ)[ \t]{{0,4}}:?[ \t]{{0,4}})"""
+    rf"""(?:[*_]{{1,2}}[ ]?)?""",
+    re.IGNORECASE,
+)
+_SPACE = re.compile(r"[ \t]{1,2}")
+_QUOTED = re.compile(
+    r'"((?:\\[^\n\0]|[^"\\\n\0]){1,1000})"'
+    r"|'((?:\\[^\n\0]|[^'\\\n\0]){1,1000})'"
+    r"|`([^`\n\0]{1,1000})`"
+)
+# Up to a space, or to the next of a list of names with values: ;User=x in a connection string.
+_NEXT = r"(?![;&,][\w .-]{1,30}=)"
+_ASCII = re.compile(rf"""(?:{_NEXT}[^\s\0"'`<{NO_SPACES}])+""")
+_ANY = re.compile(rf"""(?:{_NEXT}[^\s\0"'`<、。])+""")
+_TRAILING = ".,;:)]}>"
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NEAR = 40
+# Documents have few keys, over and over.
+_LONGEST_NAME, _MOST_NAMES = 64, 4_096
+_RUNS_ON = re.compile(f"[{NO_SPACES}]")
+
+PLACEHOLDER = re.compile(
+    r"[*x.•#_\-]+|\$[{(].*|(?-i:\$[A-Z_]+)|%\w+%|\{\{.*|\{[\w.]+\}|<.*>|\[.*\]|your[ _-].*"
+    r"|(?:os|process|config|settings|env|self|this)\..*"
+    r"|(?:[a-z_]+\.)+[a-z_]+\(.*|(?:getenv|getpass|input|env|get_secret)\(.*"
+    r"|n/?a|none|null|nil|true|false|undefined|string|str|text|bool|boolean|integer|int|bytes"
+    r"|required|optional|redacted|hidden|removed|masked|omitted|unknown|empty|todo|tbd",
+    re.IGNORECASE,
+)
+"""What people write in the place of a value."""
+
+
+class Words:
+    """Words to look for, in small letters.
+
+    Args:
+        words: those that stand alone: ``pass`` is not in ``compass``.
+        ends: those that may be the end of a longer name: ``DB_PASSWORD``, ``dbPassword``.
+    """
+
+    def __init__(self, words: Iterable[str], ends: Iterable[str] = ()) -> None:
+        self._words = [(w, _RUNS_ON.match(w) is None) for w in words]
+        self._words += [(w, False) for w in ends]
+        self._names: dict[str, bool] = {}
+
+    def places(self, small: str) -> Iterator[list[int]]:
+        """Yield, for each word that is there, the places where it ends, in order."""
+        for word, alone in self._words:
+            if word in small and (ends := list(_ends(small, word, alone))):
+                yield ends
+
+    def told(self, text: str, start: int) -> bool:
+        """Tell whether one of the words stands shortly before a place."""
+        return any(True for _ in self.places(lower(text[max(0, start - _NEAR) : start])))
+
+    def name(self, key: str) -> bool:
+        """Tell whether a key of an object ends with one of the words: ``userPassword``."""
+        known = self._names.get(key)
+        if known is None:
+            known = self._name(key)
+            if len(key) <= _LONGEST_NAME and len(self._names) < _MOST_NAMES:
+                self._names[key] = known
+        return known
+
+    def _name(self, key: str) -> bool:
+        small = lower(_CAMEL.sub(" ", key[-_LONGEST_NAME:])).strip()
+        names = [small, re.sub("[_-]", " ", small)]
+        names += [name[:-1] for name in names if name.endswith("s")]
+        return any(
+            name.endswith(word) and not (alone and _letter(name, len(name) - len(word) - 1))
+            for name in names
+            for word, alone in self._words
+        )
+
+
+Join: TypeAlias = Literal["sign", "word", "space"]
+
+
+class Said(NamedTuple):
+    """A value after a telling word.
+
+    Attributes:
+        start: its first code point.
+        end: the one after its last.
+        quoted: whether it stood in quotes.
+        join: what stood between: a sign such as a colon, a word such as "is", or only space, to
+            which the end of a line counts in any case.
+    """
+
+    start: int
+    end: int
+    quoted: bool
+    join: Join
+
+
+def said(text: str, words: Words) -> Iterator[Said]:
+    """Yield what is said after each of the words.
+
+    Cost: linear. What a value covers is not looked at again for the same word.
+    """
+    for ends in words.places(lower(text)):
+        past = 0
+        for end in ends:
+            if end < past or (found := _JOIN.match(text, end) or _SPACE.match(text, end)) is None:
+                continue
+            join: Join = "space"
+            if found.re is _JOIN and "\n" not in found[0]:
+                join = "sign" if found["sign"] else "word"
+            value = _value(text, found.end(), join)
+            if value is not None:
+                # After a mere space it may be another telling word, as in "password token: x".
+                past = past if join == "space" else value.end
+                yield value
+
+
+def _value(text: str, start: int, join: Join) -> Said | None:
+    if quoted := _QUOTED.match(text, start):
+        return Said(*quoted.span(quoted.lastindex or 0), True, join)
+    one = _ASCII if text[start : start + 1].isascii() else _ANY
+    found = one.match(text, start)
+    if found is None:
+        return None
+    length = len(found[0].rstrip(_TRAILING))
+    return Said(start, start + length, False, join) if length else None
+
+
+def _ends(small: str, word: str, alone: bool) -> Iterator[int]:
+    at = small.find(word)
+    runs_on = _RUNS_ON.match(word) is not None
+    while at >= 0:
+        end = at + len(word)
+        if not (alone and _letter(small, at - 1)) and (runs_on or not _letter(small, end)):
+            yield end
+        at = small.find(word, end)
+
+
+def _letter(text: str, at: int) -> bool:
+    return 0 <= at < len(text) and text[at].isalnum() and _RUNS_ON.match(text[at]) is None

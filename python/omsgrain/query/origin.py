@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a grain was called in the document that it came from, as the index has it."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+from omsgrain.formats.source import KEY
+from omsgrain.grain import Grain
+
+__all__ = [
+    "origins",
+]
+
+_HASH = re.compile("[0-9a-f]{64}")
+
+
+def origins(grain: Grain) -> tuple[str, ...]:
+    """The ``id`` of the side channel, and ``sha256:`` with its ``h``: the hash of a record's text.
+
+    What there is not, or is no such value, is left out (``rust/core/src/origin.rs``).
+    """
+    value = grain.get(KEY)
+    if not isinstance(value, bytes):
+        return ()
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(read, dict):
+        return ()
+    name, hash_ = read.get("id"), read.get("h")
+    names = [unicodedata.normalize("NFC", name)] if isinstance(name, str) else []
+    if isinstance(hash_, str) and _HASH.fullmatch(hash_):
+        names.append(f"sha256:{hash_}")
+    return tuple(dict.fromkeys(names))

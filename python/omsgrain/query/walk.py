@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walk that answers a query: over the shortest list, in order, the others looked up.
+
+Every filter names a term, and every term has its grains in order of time. The value that places a
+grain is the same under all its terms (``rust/core/src/index_rows.rs``), so a query walks the
+shortest list and asks of each grain whether it is in the others: no list is loaded, nothing is
+sorted, and a page of ten reads about ten rows where most grains match.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol, TypeGuard
+
+from omsgrain import _core
+from omsgrain.formats.source import NAMESPACES, STATE, is_beside
+from omsgrain.grain import Grain
+from omsgrain.query.filters import FOREVER, LONG_NAMESPACE, Conditions, Term
+from omsgrain.query.origin import origins
+from omsgrain.search.words import words_of
+from omsgrain.storage.base import Which
+from omsgrain.storage.records import PAST, unpack
+from omsgrain.storage.scan import misplaced
+from omsgrain.storage.tables import SEQUENCE, STATES, Table
+
+__all__ = [
+    "Opened",
+    "States",
+    "Terms",
+    "Walk",
+    "created",
+    "equal",
+    "holds",
+    "is_opened",
+    "lists_beside",
+    "state_holds",
+    "tests_hold",
+    "there",
+]
+
+
+class States(Protocol):
+    """What the tests need of a store's snapshot."""
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """A row of a plain table."""
+        ...
+
+    def is_past(self, seq: int) -> bool:
+        """Whether a grain is superseded, retracted or restricted."""
+        ...
+
+
+def holds(states: States, seq: int, grain: Grain, asked: Conditions) -> bool:
+    """Tell whether a grain with a sequence number is all that is asked; no list is read."""
+    return (
+        state_holds(states, seq, asked)
+        and asked.low <= created(grain) < asked.high
+        and all(equal(grain, name, value) for name, value in asked.equal.items())
+        and tests_hold(grain, asked)
+        and (asked.bookkeeping or not is_beside(grain))
+    )
+
+
+def state_holds(states: States, seq: int, asked: Conditions) -> bool:
+    """Tell whether the state of a grain is what is asked; the grain itself is not read."""
+    if not asked.stateful:
+        return asked.current is None or states.is_past(seq) is not asked.current
+    state = unpack(states.row(STATES, SEQUENCE.pack(seq)))
+    if state.bits & asked.hidden or (asked.current is False and not state.bits & PAST):
+        return False
+    if asked.status is not None and state.verification_status != asked.status:
+        return False
+    end = state.system_valid_to
+    return asked.known_at is None or end is None or end > asked.known_at
+
+
+def tests_hold(grain: Grain, asked: Conditions) -> bool:
+    """Tell whether a grain says what is asked where no index answers; its state is not read.
+
+    Spec: OMS §5.6: a time span that lacks an end is open there
+    """
+    fields = grain.fields
+    if asked.prefix is not None:
+        namespace = fields.get("namespace")
+        if not (isinstance(namespace, str) and namespace.startswith(asked.prefix)):
+            return False
+    if asked.words and not words_of(fields).issuperset(asked.words):
+        return False
+    if asked.min_confidence is not None:
+        confidence = fields.get("confidence")
+        if not isinstance(confidence, int | float) or isinstance(confidence, bool):
+            return False
+        if confidence < asked.min_confidence:
+            return False
+    if asked.valid_at is not None:
+        begin, end = _time(fields.get("valid_from")), _time(fields.get("valid_to"))
+        if begin is not None and begin > asked.valid_at:
+            return False
+        if end is not None and end < asked.valid_at:
+            return False
+    if asked.known_at is not None:
+        begin = _time(fields.get("system_valid_from"))
+        if (_time(fields.get("created_at")) or 0 if begin is None else begin) > asked.known_at:
+            return False
+    return True
+
+
+def equal(grain: Grain, name: str, value: Any) -> bool:
+    """Tell whether a grain has exactly the value that a filter by equality asks for."""
+    if name == "type":
+        return bool(grain.header.type_byte == value)
+    if name == "tag":
+        tags = grain.get("structural_tags")
+        return isinstance(tags, list) and value in tags
+    if name == "origin":
+        return value in origins(grain)
+    found = grain.get(name)
+    if name == "object" and not isinstance(value, str) and found is not None:
+        # 1, 1.0 and True are equal to Python and to nobody else; their keys differ.
+        return found == value and _core.term(name, found) == _core.term(name, value)
+    return bool(found == value)
+
+
+def _time(value: Any) -> int | None:
+    """A time in ms; None if it is none: an opaque grain may have anything there."""
+    if isinstance(value, int) and not isinstance(value, bool) and value < 1 << 63:
+        return value
+    return None
+
+
+def created(grain: Grain) -> int:
+    """The time of a grain's place, in ms."""
+    return min(max(0, _time(grain.get("created_at")) or 0), FOREVER - 1)
+
+
+_ALL = Term((), _core.term("all", None))
+_STATE = Term(("type",), _core.term("type", STATE))
+_BESIDE = {name: Term(("namespace",), _core.term("namespace", name)) for name in NAMESPACES}
+_TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
+_OPEN = 64  # lists that are walked at the same time
+_COUNTED = 16  # lists whose grains are counted at a time
+
+
+class Terms(States, Protocol):
+    """What a query needs of a store's snapshot."""
+
+    def count(self) -> int:
+        """How many grains there are."""
+        ...
+
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        """How many grains have the term; at least so many as can be seen."""
+        ...
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """The same of many terms."""
+        ...
+
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        """Whether the grain at a place has the term."""
+        ...
+
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Told what will be asked of the places that are walked next."""
+        ...
+
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        """The grains that have the term, in order, from behind a place."""
+        ...
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        """The terms whose keys have a prefix, sorted."""
+        ...
+
+    def grain(self, seq: int) -> Grain | None:
+        """The grain with a sequence number."""
+        ...
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """The grains at some places, those that are there."""
+        ...
+
+
+class Opened(Protocol):
+    """A snapshot in which sealed grains are open."""
+
+    inner: Terms
+
+    @property
+    def users(self) -> int:
+        """How many users may have some."""
+        ...
+
+    def has_sealed(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    def narrowed(self, user_id: str | None, words: Iterable[str]) -> Terms:
+        """The same, with the sealed grains of one user only, or with those words."""
+        ...
+
+
+def is_opened(terms: object) -> TypeGuard[Opened]:
+    """Tell whether sealed grains are open in a snapshot.
+
+    One method tells; to compare all of a protocol takes longer than a query.
+    """
+    return hasattr(terms, "narrowed")
+
+
+class Walk:
+    """How a query is answered on a snapshot: the list that is walked, and what is asked of each.
+
+    Nothing here keeps an iterator. One that is left half-way has to die with the caller's
+    reference, and not in some later collection of cycles: it keeps its snapshot open.
+
+    Attributes:
+        tested: the filters that no index answers, tested on each grain that is left.
+        rows: how many rows of the list were read.
+        blobs: how many grains were read.
+        passed: how many bookkeeping grains that match were left out.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_beside",
+        "_keys",
+        "_newest",
+        "_others",
+        "_reads",
+        "_terms",
+        "_unsure",
+        "_walked_term",
+        "_which",
+        "blobs",
+        "passed",
+        "rows",
+        "tested",
+    )
+
+    def __init__(self, terms: Terms, asked: Conditions, newest: bool) -> None:
+        self.rows = 0
+        self.blobs = 0
+        self.passed = 0
+        self._terms = terms
+        self._asked = asked
+        self._newest = newest
+        self._which = asked.which
+        self._beside = lists_beside(asked)
+        walked, self._keys, others = self._choose()
+        self._walked_term, self._others = walked, others
+        self.tested = asked.tested
+        if asked.prefix is not None and (not walked.prefix or _any_long(self._keys)):
+            # Compared where its list is not walked, or lists of other namespaces are.
+            self.tested = ("namespace", *asked.tested)
+        unsure = [term for term in (walked, *others) if term.hashed and not term.prefix]
+        self._unsure = {name: asked.equal[name] for term in unsure for name in term.names}
+        self._reads = asked.reads or bool(self._unsure) or len(self.tested) > len(asked.tested)
+
+    @property
+    def name(self) -> str:
+        """The filters whose list is walked."""
+        return " ".join(self._walked_term.names) or "all"
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """The filters that each grain is looked up in."""
+        return tuple([" ".join(term.names) for term in self._others])
+
+    @property
+    def estimate(self) -> int:
+        """How many grains the list holds, at most."""
+        return sum(self._terms.term_counts([(key, self._which) for key in self._keys]))
+
+    def places(self, start: bytes | None) -> Iterator[bytes]:
+        """Walk from behind a place: what is within the bounds, in all lists, and of that state."""
+        asked, newest, which = self._asked, self._newest, self._which
+        others = [term.key for term in self._others]
+        if not (others or asked.bounded or asked.stateful):
+            for place in self._walked(start):
+                self.rows += 1
+                yield place
+            return
+        low, high = _edge(asked.low), _edge(asked.high)
+        if asked.bounded:
+            edge = high if newest else low
+            if start is None or (start > edge if newest else start < edge):
+                start = edge
+        terms, has, stateful = self._terms, self._terms.has_term, asked.stateful
+        for place in self._walked(start):
+            self.rows += 1
+            if place < low if newest else place >= high:
+                return
+            for key in others:
+                if not has(key, place, which):
+                    break
+            else:
+                if not stateful or state_holds(terms, int.from_bytes(place[12:], "big"), asked):
+                    yield place
+
+    def page(self, places: Iterator[bytes], most: int) -> list[tuple[bytes, Grain]]:
+        """Read the next grains that match, as many as there are up to ``most``."""
+        if len(self._keys) == 1:
+            others = [term.key for term in self._others]
+            self._terms.expect_places(most, others, self._asked.stateful)
+        if self._reads:
+            return list(islice(self.matches(places), most))
+        found: list[tuple[bytes, Grain]] = []
+        while len(found) < most:
+            page = list(islice(places, min(most - len(found), _TOGETHER)))
+            if not page:
+                break
+            there = self._terms.grains_at(page)
+            self.blobs += len(there)
+            if self._beside:
+                kept = [one for one in there if not is_beside(one[1])]
+                self.passed += len(there) - len(kept)
+                there = kept
+            found += there
+        return found
+
+    def goes_on(self, places: Iterator[bytes]) -> bool:
+        """Whether any more of them match."""
+        left = self.matches(places) if self._beside else self._left(places)
+        return next(left, None) is not None
+
+    def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
+        """Read the grains at places, and give those that match."""
+        read, asked, reads, unsure = self._terms.grain, self._asked, self._reads, self._unsure
+        for place in places:
+            grain = read(int.from_bytes(place[12:], "big"))
+            if grain is None:
+                continue
+            self.blobs += 1
+            if not _core.all_placed([place], [grain.address]):
+                raise misplaced()
+            if reads and not (
+                tests_hold(grain, asked)
+                and all(equal(grain, name, value) for name, value in unsure.items())
+            ):
+                continue
+            if self._beside and is_beside(grain):
+                self.passed += not reads
+                continue
+            yield place, grain
+
+    def seqs(self) -> set[int]:
+        """The sequence numbers of all that match; grains are read only where they must be."""
+        found = set(self._left(self.places(None)))
+        found.difference_update(self._bookkeeping())
+        return {int.from_bytes(place[12:], "big") for place in found}
+
+    def count(self, places: Iterator[bytes], met: int = 0) -> int:
+        """Count those that match, reading them only where it must be.
+
+        Args:
+            places: where they are.
+            met: so many match before these places, bookkeeping grains among them.
+        """
+        if self._reads:
+            return met + sum(1 for _ in self.matches(places))
+        return met + sum(1 for _ in places) - self._count_beside()
+
+    def _count_beside(self) -> int:
+        return sum(1 for _ in self._bookkeeping())
+
+    def _bookkeeping(self) -> Iterator[bytes]:
+        """The places of the bookkeeping grains that match; each is read."""
+        asked, own = self._asked, [("type",), ("namespace",)]
+        kept = [term for term in self._asked.terms if term.names not in own]
+        for term in () if self._reads else there(self._terms, self._beside, self._which):
+            narrower = asked._replace(terms=(*kept, _STATE, term), prefix=None, bookkeeping=True)
+            walk = Walk(self._terms, narrower, self._newest)
+            found = walk.matches(walk.places(None))
+            yield from (place for place, grain in found if is_beside(grain))
+
+    def _left(self, places: Iterator[bytes]) -> Iterator[bytes]:
+        return (place for place, _ in self.matches(places)) if self._reads else places
+
+    def total(self) -> int | None:
+        """How many match from the start of the list; None where only a walk can tell.
+
+        What the counts of a snapshot have too many are grains that every count has too many: if
+        there are none among all grains, there are none among those of a term.
+        """
+        if self._others or self.tested or self._unsure or self._asked.bounded:
+            return None
+        own = [(key, self._which) for key in self._keys]
+        kinds: tuple[Which, ...] = ("all",) if self._which == "all" else ("current", "past")
+        every = [(_ALL.key, kind) for kind in kinds]
+        beside = [(term.key, self._which) for term in self._beside]
+        counts = iter(self._terms.term_counts([*own, *every, *beside]))
+        total, whole = sum(islice(counts, len(own))), sum(islice(counts, len(every)))
+        if whole != self._terms.count():
+            return None
+        return total - self._count_beside() if any(counts) else total
+
+    def _choose(self) -> tuple[Term, Sequence[bytes], list[Term]]:
+        """Find the shortest list: its term, the keys that make it up, and the other terms."""
+        terms, which = self._terms, self._which
+        exact = [term for term in self._asked.terms if not term.prefix]
+        if len(exact) == len(self._asked.terms) <= 1:
+            term = exact[0] if exact else _ALL
+            return term, (term.key,), []
+        counts = terms.term_counts([(term.key, which) for term in exact])
+        counted = sorted((count, i) for i, count in enumerate(counts))
+        others = [exact[i] for _, i in counted]
+        for term in self._asked.terms:
+            if term.prefix:
+                keys = self._spread(term, counted[0][0] if counted else None)
+                if keys is not None:
+                    return term, keys, others
+        return others[0], (others[0].key,), others[1:]
+
+    def _spread(self, term: Term, most: int | None) -> list[bytes] | None:
+        """Find the keys with a prefix; None as soon as they have more grains than ``most``."""
+        found = (key for one in term.starts for key in self._terms.keys(one, self._which))
+        keys: list[bytes] = []
+        count = 0
+        while part := list(islice(found, _COUNTED)):
+            keys += part
+            if most is not None:
+                count += sum(self._terms.term_counts([(key, self._which) for key in part]))
+                if count >= most:
+                    return None
+        return keys
+
+    def _walked(self, start: bytes | None) -> Iterator[bytes]:
+        """Walk the list, or several as if they were one."""
+        terms, keys, newest, which = self._terms, self._keys, self._newest, self._which
+        if len(keys) == 1:
+            return terms.places(keys[0], start, newest, which)
+        if len(keys) <= _OPEN:
+            lists = [terms.places(key, start, newest, which) for key in keys]
+            return heapq.merge(*lists, reverse=newest)
+        return self._in_turns(start)
+
+    def _in_turns(self, start: bytes | None) -> Iterator[bytes]:
+        """Walk many lists, none of which stays open: one more seek for each place."""
+        newest = self._newest
+
+        def head(key: bytes, after: bytes | None) -> bytes | None:
+            return next(self._terms.places(key, after, newest, self._which), None)
+
+        firsts = ((head(key, start), key) for key in self._keys)
+        waiting = sorted((place, key) for place, key in firsts if place is not None)
+        while waiting:
+            place, key = waiting.pop(-1 if newest else 0)
+            yield place
+            if (following := head(key, place)) is not None:
+                insort(waiting, (following, key))
+
+
+def lists_beside(asked: Conditions) -> list[Term]:
+    """The lists of namespaces that may hold bookkeeping grains that are to be left out."""
+    if asked.bookkeeping or asked.equal.get("type", STATE) != STATE:
+        return []
+    name, prefix = asked.equal.get("namespace"), asked.prefix or ""
+    return [
+        term
+        for namespace, term in _BESIDE.items()
+        if name in (None, namespace) and namespace.startswith(prefix)
+    ]
+
+
+def there(terms: Terms, lists: Sequence[Term], which: Which) -> list[Term]:
+    """Those of some lists that hold grains."""
+    counts = terms.term_counts([(one.key, which) for one in lists]) if lists else []
+    return [one for one, count in zip(lists, counts, strict=True) if count]
+
+
+def _any_long(keys: Sequence[bytes]) -> bool:
+    return any(key.startswith(LONG_NAMESPACE) for key in keys)
+
+
+def _edge(ms: int) -> bytes:
+    """The place before which all earlier grains stand."""
+    return ms.to_bytes(6, "big") + bytes(10)

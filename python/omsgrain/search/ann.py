@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of neighbours (HNSW) over the vectors of one model, by usearch, and its file.
+
+It finds a few candidates among many vectors without comparing all. Everything in it can be made
+again from the store, so a file in doubt is thrown away. What usearch reads it trusts: a damaged
+file could crash the process, hence the checksum.
+
+    file   what usearch wrote ++ stamp ++ BLAKE3 of both, 32
+    stamp  "omgv" ++ u32 format ++ u32 model ++ u32 dimension ++ u64 how many were forgotten
+           ++ u64 event ++ its row of events-0, 41; all integers big-endian
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from blake3 import blake3
+
+from omsgrain.errors import StoreError
+from omsgrain.search.vectors import Model, models
+from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS, event_of
+
+__all__ = [
+    "Candidates",
+    "Covered",
+    "Graph",
+    "Graphs",
+    "Neighbours",
+    "Stamp",
+    "events",
+    "follow",
+    "is_clean",
+    "knows",
+    "library",
+    "make_graph",
+    "read",
+    "stamp_of",
+    "write",
+]
+
+_STAMP = struct.Struct(">4sIIIQQ41s")
+_MAGIC, _FORMAT, _CHECKSUM = b"omgv", 0, 32
+_NEIGHBOURS, _EFFORT = 16, 128  # of a vector, and candidates for them when it is added
+_NOBODY = 1 << 63  # keys from here on are no sequence numbers
+
+
+@cache
+def library() -> tuple[Any, Any] | None:
+    """Return usearch's class and numpy, which it stands on; None where they are not installed."""
+    try:
+        return import_module("usearch.index").Index, import_module("numpy")
+    except ImportError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a graph covers.
+
+    Attributes:
+        model: id of the model.
+        dimension: values of each vector.
+        forgotten: how many were taken out since the graph was made.
+        event: number of the last event that it knows.
+        row: the row of that event, by which a store knows that it is its own.
+    """
+
+    model: int
+    dimension: int
+    forgotten: int
+    event: int
+    row: bytes
+
+
+class Graph:
+    """Vectors by sequence number. Needs the library."""
+
+    def __init__(self, dimension: int) -> None:
+        made = library()
+        assert made is not None, "ask library() first"
+        kind, self._numpy = made
+        # Halves of float32: the store has the whole, and compares by it.
+        self._index = kind(
+            ndim=dimension,
+            metric="cos",
+            dtype="f16",
+            connectivity=_NEIGHBOURS,
+            expansion_add=_EFFORT,
+        )
+        self._dimension = dimension
+        self._data: Any = None
+
+    @classmethod
+    def of(cls, data: bytes | memoryview, dimension: int) -> Graph:
+        """Return the graph in some bytes, which stay where they are; it cannot change."""
+        graph = cls(dimension)
+        graph._data = data  # usearch does not keep them alive
+        graph._index.view(data)
+        return graph
+
+    def copy(self) -> Graph:
+        """Return one that can change of one that cannot."""
+        graph = Graph(self._dimension)
+        graph._index.load(self._data)
+        return graph
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __contains__(self, seq: int) -> bool:
+        return bool(self._index.contains(seq))
+
+    def add(self, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Add vectors of the store by numbers that are not there yet."""
+        good = [(seq, row) for seq, row in rows if len(row) == 4 * self._dimension]
+        self._add([seq for seq, _ in good], b"".join(row for _, row in good))
+
+    def _add(self, seqs: list[int], data: bytes) -> None:
+        if seqs:
+            matrix = self._numpy.frombuffer(data, "<f4").reshape(len(seqs), -1)
+            self._add_units(self._numpy.array(seqs, "u8"), self._unit(matrix))
+
+    def _add_units(self, keys: Any, matrix: Any) -> None:
+        sound = self._numpy.isfinite(matrix).all(axis=1)  # a damaged row is nobody's neighbour
+        self._index.add(keys[sound], matrix[sound])
+
+    def _unit(self, matrix: Any) -> Any:
+        """Rows of length 1: a half has no room for more."""
+        with self._numpy.errstate(all="ignore"):
+            matrix = matrix.astype("f8")
+            matrix /= self._numpy.linalg.norm(matrix, axis=-1, keepdims=True)
+        return matrix.astype("f4")
+
+    def forget(self, seqs: Collection[int], forgotten: int) -> bool:
+        """Take vectors out, and their bytes too.
+
+        usearch only marks what it removes, and puts the next vector into its place. So noise is
+        put there, under keys that are nobody's, and stays: then no other place is free next time.
+
+        Args:
+            seqs: numbers that are there.
+            forgotten: how many were taken out before.
+
+        Returns:
+            Whether their bytes are gone; if not, the graph must be made anew.
+        """
+        before, count = self._index.serialized_length, len(seqs)
+        noise = self._numpy.random.default_rng(forgotten).normal(size=(count, self._dimension))
+        nobody = self._numpy.arange(count, dtype="u8") + self._numpy.uint64(_NOBODY + forgotten)
+        self._index.remove(self._numpy.array(list(seqs), "u8"))
+        self._add_units(nobody, self._unit(noise))
+        return bool(self._index.serialized_length == before)
+
+    def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
+        """Return about the nearest, noise among them, with cosines that are about right."""
+        vector = self._unit(self._numpy.frombuffer(query, "<f4"))
+        found = self._index.search(vector, count, threads=1)
+        keys, distances = found.keys.tolist(), found.distances.tolist()
+        return [(key, 1.0 - distance) for key, distance in zip(keys, distances, strict=True)]
+
+    def dump(self) -> bytes:
+        """Return its bytes."""
+        return bytes(self._index.save())
+
+    def save(self, path: Path) -> None:
+        """Write its bytes to a file."""
+        self._index.save(str(path))
+
+
+def write(path: Path, graph: Graph, stamp: Stamp) -> None:
+    """Write a graph to a file, which is on the disk then.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        graph.save(path)
+    except RuntimeError as error:  # usearch's own
+        raise OSError("the graph cannot be written") from error
+    with path.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        fields = (stamp.model, stamp.dimension, stamp.forgotten, stamp.event, stamp.row)
+        file.write(_STAMP.pack(_MAGIC, _FORMAT, *fields))
+        file.flush()
+        file.write(blake3().update_mmap(path).digest())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return the stamp of a file, unverified; None if it has none."""
+    size = _STAMP.size + _CHECKSUM
+    try:
+        with path.open("rb") as file:
+            file.seek(-size, os.SEEK_END)
+            return _stamp(file.read(_STAMP.size))
+    except OSError:
+        return None
+
+
+def _stamp(data: bytes) -> Stamp | None:
+    if len(data) != _STAMP.size:
+        return None
+    magic, number, *fields = _STAMP.unpack(data)
+    return Stamp(*fields) if (magic, number) == (_MAGIC, _FORMAT) else None
+
+
+def read(path: Path) -> tuple[Stamp, memoryview] | None:
+    """Map a file into memory after verifying every byte.
+
+    Returns:
+        Its stamp and the bytes for ``Graph.of``; None if there is none, or a damaged one.
+    """
+    try:
+        with path.open("rb") as file:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):  # not there, or empty
+        return None
+    body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+    stamp = _stamp(bytes(body[-_STAMP.size :]))
+    if stamp is None or blake3(body).digest() != checksum:
+        return None
+    return stamp, body[: -_STAMP.size]
+
+
+_TOGETHER = 4_096  # vectors added at a time
+_WORN = 5  # one in so many was taken out: more, and a graph finds less than a new one
+
+
+def knows(reader: Reader, stamp: Stamp) -> bool:
+    """Whether a graph is of this store and not ahead of it: its last event is the store's."""
+    return reader.row(EVENTS, SEQUENCE.pack(stamp.event)) == stamp.row
+
+
+def events(reader: Reader, after: int) -> tuple[set[int], set[int], int]:
+    """Which grains got a vector after an event, which were removed, and the last event."""
+    changed: set[int] = set()
+    deleted: set[int] = set()
+    for key, row in reader.rows(EVENTS, after=SEQUENCE.pack(after)):
+        kind, seq, _ = event_of(row)
+        (after,) = SEQUENCE.unpack(key)
+        if kind == EMBEDDED:
+            changed.add(seq)
+        elif kind == DELETED:
+            deleted.add(seq)
+    return changed, deleted, after
+
+
+def is_clean(reader: Reader, graph: Graph, stamp: Stamp) -> bool:
+    """Whether a graph has no vector of a grain that is removed by now."""
+    return not any(seq in graph for seq in events(reader, stamp.event)[1])
+
+
+def make_graph(store: Store, model: Model) -> tuple[Graph, Stamp]:
+    """A new graph of all vectors that are there, stamped with an event before it was begun."""
+    with store.read() as reader:
+        last = reader.last_row(EVENTS)
+    if last is None:
+        raise StoreError("the store has vectors, and no event of their coming")
+    stamp = Stamp(model.id, model.dimension, 0, SEQUENCE.unpack(last[0])[0], last[1])
+    graph, after = Graph(model.dimension), None
+    while True:
+        with store.read() as reader:
+            page = list(islice(reader.rows(VECTORS, after, model.prefix), _TOGETHER))
+        if not page:
+            return graph, stamp
+        graph.add([(_seq(key), row) for key, row in page])
+        after = page[-1][0]
+
+
+def _seq(key: bytes) -> int:
+    return int.from_bytes(key[-8:], "big")
+
+
+def follow(store: Store, model: Model, graph: Graph, stamp: Stamp) -> tuple[Graph, Stamp] | None:
+    """Bring a graph up to the store; None if it has to be made anew."""
+    with store.read() as reader:
+        changed, deleted, _ = events(reader, stamp.event)
+        last = reader.last_row(EVENTS)
+    if last is None or last[0] == SEQUENCE.pack(stamp.event):
+        return graph, stamp
+    old = [seq for seq in changed | deleted if seq in graph]
+    forgotten = stamp.forgotten + len(old)
+    if forgotten > len(graph) // _WORN or (old and not graph.forget(old, stamp.forgotten)):
+        return None
+    for seqs in _parts(sorted(changed - deleted)):
+        with store.read() as reader:
+            rows = [(seq, reader.row(VECTORS, model.key(seq))) for seq in seqs]
+        graph.add([(seq, row) for seq, row in rows if row is not None])
+    number = SEQUENCE.unpack(last[0])[0]
+    return graph, Stamp(model.id, model.dimension, forgotten, number, last[1])
+
+
+def _parts(seqs: Iterable[int]) -> Iterable[list[int]]:
+    rest = iter(seqs)
+    return iter(lambda: list(islice(rest, _TOGETHER)), [])
+
+
+_FEW = 1_000  # vectors that a search compares one by one before a graph is written again
+_TRIES = 5
+
+_File: TypeAlias = tuple[int, int, int]  # which file it is: inode, size, time of change
+
+
+class Candidates(Protocol):
+    """Vectors by sequence number, among which somebody else looks for the nearest."""
+
+    def __len__(self) -> int: ...
+
+    def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
+        """Return about the nearest, with cosines that are about right."""
+        ...
+
+
+C = TypeVar("C", bound=Candidates)
+
+
+@dataclass(slots=True)
+class Covered(Generic[C]):
+    """Candidates for a snapshot.
+
+    Attributes:
+        stamp: what they cover.
+        graph: the candidates: a graph that is open, or what a server compares.
+        tail: numbers of grains that got a vector later.
+        tail_to: the last event that ``tail`` knows.
+    """
+
+    stamp: Stamp
+    graph: C
+    tail: frozenset[int]
+    tail_to: int
+
+    def follow(self, reader: Reader, model: Model) -> None:
+        """Bring ``tail`` up to a snapshot."""
+        changed, _, last = events(reader, self.tail_to)
+        self.tail |= {seq for seq in changed if reader.row(VECTORS, model.key(seq)) is not None}
+        self.tail_to = last
+
+
+class Neighbours(Protocol):
+    """What gives candidates for the neighbours in a store."""
+
+    def covering(self, reader: Reader, model: Model) -> Covered[Any] | None:
+        """Return candidates that a snapshot agrees with; None where comparing all is as good."""
+        ...
+
+    def catch_up(self, store: Store, make: bool) -> None:
+        """Bring the candidates up to the store."""
+        ...
+
+    def close(self) -> None:
+        """Let go of them."""
+        ...
+
+
+class Graphs:
+    """The graphs of a store by model, in files beside it or in memory.
+
+    Args:
+        folder: the store's directory; None for memory.
+        large: models with more vectors than this get a graph.
+    """
+
+    def __init__(self, folder: Path | None, large: int) -> None:
+        self._folder = folder
+        self._large = large
+        self._lock = threading.Lock()  # taken inside transactions, so none is begun under it
+        self._catching_up = threading.Lock()
+        self._open: dict[Model, tuple[_File | None, Covered[Graph] | None]] = {}
+
+    def covering(self, reader: Reader, model: Model) -> Covered[Graph] | None:
+        """Return the graph of a model that a snapshot agrees with, its tail up to date."""
+        with self._lock:
+            covered = self._opened(model)
+            if covered is None or not knows(reader, covered.stamp):
+                return None
+            covered.follow(reader, model)
+            return covered
+
+    def _opened(self, model: Model) -> Covered[Graph] | None:
+        file, covered = self._open.get(model, (None, None))
+        if self._folder is None:
+            return covered
+        try:
+            stat = self._path(model).stat()
+        except OSError:
+            self._open.pop(model, None)
+            return None
+        now = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if file != now:
+            covered = self._read(model)
+            self._open[model] = (now, covered)
+        return covered
+
+    def _read(self, model: Model) -> Covered[Graph] | None:
+        found = read(self._path(model)) if library() else None
+        if found is None:
+            return None
+        stamp, data = found
+        if (stamp.model, stamp.dimension) != (model.id, model.dimension):
+            return None
+        try:
+            graph = Graph.of(data, model.dimension)
+        except RuntimeError:  # of another usearch
+            return None
+        return Covered(stamp, graph, frozenset(), stamp.event)
+
+    def catch_up(self, store: Store, make: bool) -> None:
+        """Bring the graphs up to the store; of those without removals, where it is worth it.
+
+        Args:
+            store: the store; one that is read-only is left as it is.
+            make: also make graphs that are missing or have to be made anew, which takes time.
+
+        Raises:
+            StoreError: the store is closed, or it is another writer's turn for too long.
+        """
+        if store.readonly:
+            return
+        with self._catching_up:
+            with store.read() as reader:
+                known = models(reader)
+            self._drop_unknown(known)
+            for model in known:
+                if library() is None:
+                    self._drop_unless_sound(store, model)
+                else:
+                    self._catch_up(store, model, make)
+
+    def _drop_unknown(self, known: Sequence[Model]) -> None:
+        """Drop graphs of models that are forgotten, and files that killed processes left."""
+        with self._lock:
+            for model in self._open.keys() - set(known):
+                del self._open[model]
+        if self._folder is not None:
+            names = {self._path(model).name for model in known}
+            for path in self._folder.glob("vectors-*.usearch*"):
+                if path.name not in names:
+                    _unlink(path)
+
+    def _catch_up(self, store: Store, model: Model, make: bool) -> None:
+        made: tuple[Graph, Stamp] | None = None
+        covered = self._current(store, model)
+        if covered is not None:
+            with store.read() as reader:
+                clean = is_clean(reader, covered.graph, covered.stamp)
+            if clean and len(covered.tail) < max(_FEW, len(covered.graph) // 20):
+                return
+            made = covered.graph.copy(), covered.stamp
+        for _ in range(_TRIES):
+            if made is not None:
+                made = follow(store, model, *made)
+            if made is None:
+                self._drop(model)
+                if not make or not self._is_large(store, model):
+                    return
+                made = make_graph(store, model)
+                made = follow(store, model, *made) or made
+            if self._publish(store, model, *made):
+                return
+        self._drop(model)  # grains are removed faster than graphs are written
+
+    def _current(self, store: Store, model: Model) -> Covered[Graph] | None:
+        for _ in range(2):  # the file may be newer than the first snapshot
+            with store.read() as reader:
+                covered = self.covering(reader, model)
+            if covered is not None:
+                return covered
+        return None
+
+    def _is_large(self, store: Store, model: Model) -> bool:
+        with store.read() as reader:
+            rows = islice(reader.rows(VECTORS, prefix=model.prefix), self._large + 1)
+            return sum(1 for _ in rows) > self._large
+
+    def _publish(self, store: Store, model: Model, graph: Graph, stamp: Stamp) -> bool:
+        """Put a graph in place, unless removals came meanwhile that it has not seen."""
+        if self._folder is None:
+            kept = Graph.of(graph.dump(), model.dimension)
+            with self._lock:
+                self._open[model] = (None, Covered(stamp, kept, frozenset(), stamp.event))
+            return True
+        path = self._path(model)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+
+        def work(writer: Writer) -> bool:
+            if not is_clean(writer, graph, stamp):
+                return False
+            there = stamp_of(path)
+            if there is None or there.event < stamp.event or not knows(writer, there):
+                try:
+                    os.replace(new, path)
+                except FileNotFoundError:  # put in place before: a work may run twice
+                    pass
+                except OSError:
+                    _unlink(path)
+            return True
+
+        try:
+            write(new, graph, stamp)
+            placed = store.write(work)
+            self._forget(model)
+            return placed
+        except OSError:  # no room for it; searches go without
+            self._drop(model)
+            return True
+        finally:
+            _unlink(new)
+
+    def _drop_unless_sound(self, store: Store, model: Model) -> None:
+        """Without the library a file cannot change, so one with a removed grain has to go."""
+        stamp = None if self._folder is None else stamp_of(self._path(model))
+        if stamp is not None:
+            with store.read() as reader:
+                sound = knows(reader, stamp) and not events(reader, stamp.event)[1]
+            if sound:
+                return
+        self._drop(model)
+
+    def _drop(self, model: Model) -> None:
+        self._forget(model)
+        if self._folder is not None:
+            _unlink(self._path(model))
+
+    def _forget(self, model: Model) -> None:
+        """Let go of a file, whose bytes stay on the disk while it is mapped."""
+        with self._lock:
+            self._open.pop(model, None)
+
+    def _path(self, model: Model) -> Path:
+        assert self._folder is not None
+        return self._folder / f"vectors-{model.id}.usearch"
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._lock:
+            self._open.clear()
+
+
+def _unlink(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every text index has: a search that reads matches in pages, until enough are good.
+
+    found = index.search(store.read, "shelf boxes")
+
+An index gives the first page of the matches, after it has caught up with the store, and then more.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+from omsgrain.errors import RangeError, SchemaError
+from omsgrain.search.feed import Read
+from omsgrain.search.words import normal, pairs, prepare, split
+from omsgrain.storage.base import Problem
+
+__all__ = [
+    "LONGEST",
+    "MOST",
+    "MOST_PHRASES",
+    "TRIES",
+    "Found",
+    "Match",
+    "More",
+    "Phrase",
+    "Query",
+    "Row",
+    "Start",
+    "Texts",
+    "read_query",
+]
+
+LONGEST = 10_000
+"""Characters of a query."""
+
+MOST_PHRASES = 256
+"""Words and phrases of a query that are not the same."""
+
+_PART = re.compile(r'([+-]?)(?:"([^"]*)"?|(\S+))')
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words next to each other, mostly one.
+
+    Attributes:
+        words: folded.
+        prefix: the last one is only the beginning of a word.
+        joined: there is one sign between any two.
+    """
+
+    words: tuple[str, ...]
+    prefix: bool = False
+    joined: bool = False
+
+    def __str__(self) -> str:
+        """The phrase in the language of FTS5; a word has letters, digits and emoji only."""
+        words = pairs(self.words) if self.joined else self.words
+        return f'"{" ".join(words)}"' + " *" * self.prefix
+
+    def pattern(self) -> str:
+        """A regular expression for the phrase in a prepared text, from where a word begins."""
+        between = "-" if self.joined else "[ -]+"
+        return between.join(map(re.escape, self.words)) + "[^ -]*" * self.prefix
+
+
+@dataclass(frozen=True)
+class Query:
+    """A search.
+
+    Attributes:
+        required: all of them must be there.
+        optional: any, if nothing is required; otherwise they move a grain up.
+        excluded: none may be there.
+    """
+
+    required: tuple[Phrase, ...]
+    optional: tuple[Phrase, ...]
+    excluded: tuple[Phrase, ...]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Finds what the grain is found for, in a prepared text."""
+        wanted = sorted((*self.required, *self.optional), key=lambda p: -len(p.words))
+        any_of = "|".join(phrase.pattern() for phrase in wanted)
+        return re.compile(f"(?<![^ -])(?:{any_of})(?![^ -])")
+
+    def expression(self) -> str:
+        """The query in the language of FTS5."""
+        wanted = " OR ".join(map(str, self.optional))
+        if self.required:
+            needed = f"({' AND '.join(map(str, self.required))})"
+            wanted = f"{needed} OR ({needed} AND ({wanted}))" if wanted else needed
+        if not self.excluded:
+            return wanted
+        return f"({wanted}) NOT ({' OR '.join(map(str, self.excluded))})"
+
+
+def read_query(text: str) -> Query:
+    """Read the text of a search.
+
+    Raises:
+        SchemaError: no text, or no word in it that grains should have.
+        RangeError: too long, or of too many words.
+    """
+    if not isinstance(text, str):
+        raise SchemaError(
+            "a search is for words",
+            field="/text",
+            expected="a string",
+            found=type(text).__name__,
+        )
+    if len(text) > LONGEST:
+        raise RangeError(
+            "the search is too long",
+            field="/text",
+            expected=f"at most {LONGEST} characters",
+            found=str(len(text)),
+        )
+    found: dict[str, dict[Phrase, None]] = {"+": {}, "": {}, "-": {}}
+    for sign, quoted, bare in _PART.findall(normal(text)):
+        phrase = _phrase(bare or quoted, bool(bare))
+        if phrase is not None:
+            found[sign or "+" * (not bare)][phrase] = None
+    if not (found["+"] or found[""]):
+        raise SchemaError(
+            "there is no word to search for", field="/text", expected="a word or a phrase"
+        )
+    count = sum(map(len, found.values()))
+    if count > MOST_PHRASES:
+        raise RangeError(
+            "the search has too many words",
+            field="/text",
+            expected=f"at most {MOST_PHRASES}",
+            found=str(count),
+        )
+    return Query(tuple(found["+"]), tuple(found[""]), tuple(found["-"]))
+
+
+def _phrase(said: str, bare: bool) -> Phrase | None:
+    words = tuple(split(said))
+    if not words:
+        return None
+    stem = said.rstrip("*")
+    prefix = stem != said and bool(split(stem[-1]))
+    joined = bare and len(words) > 1 and prepare(said).strip("-") == "-".join(words)
+    return Phrase(words, prefix, joined)
+
+
+Row = tuple[int, float]
+"""A sequence number and the weight of the match; 0 where it has none."""
+
+More: TypeAlias = Callable[[int], list[Row]]
+"""Gives the next so many matches; fewer are the last."""
+
+MOST = 100_000
+"""Matches that a filter may refuse before a search stops."""
+
+TRIES = 100
+"""Times that others may empty an index between catching up and reading."""
+
+_FIRST_PAGE = 256  # matches read at first if a filter may refuse them; then 8 times as many
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A grain that was found.
+
+    Attributes:
+        seq: its sequence number.
+        score: how well it matches, from 1 for the best of the result down to 0.
+    """
+
+    seq: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer to a search.
+
+    Attributes:
+        matches: best first; of equals the newest first.
+        more: there are others after them.
+        read: how many matches were read, those that a filter refused among them.
+        complete: False if the search stopped because too many had been refused.
+    """
+
+    matches: tuple[Match, ...]
+    more: bool
+    read: int
+    complete: bool
+
+
+class Start(NamedTuple):
+    """The matches of a query, begun.
+
+    Attributes:
+        page: the first of them, best first.
+        more: gives the next.
+    """
+
+    page: list[Row]
+    more: More
+
+
+class Texts(ABC):
+    """The text index of a store. Any thread may use it; in a forked child it refuses.
+
+    Never call it while you hold a snapshot of the store: others may have to wait for that.
+    """
+
+    @property
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is an index already, so that it is of use to keep it up to date."""
+
+    @abstractmethod
+    def catch_up(self, read: Read) -> int:
+        """Take in what the store has and the index has not; a search does so by itself.
+
+        Args:
+            read: opens a snapshot: ``store.read``.
+
+        Returns:
+            The sequence number that the index has come to.
+
+        Raises:
+            StoreError: the index cannot be written, or the store not be read.
+        """
+
+    @abstractmethod
+    def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
+        """Catch up, and begin to read the matches of a query.
+
+        Args:
+            read: opens a snapshot.
+            query: what to search for.
+            seqs: only these grains; None for all.
+            size: matches in the first page.
+        """
+
+    def search(
+        self,
+        read: Read,
+        query: str | Query,
+        *,
+        limit: int = 10,
+        seqs: Set[int] | None = None,
+        accept: Callable[[int], bool] | None = None,
+        most: int = MOST,
+    ) -> Found:
+        """Find grains by their words, after catching up with the store.
+
+        Args:
+            read: opens a snapshot: ``store.read``.
+            query: what to search for; ``query.py`` says how it is read.
+            limit: matches to return.
+            seqs: only these grains.
+            accept: asked of each match, best first, until there are enough. It may keep a
+                snapshot of the store from its first call on.
+            most: how many matches ``accept`` may refuse.
+
+        Raises:
+            SchemaError: no word to search for.
+            RangeError: the query is too long, or a number too small.
+            StoreError: the index cannot be read or written, or the store not be read.
+        """
+        query = query if isinstance(query, Query) else read_query(query)
+        if limit < 1 or most < 1:
+            raise RangeError("a search asks for at least one match", expected="limit, most >= 1")
+        wanted = limit + 1  # one more tells whether there are others
+        found: list[Row] = []
+        rows, complete = 0, True
+        for row in self._rows(read, query, seqs, wanted, filtered=accept is not None):
+            if rows - len(found) == most:
+                complete = False
+                break
+            rows += 1
+            if accept is None or accept(row[0]):
+                found.append(row)
+                if len(found) == wanted:
+                    break
+        best = found[0][1] if found else 0.0
+        scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
+        return Found(tuple(scored[:limit]), len(found) == wanted, rows, complete)
+
+    def _rows(
+        self,
+        read: Read,
+        query: Query,
+        seqs: Set[int] | None,
+        wanted: int,
+        *,
+        filtered: bool,
+    ) -> Iterator[Row]:
+        """All matches, best first, read in pages as they are needed."""
+        size = max(wanted, _FIRST_PAGE) if filtered else wanted
+        page, more = self.start(read, query, seqs, size)
+        seen: set[int] = set()
+        while True:
+            for row in page:
+                if row[0] not in seen:  # what came in meanwhile has moved the others
+                    seen.add(row[0])
+                    yield row
+            if len(page) < size:
+                return
+            size *= 8
+            page = more(size)
+
+    @abstractmethod
+    def rebuild(self, read: Read) -> None:
+        """Make an index that exists anew from the blobs; nothing else stays in it.
+
+        Raises:
+            StoreError: this handle may not write it, or another does not let go of it.
+        """
+
+    @abstractmethod
+    def scrub(self, read: Read) -> None:
+        """See that no word of removed grains stays in the index.
+
+        Raises:
+            StoreError: as for ``rebuild``.
+        """
+
+    @contextmanager
+    def scrubbing(self, read: Read) -> Iterator[None]:
+        """Scrub while the store itself is written anew, which is done inside.
+
+        Raises:
+            StoreError: as for ``rebuild``.
+        """
+        yield
+        self.scrub(read)
+
+    @abstractmethod
+    def check(self, read: Read) -> tuple[Problem, ...]:
+        """Compare an index that exists, word by word, with what the grains give.
+
+        Raises:
+            StoreError: the index or the store cannot be read.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the index; a second call does nothing."""

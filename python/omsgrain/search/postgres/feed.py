@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the store to the table ``words``: pages of grains, each in a transaction with its number.
+
+The row of ``texts`` says how far the table has come. Who feeds locks it first, so that processes
+that feed one store take turns, and each finds what the one before has done.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import psycopg
+
+from omsgrain.search import feed
+from omsgrain.search.feed import Page, State, Words
+from omsgrain.search.words import GAP
+from omsgrain.storage.postgres.connection import Database, Pause, failure, is_broken, is_clash
+from omsgrain.storage.postgres.maintenance import compact
+from omsgrain.storage.postgres.schema import TEXTS, WORDS
+
+if TYPE_CHECKING:
+    from omsgrain.storage.postgres.pool import Connection
+
+__all__ = [
+    "LONGEST",
+    "TEXTS",
+    "WORDS",
+    "Come",
+    "Row",
+    "Sessions",
+    "cut",
+    "empty",
+    "exists",
+    "framed",
+    "lexeme",
+    "progress",
+    "row_of",
+    "wiped",
+    "write",
+]
+
+LONGEST = 500
+"""Letters of a word that count: a tsvector takes words of 2,046 bytes."""
+
+_MOST = 900_000  # bytes of the words of a tsvector, which takes a MiB
+_WORD = re.compile("[0-9A-Za-z\x80-\U0010ffff]+")
+_FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_GAP = GAP.strip()
+
+
+class Row(NamedTuple):
+    """A row of the table, without the number of the store."""
+
+    seq: int
+    size: int
+    says: str
+    about: str
+    more: str
+    words: str
+    wide: bool
+
+
+def cut(word: str) -> str:
+    """A word as the table has it."""
+    return word[:LONGEST]
+
+
+def framed(words: list[str]) -> str:
+    """Words in their order, so that each has its own space on both sides."""
+    return f" {'  '.join(words)} " if words else ""
+
+
+def lexeme(store_id: int, word: str) -> str:
+    """A word of a store as a tsvector and a tsquery have it: stores share an index of words."""
+    return f"'{store_id}.{word}'"
+
+
+def row_of(store_id: int, given: Words) -> Row:
+    """Make the row of a grain.
+
+    Args:
+        store_id: the number of the store.
+        given: its number and texts, as ``feed`` gives them.
+    """
+    seq, *columns = given
+    split = [[cut(word) for word in _WORD.findall(_folded(text))] for text in columns]
+    different = {word for words in split for word in words}
+    different.discard(_GAP)
+    wide = sum(map(len, different)) > _MOST // 4 and (
+        sum(len(word.encode()) + 12 for word in different) > _MOST
+    )
+    # In the order of PostgreSQL, so that what it gives back can be compared.
+    names = [] if wide else sorted(lexeme(store_id, word) for word in different)
+    says, about, more = map(framed, split)
+    return Row(seq, sum(map(len, split)), says, about, more, " ".join(names), wide)
+
+
+def _folded(text: str) -> str:
+    """Letters of ASCII without case; the others were folded by ``for_index``."""
+    return text.lower() if text.isascii() else text.translate(_FOLD)
+
+
+_COME = (
+    "SELECT last_seq, known, digest, grains, size, gone, key "
+    f"FROM {TEXTS} WHERE store_id = %(store)s::bigint"
+)
+_BEGIN = (
+    f"INSERT INTO {TEXTS} (store_id, last_seq, known, digest, grains, size, gone) "
+    "VALUES (%(store)s, 0, 0, '', 0, 0, 0) ON CONFLICT (store_id) DO NOTHING"
+)
+_GO_ON = (
+    f"UPDATE {TEXTS} SET last_seq = %(last)s, known = %(known)s, digest = %(digest)s, "
+    "grains = %(grains)s, size = %(size)s, gone = %(gone)s WHERE store_id = %(store)s::bigint"
+)
+_PUT = (
+    f"INSERT INTO {WORDS} (store_id, seq, size, says, about, more, words, wide) "
+    "SELECT %(store)s::bigint, seq, size, says, about, more, words::tsvector, wide "
+    "FROM unnest("
+    "%(seq)s::bigint[], %(size)s::integer[], %(says)s::text[], %(about)s::text[], "
+    "%(more)s::text[], %(words)s::text[], %(wide)s::boolean[]) "
+    "AS given (seq, size, says, about, more, words, wide)"
+)
+_REMOVE = (
+    f"WITH gone AS (DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint "
+    "AND seq = ANY (%(gone)s::bigint[]) RETURNING size) "
+    "SELECT count(*), coalesce(sum(size), 0)::bigint FROM gone"
+)
+_CLEAR = f"DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint"
+
+
+class Come(NamedTuple):
+    """How far the table of a store has come.
+
+    Attributes:
+        state: what it has seen of the store.
+        size: how many words its grains have together.
+        gone: how many rows were deleted since what they held was wiped out.
+        key: opens the words of the store to a role that may see them; None before any.
+    """
+
+    state: State
+    size: int
+    gone: int
+    key: Any
+
+
+_NOTHING = Come(State(0, 0, b"", 0), 0, 0, None)
+
+
+def progress(connection: Connection, store_id: int, *, lock: bool = False) -> Come:
+    """Return how far the table has come.
+
+    Args:
+        connection: in a transaction.
+        store_id: the number of the store.
+        lock: nobody else may feed until the end of the transaction.
+    """
+    given = {"store": store_id}
+    if lock:
+        connection.execute(_BEGIN, given)
+    text = f"{_COME} FOR UPDATE" if lock else _COME
+    row = connection.execute(text, given).fetchone()
+    if row is None:
+        return _NOTHING
+    last, known, digest, grains, size, gone, key = row
+    return Come(State(last, known, bytes(digest), grains), size, gone, key)
+
+
+def exists(connection: Connection, store_id: int) -> bool:
+    """Whether the store has anything in the tables."""
+    return progress(connection, store_id).key is not None
+
+
+def write(connection: Connection, store_id: int, page: Page, before: State) -> None:
+    """Take in a page that follows a state, unless another process has done so."""
+    now = progress(connection, store_id, lock=True)
+    if now.state != before:
+        return
+    if page.anew:
+        now = _cleared(connection, store_id, now)
+    if page.removed:
+        given = {"store": store_id, "gone": page.removed}
+        fewer, less = connection.execute(_REMOVE, given).fetchone() or (0, 0)
+        left = replace(now.state, grains=now.state.grains - fewer)
+        now = now._replace(state=left, size=now.size - less, gone=now.gone + fewer)
+    taken = 0
+    for some in feed.rows_of(page):
+        rows = [row_of(store_id, one) for one in some]
+        if rows:
+            columns = {name: [getattr(row, name) for row in rows] for name in rows[0]._fields}
+            connection.execute(_PUT, {"store": store_id, **columns})
+        taken += len(rows)
+        now = now._replace(size=now.size + sum(row.size for row in rows))
+    _go_on(connection, store_id, now._replace(state=feed.after(page, now.state, taken)))
+
+
+def empty(connection: Connection, store_id: int) -> None:
+    """Take out everything, so that it is made anew."""
+    now = progress(connection, store_id, lock=True)
+    _go_on(connection, store_id, _cleared(connection, store_id, now))
+
+
+def wiped(connection: Connection, store_id: int, gone: int) -> None:
+    """Note that what so many deleted rows held was wiped out."""
+    now = progress(connection, store_id, lock=True)
+    _go_on(connection, store_id, now._replace(gone=max(0, now.gone - gone)))
+
+
+def _cleared(connection: Connection, store_id: int, now: Come) -> Come:
+    """Delete all rows; return how far the table has come then."""
+    fewer = connection.execute(_CLEAR, {"store": store_id}).rowcount
+    return now._replace(state=_NOTHING.state, size=0, gone=now.gone + fewer)
+
+
+def _go_on(connection: Connection, store_id: int, now: Come) -> None:
+    given = {"store": store_id, "size": now.size, "gone": now.gone, **asdict(now.state)}
+    connection.execute(_GO_ON, given)
+
+
+T = TypeVar("T")
+
+_CONNECTIONS = 4
+
+# The pool's plans are made without values, and look up keys; a search is worth one of its own, and
+# the index of words gives bitmaps. The newest rows come by their own index, and are not sorted: a
+# store may have more of them than the planner thinks.
+_PLANS = (
+    "SET LOCAL plan_cache_mode = force_custom_plan",
+    "SET LOCAL enable_bitmapscan = on",
+    "SET LOCAL enable_sort = off",
+)
+
+
+class Sessions:
+    """Connections to the database of a store.
+
+    Args:
+        database: the database.
+        store_id: the number of the store.
+
+    Attributes:
+        store_id: the number of the store.
+        place: the database, for errors.
+        parts: it keeps what was deleted, and samples, unless it is told not to.
+        policies: it keeps tenants apart by row-level security.
+    """
+
+    def __init__(self, database: Database, store_id: int) -> None:
+        self._database = database.twin(_CONNECTIONS)
+        self._let_go = weakref.finalize(self, self._database.close)
+        self.store_id = store_id
+        self.place = database.place
+        self.parts = database.engine.parts
+        self.policies = database.engine.policies
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in a snapshot.
+
+        Raises:
+            StoreError: the database refuses something, or is away for too long.
+        """
+        return self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in a transaction, again after each clash and while the server is away.
+
+        What it does must be the same when it is done twice: the answer to a commit can be lost.
+
+        Raises:
+            StoreError: the database refuses something, or is away for too long.
+        """
+        return self._run("BEGIN ISOLATION LEVEL READ COMMITTED", work)
+
+    def _run(self, begin: str, work: Callable[[Connection], T]) -> T:
+        database = self._database
+        pause = Pause(database.patience)
+        opening = (begin, *(_PLANS if database.engine.tuned else ()))
+        while True:
+            wire, _ = database.begin(*[(text, ()) for text in opening])
+            try:
+                connection = wire.plain()
+                result = work(connection)
+                connection.execute("COMMIT")
+            except psycopg.Error as error:
+                closed = wire.closed
+                database.end(wire)
+                if is_broken(error, closed):
+                    database.pool.drop()
+                elif not is_clash(error):
+                    raise failure(self.place, "use the text index", error) from None
+                if not pause.take():
+                    raise failure(self.place, "use the text index", error) from None
+            except BaseException:
+                database.end(wire)
+                raise
+            else:
+                database.end(wire, None)
+                return result
+
+    def rewrite(self, table: str) -> None:
+        """Have a table written anew, without what was deleted, where the engine does not itself.
+
+        Raises:
+            StoreError: the role does not own it, or an older transaction keeps what was deleted.
+        """
+        self._database.check_open()
+        if self.parts:
+            compact(self._database, [table])
+
+    def close(self) -> None:
+        """Let go of the connections; a second call does nothing."""
+        self._let_go()

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectors compared by the server, where its extension pgvector is: only the nearest come here.
+
+    near        store_id, model, seq ++ vector
+    near_come   store_id ++ the last event that ``near`` knows, and its record in events-0
+
+The vectors of the store stay where they are; ``near`` has them in pgvector's type, and follows the
+store by its events, as the files of graphs do. All vectors of a model are compared, so what is
+found is exact. There is no index of neighbours (HNSW): it would be of all models and all stores in
+one, and would look among the others for the neighbours of one.
+
+The tables are made when they are first needed, by a role that may. Other roles compare here, as
+without the extension.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omsgrain.search.ann import Covered, Stamp, events
+from omsgrain.search.postgres.feed import Sessions
+from omsgrain.search.vectors import Model, models, unpacked
+from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.postgres.schema import SCHEMA, stored_table
+from omsgrain.storage.postgres.statements import unsampled
+from omsgrain.storage.tables import EVENTS, SEQUENCE, VECTORS
+
+if TYPE_CHECKING:
+    from omsgrain.storage.postgres.connection import Database
+    from omsgrain.storage.postgres.pool import Connection
+
+__all__ = [
+    "LARGE",
+    "PostgresGraphs",
+]
+
+LARGE = 2_000
+"""Vectors of a model from which the server compares: to send as many takes longer."""
+
+_FEW = 200  # vectors that are sent and compared here before the table takes them in
+_TOGETHER = 500  # rows of the table written at a time
+_NEAR, _COME = f"{SCHEMA}.near", f"{SCHEMA}.near_come"
+
+# Only an extension's type and operator are used: anybody might have made others of these names.
+_HAS = (
+    "SELECT coalesce((SELECT quote_ident(n.nspname) FROM pg_extension e "
+    "JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'), "
+    "CASE WHEN to_regtype('pg_catalog.vector') IS NOT NULL THEN 'pg_catalog' END), "
+    "to_regclass(%s) IS NOT NULL"
+)
+_MAY = f"SELECT has_table_privilege('{_NEAR}', %s) AND has_table_privilege('{_COME}', %s)"
+_OWNED = (
+    "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class "
+    f"WHERE oid = to_regclass('{SCHEMA}.versions')"
+)
+_READ = f"SELECT event, record FROM {_COME} WHERE store_id = %s::bigint"
+_BEGIN = (
+    f"INSERT INTO {_COME} (store_id, event, record) VALUES (%s, 0, '') "
+    "ON CONFLICT (store_id) DO NOTHING"
+)
+_GO_ON = f"UPDATE {_COME} SET event = %s, record = %s WHERE store_id = %s::bigint"
+_CLEAR = f"DELETE FROM {_NEAR} WHERE store_id = %s::bigint"
+_DROP = f"{_CLEAR} AND seq = ANY (%s::bigint[])"
+_PUT = (
+    f"INSERT INTO {_NEAR} (store_id, model, seq, v) "
+    "SELECT %s::bigint, m, s, v::real[]::{schema}.vector "
+    "FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS given (m, s, v)"
+)
+_COUNT = f"SELECT count(*) FROM {_NEAR} WHERE store_id = %s::bigint AND model = %s::bigint"
+_SEARCH = (
+    "SELECT seq, 1 - (v OPERATOR({schema}.<=>) %(query)s::real[]::{schema}.vector) "
+    f"FROM {_NEAR} WHERE store_id = %(store)s::bigint AND model = %(model)s::bigint "
+    "ORDER BY v OPERATOR({schema}.<=>) %(query)s::real[]::{schema}.vector LIMIT %(count)s"
+)
+
+
+class _Come(NamedTuple):
+    """The last event that the table knows, and its row; 0 before any."""
+
+    event: int = 0
+    record: bytes = b""
+
+
+class PostgresGraphs:
+    """What compares the vectors of a store on the server; asked as the files of graphs are.
+
+    Args:
+        database: the database of the store.
+        store_id: the number of the store in it.
+        readonly: never write the tables.
+        large: models with more vectors than this are compared there.
+    """
+
+    def __init__(
+        self, database: Database, store_id: int, *, readonly: bool, large: int = LARGE
+    ) -> None:
+        self._sessions = Sessions(database, store_id)
+        self._store_id = store_id
+        self._readonly = readonly
+        self._large = large
+        self._able: bool | None = None  # the server has what it takes
+        self._schema = ""  # of the extension, quoted
+
+    def covering(self, reader: Reader, model: Model) -> Covered[_Compared] | None:
+        """Return what compares the vectors of a model, with what it has not yet seen."""
+        if not self._is_able():
+            return None
+        come, count = self._sessions.read(partial(self._seen, model=model))
+        changed, deleted, last = events(reader, come.event)
+        known = _knows(reader, come)
+        if count + len(changed) <= self._large and known:
+            return None
+        if not known or len(changed) + len(deleted) > _FEW:
+            if self._readonly:
+                return None
+            self._feed(reader)
+            come, count = self._sessions.read(partial(self._seen, model=model))
+            changed, _, last = events(reader, come.event)
+        stamp = Stamp(model.id, model.dimension, 0, come.event, come.record)
+        table = _Compared(self._sessions, self._store_id, model, count, self._schema)
+        return Covered(stamp, table, frozenset(changed), last)
+
+    def _seen(self, connection: Connection, model: Model) -> tuple[_Come, int]:
+        """How far the table has come, and how many vectors of a model it has."""
+        row = connection.execute(_COUNT, (self._store_id, model.id)).fetchone()
+        return self._read(connection), int(row[0]) if row else 0
+
+    def catch_up(self, store: Store, make: bool) -> None:
+        """Bring the table up to the store: what was removed goes.
+
+        Its bytes go when all tables are written anew, which only ``compact`` asks for: nobody can
+        use the table meanwhile, and it is that of all stores.
+        """
+        if store.readonly or not self._is_able():
+            return
+        if not self._sessions.read(self._read).event:
+            return
+        with store.read() as reader:
+            self._feed(reader)
+
+    def _is_able(self) -> bool:
+        if self._able is None:
+            given = (_NEAR,)
+            row = self._sessions.read(lambda one: one.execute(_HAS, given).fetchone())
+            schema, tables = row or (None, False)
+            self._schema = schema or ""
+            self._able = schema is not None and (
+                self._may() if tables else not self._readonly and self._made()
+            )
+        return self._able
+
+    def _may(self) -> bool:
+        """Whether the role has rights on the tables: it may have been admitted before them."""
+        given = ("SELECT" if self._readonly else "DELETE",) * 2
+        row = self._sessions.read(lambda one: one.execute(_MAY, given).fetchone())
+        return row is not None and bool(row[0])
+
+    def _made(self) -> bool:
+        """Make the tables; False if the role may not."""
+        columns = f"model bigint NOT NULL, seq bigint NOT NULL, v {self._schema}.vector NOT NULL"
+        come = "event bigint NOT NULL, record bytea NOT NULL"
+        policies = self._sessions.policies
+
+        def work(connection: Connection) -> None:
+            # Of many who come at once one makes them, and the others find them made.
+            connection.execute(f"LOCK TABLE {SCHEMA}.versions IN SHARE ROW EXCLUSIVE MODE")
+            row = connection.execute(_HAS, (_NEAR,)).fetchone()
+            if row is not None and not row[1]:
+                for name, rest, key in ((_NEAR, columns, "model, seq"), (_COME, come, "")):
+                    for text in stored_table(name, rest, key, 0, policies):
+                        connection.execute(text)
+                if self._sessions.parts:
+                    connection.execute(unsampled(_NEAR, "v"))
+                    connection.execute(unsampled(_COME, "record"))
+
+        row = self._sessions.read(lambda one: one.execute(_OWNED).fetchone())
+        if row is None or not row[0]:
+            return False
+        self._sessions.write(work)
+        return True
+
+    def _read(self, connection: Connection, *, lock: bool = False) -> _Come:
+        given = (self._store_id,)
+        if lock:
+            connection.execute(_BEGIN, given)
+        text = f"{_READ} FOR UPDATE" if lock else _READ
+        row = connection.execute(text, given).fetchone()
+        return _Come() if row is None else _Come(row[0], bytes(row[1]))
+
+    def _feed(self, reader: Reader) -> None:
+        """Take in what the store has and the table has not."""
+        found = reader.last_row(EVENTS)
+        if found is not None:
+            last = _Come(SEQUENCE.unpack(found[0])[0], found[1])
+            self._sessions.write(partial(self._take, reader=reader, last=last))
+
+    def _take(self, connection: Connection, reader: Reader, last: _Come) -> None:
+        come = self._read(connection, lock=True)
+        if come.event >= last.event:
+            return  # another process was here, perhaps with a later snapshot
+        known = _knows(reader, come)
+        given = (self._store_id,)
+        if known:
+            changed, deleted, _ = events(reader, come.event)
+            touched = sorted(changed | deleted)
+            connection.execute(_DROP, (self._store_id, touched))
+            rows = _some(reader, sorted(changed - deleted))
+        else:
+            connection.execute(_CLEAR, given)
+            rows = _all(reader)
+        while page := list(islice(rows, _TOGETHER)):
+            connection.execute(
+                _PUT.format(schema=self._schema),
+                (self._store_id, *map(list, zip(*page, strict=True))),
+            )
+        connection.execute(_GO_ON, (last.event, last.record, self._store_id))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._sessions.close()
+
+
+class _Compared:
+    """All vectors of a model, as the server compares them."""
+
+    def __init__(
+        self, sessions: Sessions, store_id: int, model: Model, count: int, schema: str
+    ) -> None:
+        self._sessions = sessions
+        self._given = {"store": store_id, "model": model.id}
+        self._count = count
+        self._text = _SEARCH.format(schema=schema)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
+        """Return the nearest and their cosines."""
+        given: dict[str, Any] = {**self._given, "query": _text(unpacked(query)), "count": count}
+        rows = self._sessions.read(lambda one: one.execute(self._text, given).fetchall())
+        return [(int(seq), float(cosine)) for seq, cosine in rows]
+
+
+def _knows(reader: Reader, come: _Come) -> bool:
+    """Whether the table is of this store; one that is ahead of a snapshot may be."""
+    if not 0 < come.event <= reader.last_seq():
+        return True
+    return reader.row(EVENTS, SEQUENCE.pack(come.event)) == come.record
+
+
+def _all(reader: Reader) -> Iterator[tuple[int, int, str]]:
+    for model in models(reader):
+        for key, row in reader.rows(VECTORS, prefix=model.prefix):
+            yield from _row(model, int.from_bytes(key[-8:], "big"), row)
+
+
+def _some(reader: Reader, seqs: Iterable[int]) -> Iterator[tuple[int, int, str]]:
+    known, rest = models(reader), iter(seqs)
+    while some := list(islice(rest, _TOGETHER)):
+        for model in known:
+            found = reader.some_rows(VECTORS, [model.key(seq) for seq in some])
+            for seq in some:
+                yield from _row(model, seq, found.get(model.key(seq)))
+
+
+def _row(model: Model, seq: int, row: bytes | None) -> Iterator[tuple[int, int, str]]:
+    """A row of the table; none of a vector that is not there, or damaged: it is nobody's."""
+    if row is not None and len(row) == 4 * model.dimension:
+        values = unpacked(row)
+        if 0 < math.hypot(*values) < math.inf:
+            yield model.id, seq, _text(values)
+
+
+def _text(values: array[float]) -> str:
+    return "{" + ",".join(map(repr, values)) + "}"

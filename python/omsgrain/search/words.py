@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words in any script: the same function prepares what is indexed, what is asked, what is shown.
+
+A text becomes its words, folded, with spaces between, or hyphens where signs stood; character by
+character:
+
+- Letters lose their case and their accents, also Hebrew points and Arabic vowel signs; the vowel
+  signs of Indic scripts stay, since they are letters there. Compatible forms become the plain one
+  (``ﬁ``, full width, ``①``), digits of any script become 0-9.
+- Scripts written without spaces (Han, Kana, Thai, Lao, Khmer, Myanmar) and Hangul, whose particles
+  cling to the word, are split into characters: a word inside a run is then a phrase of them.
+- An emoji is a word, whatever its skin tone; what a joiner glues together are several.
+- Joiners, marks of direction and the like vanish; of all else a sign becomes a hyphen, the rest a
+  space.
+
+Because no character depends on its neighbours, a place in the prepared text leads back to a place
+in the text itself.
+
+Words with one sign between them (``robot-17``, ``don't``, ``12.5``) are found by each part; for
+the index each such pair is also a word of its own, since ``robot`` may be everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from types import NoneType
+from typing import Any
+
+__all__ = [
+    "ABOUT",
+    "COLUMNS",
+    "GAP",
+    "SAYS",
+    "UNSEARCHED",
+    "WEIGHTS",
+    "Places",
+    "columns",
+    "for_index",
+    "normal",
+    "pairs",
+    "prepare",
+    "split",
+    "texts",
+    "words_of",
+]
+
+GAP = " ¶ "
+"""Stands between two texts in one column, so that no phrase reaches over: no query has that word,
+and the engine takes whatever is not ASCII for a letter."""
+
+_JOINER = "·"
+"""In the word for a pair; like the gap nothing that a query can have."""
+
+_KEPT = 1 << 16  # characters remembered; more only a hostile text has
+
+_SPLIT = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x1950, 0x19FF),  # Tai Le, New Tai Lue, Khmer symbols
+    (0x1A20, 0x1AAF),  # Tai Tham
+    (0x1B00, 0x1B7F),  # Balinese
+    (0x2E80, 0x2FDF),  # radicals
+    (0x3005, 0x3007),
+    (0x3021, 0x312F),  # Hangzhou numerals, Hiragana, Katakana, Bopomofo
+    (0x31A0, 0x31FF),
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0x9FFF),
+    (0xA980, 0xA9FF),  # Javanese, Myanmar
+    (0xAA60, 0xAA7F),
+    (0xAC00, 0xD7A3),  # Hangul
+    (0xF900, 0xFAFF),
+    (0x1B000, 0x1B16F),
+    (0x20000, 0x3FFFF),
+)
+_EMOJI = (
+    (0x231A, 0x23FF),
+    (0x2600, 0x27BF),
+    (0x2B00, 0x2BFF),
+    (0x1F000, 0x1F3FA),
+    (0x1F400, 0x1FAFF),
+)
+_VANISH = (
+    (0x0640, 0x0640),  # Arabic letters drawn long
+    (0x034F, 0x034F),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x20DD, 0x20E4),  # frames around a character, keycaps
+    (0xFE00, 0xFE0F),  # variants
+    (0x1F3FB, 0x1F3FF),  # skin tones
+    (0xE0100, 0xE01EF),
+)
+_LIKE_SIGNS = {0x02BB, 0x02BC}  # letters that look like an apostrophe
+
+
+def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
+    return any(low <= code <= high for low, high in ranges)
+
+
+def _is_accent(char: str) -> bool:
+    """Whether a mark can be left out; in Indic scripts it is a vowel, in Kana another letter."""
+    kind = unicodedata.combining(char)
+    return kind >= 200 or 10 <= kind <= 36  # above and below; Hebrew, Arabic, Syriac points
+
+
+def _fold(code: int) -> str:
+    """What a character is in a prepared text."""
+    char = chr(code)
+    kind = unicodedata.category(char)
+    if code == 0x200B:  # a space of no width
+        return " "
+    if kind == "Cf" or _within(code, _VANISH):
+        return ""
+    if kind == "Nd":
+        return str(unicodedata.decimal(char))
+    parts = unicodedata.normalize("NFKD", char)
+    kept = "".join(part for part in parts if not _is_accent(part)).casefold()
+    return "".join(map(_spaced, unicodedata.normalize("NFC", kept)))
+
+
+def _spaced(char: str) -> str:
+    code, kind = ord(char), unicodedata.category(char)
+    if _within(code, _EMOJI):
+        return f" {char} "
+    if kind in ("Cc", "Cs") or kind[0] == "Z":
+        return " "
+    if kind[0] in "PS" or code in _LIKE_SIGNS:
+        return "-"
+    return f" {char} " if _within(code, _SPLIT) else char
+
+
+class _Folds(dict[int, str]):
+    """The fold of each character met so far."""
+
+    def __missing__(self, code: int) -> str:
+        fold = _fold(code)
+        if len(self) < _KEPT:
+            self[code] = fold
+        return fold
+
+
+# Each begins where a word does: tried at every letter, a long word would take its square in time.
+_PAIR = re.compile("(?<![^ -])([^ -]+)-(?=([^ -]+))")
+_ASCII_PAIR = re.compile("(?<![0-9A-Za-z])([0-9A-Za-z]+)[!-/:-@[-`{-~](?=([0-9A-Za-z]+))")
+_FOLDS = _Folds((code, _fold(code)) for code in range(128))
+
+
+def normal(text: str) -> str:
+    """The form of a text whose characters can be folded one by one; a grain's mostly is so."""
+    if text.isascii():
+        return text
+    if "\uff9e" in text or "\uff9f" in text:  # voicing that follows a Kana of half width
+        return unicodedata.normalize("NFKC", text)
+    return unicodedata.normalize("NFC", text)
+
+
+def prepare(text: str) -> str:
+    """The words of a text, with spaces or hyphens between."""
+    return normal(text).translate(_FOLDS)
+
+
+def split(text: str) -> list[str]:
+    """The words of a text."""
+    return prepare(text).replace("-", " ").split()
+
+
+def pairs(words: Sequence[str]) -> list[str]:
+    """The words that the index has for each two neighbours with one sign between them."""
+    return [f"{one}{_JOINER}{two}" for one, two in pairwise(words)]
+
+
+def for_index(text: str) -> str:
+    """What the index is given of a text; where all is ASCII, its engine folds by itself."""
+    if text.isascii():
+        pair = _ASCII_PAIR
+    else:
+        text, pair = prepare(text), _PAIR
+    found = ""
+    end = -1
+    for match in pair.finditer(text):
+        found += GAP if found and match.start() != end else " "
+        found += _JOINER.join(match.groups())
+        end = match.end()
+    return text + found
+
+
+class Places:
+    """A text in normal form, its prepared form, and the way back from there.
+
+    Attributes:
+        text: the text, in normal form.
+        spaced: its words, with spaces or hyphens between.
+    """
+
+    __slots__ = ("_ends", "spaced", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = normal(text)
+        self.spaced = self.text.translate(_FOLDS)
+        self._ends: list[int] | None = None
+
+    def back(self, start: int, end: int) -> tuple[int, int]:
+        """Which characters of the text a part of the prepared form came from.
+
+        Marks that vanished behind the last one belong to it.
+        """
+        if self.text.isascii():
+            return start, end
+        if self._ends is None:  # where the fold of each character ends
+            self._ends = list(accumulate(len(_FOLDS[ord(char)]) for char in self.text))
+        ends = self._ends
+        last = ends[bisect_right(ends, end - 1)]
+        return bisect_right(ends, start), bisect_right(ends, last)
+
+
+COLUMNS = ("says", "about", "more")
+WEIGHTS = (2.0, 3.0, 1.0)
+
+SAYS = frozenset(
+    {
+        "agreed_content",
+        "conclusion",
+        "content",
+        "content_blocks",
+        "description",
+        "object",
+        "tool_description",
+    }
+)
+"""What a grain says."""
+
+ABOUT = frozenset({"entity_id", "observer_id", "structural_tags", "subject", "tool_name"})
+"""What it is about, in few words."""
+
+UNSEARCHED = frozenset(
+    {
+        # what filters find, and who; a person's other fields may name them too, as text
+        *("namespace", "origin_namespace", "user_id", "session_id", "run_id"),
+        *(
+            "author_did",
+            "origin_did",
+            "observer_did",
+            "subject_did",
+            "grantee_did",
+            "witness_dids",
+        ),
+        *("delegate_to", "delegate_from", "assigned_agent", "return_to", "invalidation_initiator"),
+        # other grains, by address
+        *("derived_from", "related_to", "superseded_by", "parent_message_id", "parent_task_id"),
+        *("parent_goals", "satisfaction_evidence", "depends_on", "output_grain", "dissent_grains"),
+        *("prior_consent", "context_grains", "provenance_chain", "processing_basis"),
+        *("_disclosure_of", "_elided"),
+        # one of a few values
+        *("type", "source_type", "temporal_type", "role", "epistemic_status", "identity_state"),
+        *("verification_status", "invalidation_type", "recall_priority", "stop_reason"),
+        *("action_phase", "tool_type", "execution_mode", "error_type", "observer_type"),
+        *("observation_mode", "observation_scope", "goal_state", "inference_method", "basis"),
+        *("scope", "jurisdiction", "license", "allowed_transitions"),
+        # for programs
+        *("tool_call_id", "call_batch_id", "tool_version", "interpreter_id", "input_schema"),
+        *("output_schema", "model_id", "observer_model", "frame_id", "sync_group", "token_usage"),
+        *("expiry_policy", "recurrence", "invalidation_policy", "retention_policy"),
+        *("supersession_auth", "trusted_timestamp", "authorized_namespaces", "authorized_types"),
+        "authorized_tools",
+    }
+)
+"""What is not searched, beside numbers, times and yes or no."""
+
+_PLAIN_KEYS = frozenset({"content_blocks", "content_refs", "embedding_refs"})
+"""Maps whose keys are of the format, the same in every grain."""
+
+
+_WITHOUT = frozenset({str, int, float, bool, NoneType})
+"""Values that have no texts inside."""
+
+_COLUMN = {name: None for name in UNSEARCHED} | dict.fromkeys(SAYS, 0) | dict.fromkeys(ABOUT, 1)
+
+
+def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """All texts of a grain that are searched, each with the name of its field."""
+    for name, value in fields.items():
+        if name not in UNSEARCHED:
+            kind = type(value)
+            if kind is str:  # nearly all are
+                yield name, value
+            if kind in _WITHOUT:
+                continue
+            for text in _inside(value, name not in _PLAIN_KEYS):
+                yield name, text
+
+
+def columns(fields: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What goes into each of ``COLUMNS`` for a grain: its texts, ready for the index."""
+    found: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for name, value in fields.items():
+        column = _COLUMN.get(name, 2)
+        if column is None:
+            continue
+        if type(value) is str:
+            found[column].append(for_index(value))
+        elif type(value) is list or type(value) is dict:
+            found[column].extend(map(for_index, _inside(value, name not in _PLAIN_KEYS)))
+    says, about, more = map(GAP.join, found)
+    return says, about, more
+
+
+def _inside(value: Any, keys: bool) -> Iterator[str]:
+    """The texts inside a value; a grain is at most 32 deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if keys:
+                yield key
+            yield from _inside(item, keys)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _inside(item, keys)
+
+
+def words_of(fields: Mapping[str, Any]) -> set[str]:
+    """All words in the texts of a grain, folded."""
+    return set(split("\n".join([text for _, text in texts(fields)])))

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grains one by one, of the token's tenant and of nobody else.
+
+A grain of another tenant is answered for as one that is not there. Whoever puts a grain may name
+only grains of the tenant as what it derives from or withdraws: others could no longer be deleted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from io import BytesIO
+from itertools import islice
+from typing import IO, Any, Final
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+import omsgrain as og
+from omsgrain import _core
+from omsgrain.errors import KeyMissingError, NotFoundError, OmsError, TrustError, UnsupportedError
+from omsgrain.formats.aimem.document import validate
+from omsgrain.formats.aimem.fields import Limits
+from omsgrain.formats.json_text import bounded, parse
+from omsgrain.formats.problems import DocumentError
+from omsgrain.grain import make
+from omsgrain.json_values import plain, revive
+from omsgrain.ops import removing
+from omsgrain.ops.query import envelope
+from omsgrain.query.query import Page
+from omsgrain.server.bodies import BLOB, BUNDLE, JSON, weights
+from omsgrain.server.errors import Refusal, refusal_of
+from omsgrain.server.request import Call, as_json
+from omsgrain.server.service import Flag
+
+__all__ = [
+    "changes",
+    "delete",
+    "get",
+    "put",
+    "query",
+    "search",
+    "theirs",
+    "verify",
+]
+
+_DEPTH = 64
+_MOST = 1_000  # problems that an answer tells
+_ENVELOPE = b"\xd2"
+
+
+def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
+    """The grain at an address, if it is the tenant's.
+
+    Raises:
+        NotFoundError: it is not, or there is none.
+        HashFormatError, HashLengthError: that is no address.
+    """
+    try:
+        grain = store.get(address)
+    except TrustError:  # the key is gone or not here, so nobody can tell whose it is
+        raise NotFoundError("no such grain") from None
+    if grain.get("user_id") != tenant:
+        raise NotFoundError("no such grain")
+    return grain
+
+
+async def get(call: Call) -> Response:
+    """Give one grain: as JSON, or its blob."""
+    store, tenant, address = call.service.stores.main, call.tenant, call.path["address"]
+
+    def work(_: Flag) -> Response:
+        grain = theirs(store, address, tenant)
+        etag = {"etag": f'"{address}"'}
+        if _prefers_blob(call.headers):
+            return Response(grain.blob, headers=etag, media_type=BLOB)
+        value = {
+            "content_address": grain.address,
+            "grain": plain(grain.to_dict()),
+            "state": plain(asdict(store.state(address))),
+        }
+        return as_json(value, headers=etag)
+
+    return await call.do(work)
+
+
+async def delete(call: Call) -> Response:
+    """Delete one grain."""
+    store, tenant = call.service.stores.of(call.actor), call.tenant
+    address = call.path["address"]
+
+    def work(_: Flag) -> Response:
+        theirs(store, address, tenant)
+        removing.delete(store, address, reason="asked for over the network")
+        return as_json({"deleted": address})
+
+    return await call.do(work)
+
+
+async def put(call: Call) -> Response:
+    """Store grains: all of them, or none."""
+    store, tenant = call.service.stores.of(call.actor), call.tenant
+    file = await call.body(call.service.options.document)
+    with file:
+        size = file.seek(0, 2)
+        file.seek(0)
+
+        def work(flag: Flag) -> Response:
+            items, made, foreign = _items(file, call, flag)
+            flag.check()
+            _check_references(store, made, tenant, foreign)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they are for who writes the code
+                report = store.put_many(items)
+            return as_json(
+                {
+                    "addresses": report.addresses,
+                    "stored": report.stored,
+                    "duplicates": report.duplicates,
+                }
+            )
+
+        return await call.do(work, size=size)
+
+
+def _items(
+    file: IO[bytes], call: Call, flag: Flag
+) -> tuple[Sequence[bytes | og.Grain], list[og.Grain], set[str]]:
+    """What is to be put, the same as grains that can be looked into, and what was adapted.
+
+    The last are addresses of blobs that stand inside the grains; no store has them.
+    """
+    tenant, adapt = call.tenant, call.given["adapt"]
+    if adapt and call.media != BLOB:
+        raise Refusal("invalid_parameter", "adapt: for a blob as application/octet-stream")
+    if call.media == BLOB:
+        data = given = file.read()
+        try:
+            if adapt and data[:1] != _ENVELOPE:
+                data = og.adapt(data).blob
+            grain = og.decode(_core.envelope_blob(data) if data[:1] == _ENVELOPE else data)
+        except KeyMissingError as error:
+            detail = "a sealed grain does not show whose it is"
+            raise Refusal("invalid_grain", detail, code=error.code) from None
+        except OmsError as error:
+            raise refusal_of(error) from None
+        if grain.get("user_id") != tenant:
+            raise Refusal("other_tenant", "a blob must have the tenant as its user_id")
+        return [data], [grain], set() if data == given else {og.address(given)}
+    found: list[og.Grain] = []
+    bad: list[tuple[int, OmsError]] = []
+    for i, fields in enumerate(_dicts(file, call, flag)):
+        flag.check()
+        try:
+            found.append(_made(fields, tenant, i))
+        except OmsError as error:
+            bad.append((i, error))
+            if len(bad) == _MOST:
+                break
+    if bad:
+        raise _refused(bad)
+    return found, found, set()
+
+
+def _dicts(file: IO[bytes], call: Call, flag: Flag) -> Iterable[Any]:
+    """The dicts of a JSON document, or of lines."""
+    data, options = file.read(), call.service.options
+    known: dict[str, Any] = {
+        "most": len(data),
+        "depth": _DEPTH,
+        "values": options.values,
+        "alive": flag.check,
+    }
+    if call.media == JSON:
+        value = parse(data, **known)
+        return value if isinstance(value, list) else [value]
+    bounded(data, len(data), options.values)
+    return _by_lines(data, known)
+
+
+def _by_lines(data: bytes, known: dict[str, Any]) -> Iterator[Any]:
+    lines = (line for line in BytesIO(data) if line.strip())
+    for i, line in enumerate(lines):
+        try:
+            yield parse(line, **known)
+        except DocumentError as error:
+            found = refusal_of(error)
+            detail, code = found.detail, found.code
+            pointer = f"/{i}{found.pointer or ''}"
+            raise Refusal(
+                found.rule, detail, pointer=pointer, status=found.status, code=code
+            ) from None
+
+
+def _made(fields: Any, tenant: str, i: int) -> og.Grain:
+    if not isinstance(fields, dict):
+        raise Refusal("invalid_grain", "a grain is an object", pointer=f"/{i}")
+    try:
+        fields = revive(fields)
+    except ValueError:
+        detail = "$bytes that are not base64, or a $float that is none"
+        raise Refusal("invalid_grain", detail, pointer=f"/{i}") from None
+    grain = make(fields)
+    if "user_id" not in grain:
+        grain = make({**fields, "user_id": tenant})
+    if grain.get("user_id") != tenant:
+        raise Refusal("other_tenant", pointer=f"/{i}/user_id")
+    return grain
+
+
+def _check_references(
+    store: og.GrainStore, grains: Sequence[og.Grain], tenant: str, inside: set[str]
+) -> None:
+    """Refuse grains that stand on grains of others; whether there are such is not told."""
+    ours = {grain.address for grain in grains} | inside
+    for i, grain in enumerate(grains):
+        for name in ("derived_from", "prior_consent"):
+            named = grain.get(name)
+            for address in named if isinstance(named, list) else [named]:
+                if not isinstance(address, str) or address in ours:
+                    continue
+                try:
+                    theirs(store, address, tenant)
+                except (NotFoundError, KeyMissingError):
+                    raise Refusal("unknown_reference", pointer=f"/{i}/{name}") from None
+
+
+def _refused(bad: Sequence[tuple[int, OmsError]]) -> Refusal:
+    """The refusal of a list: the first of it, and what is wrong with each."""
+    first = refusal_of(bad[0][1])
+    if first.status >= 500:
+        return first
+    problems = []
+    for i, error in bad[:_MOST]:
+        one = error.to_dict()
+        pointer = f"/{i}{error.field or ''}"
+        problems.append({"code": one["code"], "rule": error.rule, "pointer": pointer})
+    return Refusal(
+        first.rule,
+        first.detail,
+        pointer=problems[0]["pointer"],
+        status=first.status,
+        code=first.code,
+        more={"problems": problems, "total": len(bad)},
+    )
+
+
+def _prefers_blob(headers: Headers) -> bool:
+    """Whether a blob is asked for, and JSON is not, or less."""
+    asked = weights(headers, "accept")
+    return asked.get(BLOB, 0) > asked.get(JSON, 0)
+
+
+_CURRENT = {"true": True, "false": False, "all": None}
+_BYTES: Final = 8 << 20  # of the grains of a page, after which it ends: each can have 1 MiB
+_QUESTION: Final = 4 << 10  # bytes of one that has an address in it
+_TOGETHER: Final = 100  # grains that are read before these are counted
+
+
+async def query(call: Call) -> Response:
+    """A page of grains that match all filters; of large grains fewer than were asked for."""
+    given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
+
+    def work(flag: Flag) -> Response:
+        try:
+            return as_json(_page(call, given, flag))
+        except OmsError as error:
+            raise _query_refused(error) from None
+
+    return await call.do(work)
+
+
+def _page(call: Call, given: dict[str, Any], flag: Flag) -> dict[str, Any]:
+    store, tenant, left, size = call.service.stores.main, call.tenant, given["limit"], 0
+    told: dict[str, Any] = {"results": [], "total": None}
+    while True:
+        page = store.query(**given | {"limit": min(left, _TOGETHER)}, user_id=tenant)
+        told["results"] += _told(page)["results"]
+        told["total"] = told["total"] if page.total is None else page.total
+        size += sum(len(hit.grain.blob) for hit in page.results)
+        left -= len(page.results)
+        given |= {"cursor": page.next_cursor, "count": False}
+        if page.next_cursor is None or not left or size >= _BYTES:
+            return told | {"next_cursor": page.next_cursor}
+        flag.check()
+
+
+async def search(call: Call) -> Response:
+    """The grains that best match words; where sealed ones cannot be ranked, all that match.
+
+    Of large grains it gives fewer than were asked for, and says so: no cursor goes on from there.
+    """
+    store, tenant = call.service.stores.main, call.tenant
+    filters = {name: call.given[name] for name in ("type", "namespace")}
+    text, limit = call.given["text"], call.given["limit"]
+
+    def found(flag: Flag) -> dict[str, Any]:
+        asked: dict[str, Any] = {"limit": limit, **filters}
+        try:
+            page = store.search(text, user_id=tenant, most_bytes=_BYTES, **asked)
+        except UnsupportedError:
+            told = _page(call, asked | {"words": text}, flag)
+            cut = told["next_cursor"] is not None and len(told["results"]) < limit
+            return told | {"ranked": False, "incomplete": "bytes" if cut else None}
+        return _told(page) | {"ranked": True, "incomplete": page.incomplete}
+
+    def work(flag: Flag) -> Response:
+        try:
+            return as_json(found(flag))
+        except OmsError as error:
+            raise _query_refused(error) from None
+
+    return await call.do(work)
+
+
+def _query_refused(error: OmsError) -> Exception:
+    """What is wrong with a question is wrong with a parameter."""
+    found = refusal_of(error)
+    if found.rule != "invalid_grain":
+        return error
+    detail, pointer = found.detail, found.pointer
+    return Refusal("invalid_parameter", detail, pointer=pointer, code=error.code)
+
+
+def _told(page: Page) -> dict[str, Any]:
+    """A page without scores: they are made of how common words are in the whole store."""
+    told = envelope(page)
+    for row in told["results"]:
+        del row["score"]
+    return {name: told[name] for name in ("results", "total", "next_cursor")}
+
+
+async def verify(call: Call) -> Response:
+    """Say what is wrong with a blob, a bundle, or a stored grain."""
+    options, store, tenant = call.service.options, call.service.stores.main, call.tenant
+
+    def work(data: bytes, flag: Flag) -> Response:
+        if call.media == BUNDLE:
+            limits = Limits(document=options.document, values=options.values)
+            verdict = validate(data, limits, alive=flag.check)
+            problems = [one.to_dict() for one in verdict.problems]
+            warned = [one.to_dict() for one in verdict.warnings]
+            good = not verdict.total
+            return as_json(
+                {"ok": good, "problems": problems, "total": verdict.total, "warnings": warned}
+            )
+        if call.media == BLOB:
+            try:
+                og.verify(data)
+            except OmsError as error:
+                return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
+            return as_json({"ok": True, "content_address": og.address(data), "problems": []})
+        address = _asked(data)
+        try:
+            grain = theirs(store, address, tenant)
+            og.verify(grain.blob)
+        except NotFoundError:
+            raise
+        except OmsError as error:
+            return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
+        return as_json({"ok": True, "content_address": grain.address, "problems": []})
+
+    with await call.body(options.document) as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        return await call.do(lambda flag: work(file.read(), flag), size=size)
+
+
+def _asked(data: bytes) -> str:
+    """The address in a body."""
+    value = parse(data, most=_QUESTION, depth=8)
+    if not isinstance(value, dict) or value.keys() != {"address"}:
+        raise Refusal("invalid_type", 'expected {"address": ...}', status=422)
+    address = value["address"]
+    if not isinstance(address, str):
+        raise Refusal("invalid_type", "expected a string", pointer="/address", status=422)
+    _core.parse_address(address)
+    return address
+
+
+def _problem(error: OmsError) -> dict[str, Any]:
+    told = {"code": error.code, "rule": error.rule, "pointer": error.field}
+    return told | {"message": error.message}
+
+
+async def changes(call: Call) -> Response:
+    """What happened to the tenant's grains after a number.
+
+    One that is gone is nobody's any more, so its deletion is not told.
+    """
+    store, tenant, since = call.service.stores.main, call.tenant, call.given["since"]
+    most = call.service.options.scanned
+
+    def work(flag: Flag) -> Response:
+        found, last, seen = [], since, 0
+        for change in islice(store.changes(since), most):
+            flag.check()
+            seen, last = seen + 1, change.seq
+            try:
+                theirs(store, change.address, tenant)
+            except OmsError:
+                continue
+            found.append(
+                {"seq": change.seq, "kind": change.kind, "content_address": change.address}
+            )
+        return as_json({"changes": found, "next": last, "more": seen == most})
+
+    return await call.do(work)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of a server: a line for what happens, without content.
+
+What a server does not expect is told by its class and its place in our code: its text could have
+content in it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from datetime import datetime, timezone
+from typing import Any, Literal, TextIO
+
+__all__ = [
+    "Format",
+    "Log",
+]
+
+Format = Literal["text", "json"]
+
+
+class Log:
+    """Writes the lines.
+
+    Args:
+        form: ``text`` or ``json``.
+        stream: where to; stderr by default.
+    """
+
+    def __init__(self, form: Format = "text", stream: TextIO | None = None) -> None:
+        self._json = form == "json"
+        self._stream = stream
+
+    def write(self, event: str, **values: Any) -> None:
+        """Write a line."""
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        if self._json:
+            line = json.dumps({"time": now, "event": event, **values})
+        else:
+            told = (f"{k}={v}" for k, v in values.items() if v is not None)
+            line = " ".join([now, event, *told])
+        stream = self._stream or sys.stderr
+        try:
+            stream.write(line + "\n")
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads the log any more: no reason to stop serving
+
+    def defect(self, error: BaseException, request: str) -> None:
+        """Tell of something that was not expected."""
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = [f for f in frames if "omsgrain" in f.filename] or list(frames)
+        place = None
+        if ours:
+            name = ours[-1].filename.replace("\\", "/").rpartition("omsgrain/")[2]
+            place = f"{name}:{ours[-1].lineno}"
+        self.write("defect", request=request, error=type(error).__name__, place=place)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The audit trail: who did what to which grains, each entry bound to all before it by a hash.
+
+``append`` adds an entry in the transaction of the work that it tells of, so there is no work
+without its entry and no entry without its work. Whoever edits, swaps or drops an entry later
+breaks the chain, and ``verify`` says where. A tail that was cut off can be seen only by somebody
+who kept a ``Checkpoint`` outside of the store.
+"""
+
+from __future__ import annotations
+
+from omsgrain.storage.audit.log import (
+    MOST_TAGS,
+    OPERATIONS,
+    AuditEntry,
+    Operation,
+    append,
+    erase_notes,
+)
+from omsgrain.storage.audit.trail import AuditLog, entries, tag
+from omsgrain.storage.audit.verify import AuditProblem, AuditReport, Checkpoint, checkpoint, verify
+
+__all__ = [
+    "MOST_TAGS",
+    "OPERATIONS",
+    "AuditEntry",
+    "AuditLog",
+    "AuditProblem",
+    "AuditReport",
+    "Checkpoint",
+    "Operation",
+    "append",
+    "checkpoint",
+    "entries",
+    "erase_notes",
+    "tag",
+    "verify",
+]

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of an entry of the audit trail.
+
+    row of audit-0 = hash, 32 bytes ++ body
+    hash           = SHA-256(hash of the entry before, zeros before the first ++ body)
+    body           = MessagePack map:
+
+    "i"  number of the entry        "g"  tags of the addresses, 16 bytes each, together
+    "t"  time, ms                   "n"  how many addresses, where they have no tags of their own,
+    "o"  operation                  "h"  and one tag over all of them, 32 bytes
+    "a"  actor                      "s"  last sequence number of the store after the work
+    "r"  reason code                "c"  number of grains in the store after the work
+    "m"  hash of the note           "d"  details, a map
+    "x"  how many notes it erased   "k"  in the first entry: hash of the key of the tags
+
+A tag is HMAC-SHA256 of an address under a key that only this store has, so that a copy of the
+trail tells nobody which grains it is about. No content of a grain stands in an entry, since it
+could not be erased without breaking the chain. A reason in words is a note, in a row of its own
+that can go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+import msgpack
+
+from omsgrain.errors import SchemaError, StoreError
+from omsgrain.storage.base import Writer
+from omsgrain.storage.tables import AUDIT, META, NOTES
+
+__all__ = [
+    "ENTRY_BYTES",
+    "HASH",
+    "HEAD_RECORD",
+    "HEAD_VALUE",
+    "KEY_BYTES",
+    "KEY_RECORD",
+    "MOST_TAGS",
+    "NOTHING",
+    "NUMBER",
+    "OPERATIONS",
+    "SALT",
+    "STORING",
+    "TAG",
+    "AuditEntry",
+    "Operation",
+    "append",
+    "check_operation",
+    "erase_notes",
+    "hmac",
+    "link",
+    "note_hash",
+    "read_entry",
+]
+
+Operation = Literal[
+    "put", "supersede", "verify", "contest", "retract", "hold", "release", "delete", "erase",
+    "export", "import", "key", "restore", "compact", "policy", "restrict", "vector", "sign",
+]  # fmt: skip
+OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
+STORING = frozenset(("put", "import", "restore"))
+"""Operations whose grains can be found by the sequence numbers that they took."""
+
+HEAD_RECORD = b"audit.head"
+HEAD_VALUE = struct.Struct(">Q32s")
+KEY_RECORD = b"audit.key"
+NUMBER = struct.Struct(">Q")
+KEY_BYTES = 32
+HASH = 32
+TAG = 16
+SALT = 16
+NOTHING = bytes(HASH)
+"""The hash before the first entry."""
+ENTRY_BYTES = 1 << 16
+"""No entry is longer: a thousand tags, and texts that are bounded."""
+
+_BLOCK = 64  # of SHA-256
+_INNER = bytes(b ^ 0x36 for b in range(256))
+_OUTER = bytes(b ^ 0x5C for b in range(256))
+
+_KINDS: dict[str, type[Any]] = {
+    "i": int, "t": int, "o": str, "a": str, "r": str, "m": bytes, "g": bytes, "n": int, "h": bytes,
+    "s": int, "c": int, "d": dict, "k": bytes, "x": int,
+}  # fmt: skip
+_ALWAYS = {"i", "t", "o", "s", "c"}
+_HASHES = ("m", "h", "k")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One entry of the audit trail.
+
+    Attributes:
+        number: from 1, without gaps.
+        sound: the row could be read; otherwise all but the number is empty.
+        time: ms since 1970.
+        operation: what was done.
+        actor: who did it.
+        count: how many grains it is about.
+        tags: the tags of their addresses; empty where many were put at once.
+        batch_tag: one tag over all addresses then.
+        reason_code: a word for the reason.
+        note: the reason in words.
+        note_erased: there was a note, and it is gone.
+        details: what else is to be known of the operation; numbers and names.
+        last_seq: the last sequence number of the store after it.
+        grains: how many grains were in the store after it.
+        notes_erased: how many notes of other entries it erased.
+        hash: of this entry and, by those before it, of all of them.
+    """
+
+    number: int
+    sound: bool = True
+    time: int = 0
+    operation: str = ""
+    actor: str | None = None
+    count: int = 0
+    tags: tuple[bytes, ...] = ()
+    batch_tag: bytes | None = None
+    reason_code: str | None = None
+    note: str | None = None
+    note_erased: bool = False
+    details: Mapping[str, int | str] = field(default_factory=dict)
+    last_seq: int = 0
+    grains: int = 0
+    notes_erased: int = 0
+    hash: str = ""
+
+
+def check_operation(operation: str) -> None:
+    """Refuse an operation that there is not.
+
+    Raises:
+        SchemaError: there is none of that name.
+    """
+    if operation not in OPERATIONS:
+        expected = ", ".join(sorted(OPERATIONS))
+        raise SchemaError("unknown operation", field="/operation", expected=expected)
+
+
+@lru_cache(maxsize=8)
+def _begun(key: bytes) -> tuple[Any, Any]:
+    block = key.ljust(_BLOCK, b"\0")
+    return sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
+
+
+def hmac(key: bytes, message: bytes) -> bytes:
+    """HMAC-SHA256 (RFC 2104) under a key of 32 bytes.
+
+    Hashes that have taken in the key are kept and copied: ``hmac.digest`` begins anew each time,
+    which takes half as long again, and an entry of a single put is paid for in microseconds.
+    """
+    inner, outer = _begun(key)
+    inner, outer = inner.copy(), outer.copy()
+    inner.update(message)
+    outer.update(inner.digest())
+    digest: bytes = outer.digest()
+    return digest
+
+
+def link(previous: bytes, body: bytes) -> bytes:
+    """The hash of an entry that stands behind another."""
+    return sha256(previous + body).digest()
+
+
+def note_hash(row: bytes) -> bytes:
+    """What an entry says of its note: salted, so that a short note cannot be guessed from it."""
+    return sha256(row).digest()
+
+
+def read_entry(row: bytes) -> dict[str, Any] | None:
+    """Read the body of a row; None if it is not one."""
+    if not HASH < len(row) <= ENTRY_BYTES:
+        return None
+    try:
+        body = msgpack.unpackb(row[HASH:])
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError):
+        return None
+    if type(body) is not dict or not _ALWAYS <= body.keys():
+        return None
+    for name, value in body.items():  # loops and not generators: a trail has millions of entries
+        if type(value) is not _KINDS.get(name):
+            return None
+    for name in _HASHES:
+        if name in body and len(body[name]) != HASH:
+            return None
+    tags = body.get("g")
+    if ("n" in body) != ("h" in body) or (tags is not None and (len(tags) % TAG or "n" in body)):
+        return None
+    for name, value in body.get("d", {}).items():
+        if type(name) is not str or type(value) not in (int, str):
+            return None
+    return body
+
+
+MOST_TAGS = 1_000
+"""Addresses that an entry can tag one by one; an operation on more is split into several entries,
+or has one tag over all, by which none of them is found again."""
+
+_MOST_STORED = 16  # these are found by their sequence numbers, and a tag costs 2 us
+_MOST_TEXT = 256
+_MOST_DETAILS = 16
+_MOST_NOTE = 1 << 16  # bytes
+_NAME = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,256}")
+_ACTOR = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,256}")
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+def append(
+    writer: Writer,
+    *,
+    operation: str,
+    actor: str | None,
+    time: int,
+    digests: Sequence[bytes] = (),
+    reason_code: str | None = None,
+    note: str | None = None,
+    details: Mapping[str, int | str] | None = None,
+) -> int:
+    """Add an entry, in the transaction of its work and after all else in it.
+
+    Args:
+        writer: the transaction; what it holds now is what the entry says the store held.
+        operation: what was done, one of ``OPERATIONS``.
+        actor: who did it: a DID, a user, a service.
+        time: ms since 1970.
+        digests: the grains that it is about; of a put and an import those that were new, in the
+            order in which they were put.
+        reason_code: a word for the reason.
+        note: the reason in words, which can be erased later.
+        details: what else is to be known; numbers, and names without white space.
+
+    Returns:
+        The number of the entry.
+
+    Raises:
+        SchemaError: an operation that there is not, or a text that does not belong in the chain.
+        StoreError: the end of the chain, or the key of its tags, is damaged or gone.
+    """
+    return _append(writer, _body(operation, actor, time, reason_code, details), digests, note)
+
+
+def _body(
+    operation: str,
+    actor: str | None,
+    time: int,
+    reason_code: str | None,
+    details: Mapping[str, int | str] | None,
+) -> dict[str, object]:
+    check_operation(operation)
+    body: dict[str, object] = {"i": 0, "t": time, "o": operation}
+    if actor is not None:
+        if _ACTOR.fullmatch(actor) is None:
+            raise SchemaError("not a name", field="/actor", expected="a line of 1 to 256 letters")
+        body["a"] = actor
+    if reason_code is not None:
+        body["r"] = _name(reason_code, "/reason_code")
+    if details:
+        if len(details) > _MOST_DETAILS or not all(map(_KEY.fullmatch, details)):
+            expected = f"{_MOST_DETAILS} names at the most, of a-z, 0-9 and _"
+            raise SchemaError("not the names of details", field="/details", expected=expected)
+        body["d"] = {key: _detail(value, f"/details/{key}") for key, value in details.items()}
+    return body
+
+
+def _name(value: str, field: str) -> str:
+    if _NAME.fullmatch(value) is None:
+        expected = f"1 to {_MOST_TEXT} letters without white space; prose belongs in the note"
+        raise SchemaError("not a word for the audit trail", field=field, expected=expected)
+    return value
+
+
+def _detail(value: int | str, field: str) -> int | str:
+    if type(value) is not int:
+        return _name(str(value), field)
+    if not -(2**63) <= value < 2**64:
+        raise SchemaError("not a number of 64 bits", field=field)
+    return value
+
+
+def _append(
+    writer: Writer, body: dict[str, object], digests: Sequence[bytes], note: str | None
+) -> int:
+    head = writer.row(META, HEAD_RECORD)
+    key = writer.row(META, KEY_RECORD)
+    if head is None:
+        number, previous, key = 1, NOTHING, _begin(writer)
+        body["k"] = sha256(key).digest()
+    elif len(head) != HEAD_VALUE.size or key is None or len(key) != KEY_BYTES:
+        raise StoreError("the end of the audit trail, or the key of its tags, is damaged")
+    else:
+        number, previous = HEAD_VALUE.unpack(head)
+        number += 1
+    body["i"] = number
+    count = len(digests)
+    if count == 1:
+        body["g"] = hmac(key, digests[0])[:TAG]
+    elif count > (_MOST_STORED if body["o"] in STORING else MOST_TAGS):
+        body["n"], body["h"] = count, hmac(key, b"".join(digests))
+    elif count:
+        body["g"] = b"".join([hmac(key, digest)[:TAG] for digest in digests])
+    place = NUMBER.pack(number)
+    if note is not None:
+        row = os.urandom(SALT) + note.encode("utf-8", "replace")
+        if len(row) > _MOST_NOTE:
+            raise SchemaError("the note is too long", field="/note", expected="64 KiB at the most")
+        body["m"] = note_hash(row)
+        writer.set_row(NOTES, place, row)
+    body["s"], body["c"] = writer.last_seq(), writer.count()
+    packed: bytes = msgpack.packb(body)
+    digest = link(previous, packed)
+    writer.set_row(AUDIT, place, digest + packed)
+    writer.set_row(META, HEAD_RECORD, HEAD_VALUE.pack(number, digest))
+    return number
+
+
+def _begin(writer: Writer) -> bytes:
+    """Make the key of the tags; an old trail that lost its end is not written over."""
+    if writer.last_row(AUDIT) is not None:
+        raise StoreError("there is an audit trail, and the record of its end is gone")
+    key = os.urandom(KEY_BYTES)
+    writer.set_row(META, KEY_RECORD, key)
+    return key
+
+
+def erase_notes(
+    writer: Writer,
+    numbers: Iterable[int],
+    *,
+    actor: str | None,
+    time: int,
+    reason_code: str | None = None,
+) -> int:
+    """Erase the notes of entries, and add an entry that says how many.
+
+    Returns:
+        How many notes there were to erase; with none, no entry is added.
+    """
+    places = {NUMBER.pack(number) for number in numbers if 0 < number < 2**64}
+    there = [place for place in places if writer.row(NOTES, place) is not None]
+    for place in there:
+        writer.set_row(NOTES, place, None)
+    if there:
+        body = _body("erase", actor, time, reason_code, None)
+        body["x"] = len(there)
+        _append(writer, body, (), None)
+    return len(there)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of sealed grains: which key seals which, and what those with the key can look up.
+
+A row of blind-0 says that a grain has a term or a word, in the place of the term its HMAC under a
+key of its user. So equal values of two users have nothing in common, and without the key nobody
+can make the token to ask for. The rows of a key stand together: they can all go when it does.
+
+    token    HMAC-SHA256(token key, key of the index row | "w" ++ word), 16 bytes
+    place    as in the index, of the sealed address; the time masked (``crypto.seal.mask``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from omsgrain import _core
+from omsgrain.errors import KeyMissingError
+from omsgrain.grain import bare
+from omsgrain.search.words import words_of
+from omsgrain.storage.tables import BLIND, KEPT, KEYED, META, PLAIN, SEALED, SEQUENCE
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring.keyring import KeyRing
+    from omsgrain.crypto.seal import UserKeys
+    from omsgrain.storage.base import Reader, Writer
+
+__all__ = [
+    "NUMBER",
+    "PLACE",
+    "SEALS_RECORD",
+    "TOKEN",
+    "WORD",
+    "Trying",
+    "Veil",
+    "add",
+    "forget",
+    "has_sealed",
+    "key_of",
+    "masked",
+    "place_of",
+    "remove",
+    "seqs_of",
+    "veils",
+]
+
+NUMBER = 8
+"""Bytes of the number of a key."""
+TOKEN = 16
+_KEEPING = frozenset(
+    ("invalidation_policy", "retention_policy", "fin:retention_years", "derived_from")
+)
+"""Fields by which a grain may have to be kept: its own rules, or those that it derives from."""
+
+PLACE = 16
+WORD = b"w"
+"""What stands before a word where its token is made; no index row's key begins so."""
+
+_TRIED = 1_000  # keys that are tried on a grain of which nothing says whose it is, 2 us each
+
+_COMPLEMENT = bytes(range(255, -1, -1))
+
+
+SEALS_RECORD = b"sealed"
+"""Whether the store has ever sealed a grain."""
+_NO, _YES = b"\0", b"\1"
+
+
+class Veil(NamedTuple):
+    """What is stored beside a sealed grain, made from what is in it.
+
+    Attributes:
+        number: of the key that seals it.
+        digest: its plain address.
+        plain: token of its plain address.
+        tokens: of its terms and words, 16 bytes each, together.
+        created_at: ms, for its place.
+        kept: it has a policy or a retention of its own, which an erasure must look at.
+    """
+
+    number: bytes
+    digest: bytes
+    plain: bytes
+    tokens: bytes
+    created_at: int
+    kept: bool
+
+
+class Trying:
+    """Opens sealed grains of which nothing says whose they are: a blob does not tell its key.
+
+    The key that opened one is the first that is tried on the next.
+    """
+
+    def __init__(self, ring: KeyRing) -> None:
+        from omsgrain.crypto.seal import Sealer
+
+        self._tried = [(keys, Sealer(keys.content)) for keys in islice(ring.users(), _TRIED)]
+
+    def open(self, sealed: bytes) -> tuple[bytes, UserKeys] | None:
+        """Give what is sealed, verified, and whose key opened it; None if none of them does.
+
+        Raises:
+            OmsError: what is sealed is no grain.
+        """
+        for n, (keys, sealer) in enumerate(self._tried):
+            with suppress(KeyMissingError):
+                inner = sealer.unseal(sealed, check=True)
+                self._tried.insert(0, self._tried.pop(n))
+                return inner, keys
+        return None
+
+
+def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
+    """The place of a sealed grain in any list, before its time is masked."""
+    head = created_at.to_bytes(6, "big") + digest[:6].translate(_COMPLEMENT)
+    return head + SEQUENCE.pack(seq)[-4:]
+
+
+def add(writer: Writer, rows: list[tuple[int, bytes, Veil]]) -> None:
+    """Write the rows of sealed grains that were just put.
+
+    Args:
+        writer: the transaction.
+        rows: of each its number, its masked place, and the rest.
+    """
+    blind = [(veil.number, veil.tokens, place) for _, place, veil in rows]
+    writer.set_rows(BLIND, _core.blind_rows(blind))
+    if writer.row(META, SEALS_RECORD) != _YES:
+        writer.set_row(META, SEALS_RECORD, _YES)
+    keys = [(SEQUENCE.pack(seq), veil) for seq, _, veil in rows]
+    writer.set_rows(PLAIN, [(veil.number + veil.plain, key) for key, veil in keys])
+    writer.set_rows(SEALED, [(key, veil.number) for key, veil in keys])
+    writer.set_rows(KEYED, [(veil.number + key, b"") for key, veil in keys])
+    if kept := [(veil.number + key, b"") for key, veil in keys if veil.kept]:
+        writer.set_rows(KEPT, kept)
+
+
+def has_sealed(writer: Writer) -> bool:
+    """Tell whether the store has ever sealed a grain with keys of its own.
+
+    A sealed grain that is only carried does not count, so nobody can close a store by sending one.
+    The answer is kept in a record, which costs no round trip where the store is on a server.
+    """
+    known = writer.row(META, SEALS_RECORD)
+    if known is None:  # a store of before there was this record
+        known = _NO if next(writer.rows(SEALED), None) is None else _YES
+        writer.set_row(META, SEALS_RECORD, known)
+    return known == _YES
+
+
+def key_of(reader: Reader, seq: int) -> bytes | None:
+    """The number of the key that seals a grain; None if it is not sealed, or not with ours."""
+    return reader.row(SEALED, SEQUENCE.pack(seq))
+
+
+def seqs_of(reader: Reader, number: bytes, *, kept: bool = False) -> Iterator[int]:
+    """The grains that a key seals, oldest first.
+
+    Args:
+        reader: a snapshot.
+        number: of the key.
+        kept: only those with a policy or a retention of their own.
+    """
+    for key, _ in reader.rows(KEPT if kept else KEYED, prefix=number):
+        yield SEQUENCE.unpack(key[NUMBER:])[0]
+
+
+def forget(writer: Writer, seq: int) -> None:
+    """Delete the rows of a sealed grain.
+
+    Without its key nobody can tell which rows of blind-0 are its own but by their places, so all
+    rows of that key are read.
+    """
+    number = key_of(writer, seq)
+    if number is not None:
+        key = SEQUENCE.pack(seq)
+        blind = [row for row, _ in writer.rows(BLIND, prefix=number) if row[-4:] == key[-4:]]
+        plain = [row for row, value in writer.rows(PLAIN, prefix=number) if value == key]
+        _delete(writer, number, key, blind, plain)
+
+
+def remove(writer: Writer, seq: int, place: bytes, veil: Veil) -> None:
+    """Delete the rows of a sealed grain whose key is here.
+
+    Args:
+        writer: the transaction.
+        seq: the grain.
+        place: its masked place.
+        veil: as it was when it was put.
+    """
+    number, tokens = veil.number, veil.tokens
+    starts = range(0, len(tokens), TOKEN)
+    blind = [number + tokens[at : at + TOKEN] + place for at in starts]
+    _delete(writer, number, SEQUENCE.pack(seq), blind, [number + veil.plain])
+
+
+def _delete(
+    writer: Writer, number: bytes, key: bytes, blind: list[bytes], plain: list[bytes]
+) -> None:
+    for row in blind:
+        writer.set_row(BLIND, row, None)
+    for row in plain:
+        writer.set_row(PLAIN, row, None)
+    writer.set_row(KEYED, number + key, None)
+    writer.set_row(KEPT, number + key, None)
+    writer.set_row(SEALED, key, None)
+
+
+def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[Veil]:
+    """Make what is stored beside sealed grains, on all cores.
+
+    Args:
+        blobs: as they were before they were sealed; a signed one with its bit.
+        keys: of the user of each.
+    """
+    fields = [_core.decode(bare(blob)) for blob in blobs]
+    words = [[word.encode() for word in words_of(one)] for one in fields]
+    tokens = _core.blind(blobs, words, [one.token for one in keys])
+    digests = [sha256(blob).digest() for blob in blobs]
+    plain = _core.tokens_each([one.address for one in keys], digests)
+    return [
+        Veil(one.number, digest, name, together, created_at, not _KEEPING.isdisjoint(said))
+        for one, said, digest, name, (together, created_at) in zip(
+            keys, fields, digests, plain, tokens, strict=True
+        )
+    ]
+
+
+def masked(keys: Sequence[UserKeys], places: Sequence[bytes]) -> list[bytes]:
+    """Mask the times of places, each under the key of its user; once for each key."""
+    from omsgrain.crypto.seal import mask
+
+    groups: dict[bytes, list[int]] = {}
+    for i, one in enumerate(keys):
+        groups.setdefault(one.number, []).append(i)
+    found = [b""] * len(places)
+    for group in groups.values():
+        together = mask(keys[group[0]].place, b"".join([places[i] for i in group]))
+        for n, i in enumerate(group):
+            found[i] = together[n * PLACE : (n + 1) * PLACE]
+    return found

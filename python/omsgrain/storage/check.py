@@ -1,0 +1,590 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is every byte of a store what it must be? Run as ``python -m omsgrain.storage.check DIRECTORY``.
+
+It runs in a process of its own: LMDB trusts its pages, and a damaged one can end the process that
+reads it, or lead it round for ever. That is a finding too.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, get_args
+
+import msgpack
+
+from omsgrain import _core
+from omsgrain.errors import IntegrityError, OmsError
+from omsgrain.grain import bare
+from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
+from omsgrain.storage import mentions, records
+from omsgrain.storage.audit.verify import verify
+from omsgrain.storage.base import PAGE_BYTES, CheckReport, Problem, Reader, Which
+from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
+from omsgrain.storage.lmdb.memtable import RUN, Recent
+from omsgrain.storage.lmdb.open import DATA_FILE
+from omsgrain.storage.lmdb.pages import broken_pages
+from omsgrain.storage.lmdb.reader import LmdbReader
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.records import unpack
+from omsgrain.storage.signatures import SEALED as signatures_SEALED
+from omsgrain.storage.signatures import examine_many, read_row
+from omsgrain.storage.tables import (
+    ADDRESSES,
+    BLIND,
+    BLOBS,
+    COUNTER,
+    COUNTERS,
+    DELETED,
+    EVENT,
+    EVENTS,
+    HOLDS,
+    KEPT,
+    KEYED,
+    MARK,
+    META,
+    MODELS,
+    NAMED,
+    PAST_TERMS,
+    PLAIN,
+    REVIEWS,
+    SEALED,
+    SEQUENCE,
+    SIGNATURES,
+    STATES,
+    SUPERSEDES,
+    TERMS,
+    TOGGLES,
+    VECTORS,
+    VEILED,
+    Kind,
+    Table,
+)
+
+__all__ = [
+    "BlobCheck",
+    "Examined",
+    "Hashed",
+    "Pass",
+    "check",
+    "check_in_child",
+    "examine",
+    "sealed_problems",
+    "signature_problems",
+    "state_problems",
+]
+
+
+class Examined(Reader, Protocol):
+    """A snapshot that is examined."""
+
+    def has_blob(self, seq: int) -> bool:
+        """Tell whether there is a grain with a sequence number, without reading it."""
+        ...
+
+    def entries(self, table: Table) -> int:
+        """Return the number of rows of a table."""
+        ...
+
+
+_FLAGS = MARK + 1  # where the flags of a blob stand in a row of blobs-0
+_MODEL = 4
+
+
+def sealed_problems(reader: Examined) -> Iterator[Problem]:
+    """Walk the tables of life BLIND, and yield what is wrong."""
+    numbers: dict[bytes, bytes] = {}  # the keys, by the last four bytes of the grains they seal
+    keyed = 0
+    for key, number in reader.rows(SEALED):
+        row = reader.row(BLOBS, key) if len(key) == SEQUENCE.size else None
+        if row is None or len(number) != NUMBER or not row[_FLAGS] & ENCRYPTED_BIT:
+            yield _problem(SEALED, key, "a row is damaged, or not about a sealed grain")
+            continue
+        numbers[key[-4:]] = number
+        if reader.row(KEYED, number + key) is None:
+            yield _problem(SEALED, key, "its key does not lead to it")
+        else:
+            keyed += 1
+    if reader.entries(KEYED) != keyed:
+        yield _problem(KEYED, b"", "there are more rows than sealed grains")
+    for key, _ in reader.rows(KEPT):
+        if reader.row(KEYED, key) is None:
+            yield _problem(KEPT, key[NUMBER:], "a row leads to no grain of its key")
+    for key, value in reader.rows(PLAIN):
+        if len(key) != NUMBER + TOKEN or numbers.get(value[-4:]) != key[:NUMBER]:
+            yield _problem(PLAIN, value, "a row leads to no grain of its key")
+    for key, _ in reader.rows(BLIND):
+        if len(key) != NUMBER + TOKEN + PLACE or numbers.get(key[-4:]) != key[:NUMBER]:
+            yield _problem(BLIND, bytes(4) + key[-4:], "a row leads to no grain of its key")
+    for key, _ in reader.rows(VEILED):
+        if len(key) != _MODEL + SEQUENCE.size or key[-4:] not in numbers:
+            yield _problem(VEILED, key[_MODEL:], "a vector of no sealed grain")
+
+
+def _problem(table: Table, key: bytes, message: str) -> Problem:
+    seq = SEQUENCE.unpack(key)[0] if len(key) == SEQUENCE.size else None
+    return Problem("state", seq, f"{table.name.decode()}: {message}")
+
+
+_KEY = SEQUENCE.size + 16
+
+
+def signature_problems(reader: Examined) -> Iterator[Problem]:
+    """Yield what is wrong with the signatures, and the signed grains that have none.
+
+    A signature by a DID that needs a resolver is only taken apart: a check asks nobody.
+    """
+    numbers: list[int] = []
+    envelopes: list[bytes] = []
+    size = 0
+    for key, row in reader.rows(SIGNATURES):
+        if len(key) != _KEY:
+            yield _signature_problem(None, "a row is damaged")
+            continue
+        (seq,) = SEQUENCE.unpack_from(key)
+        blob = reader.blob_at(seq)
+        if blob is None:
+            yield _signature_problem(seq, "it is over a grain that is not there")
+            continue
+        if row[:1] == signatures_SEALED and blob[1] & ENCRYPTED_BIT:
+            continue  # only its key can tell
+        try:
+            envelope = read_row(blob, key, row).envelope
+        except IntegrityError:
+            yield _signature_problem(seq, "a row is damaged, or over a grain of other bytes")
+            continue
+        numbers.append(seq)
+        envelopes.append(envelope)
+        size += len(envelope)
+        if size >= PAGE_BYTES:
+            yield from _refused(numbers, envelopes)
+            numbers, envelopes, size = [], [], 0
+    yield from _refused(numbers, envelopes)
+    yield from _unsigned(reader)
+
+
+def _refused(numbers: list[int], envelopes: list[bytes]) -> Iterator[Problem]:
+    for seq, found in zip(numbers, examine_many(envelopes), strict=True):
+        if isinstance(found, OmsError):
+            yield _signature_problem(seq, f"a signature does not hold ({found.code})")
+
+
+def _unsigned(reader: Examined) -> Iterator[Problem]:
+    after = 0
+    while page := reader.page(after):
+        after = page[-1][0]
+        for seq, blob in page:
+            # Where a key was destroyed, the signatures over what it sealed went too.
+            signed = len(blob) > 1 and blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) == SIGNED_BIT
+            if signed and next(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)), None) is None:
+                yield _signature_problem(
+                    seq, "the grain says that it is signed, and has no signature"
+                )
+
+
+def _signature_problem(seq: int | None, message: str) -> Problem:
+    return Problem("signature", seq, message)
+
+
+_KINDS = get_args(Kind)
+_VECTOR_KEY = struct.Struct(">IQ")
+_FLOAT = 4
+_GONE = "it is about a grain that is not there"
+_DAMAGED = "a row is damaged"
+
+
+def state_problems(reader: Examined) -> Iterator[Problem]:
+    """Walk every table of life STATE but the audit trail, and yield what is wrong."""
+    yield from _Supersessions(reader).problems()
+    yield from _about_grains(reader, COUNTERS)
+    yield from _about_grains(reader, HOLDS)
+    yield from _toggles(reader)
+    yield from _events(reader)
+    yield from _reviews(reader)
+    yield from _vectors(reader)
+    yield from _mentions(reader)
+
+
+class _Supersessions:
+    """The states, and the table that leads from a new grain to those that it superseded."""
+
+    def __init__(self, reader: Examined) -> None:
+        self.reader = reader
+        self.absent: dict[
+            bytes, int
+        ] = {}  # a successor that is not there: the first it superseded
+        self.pairs = 0
+        self.removed = {
+            EVENT.unpack(row)[2]
+            for _, row in reader.rows(EVENTS)
+            if len(row) == EVENT.size and row[:1] == DELETED
+        }
+
+    def problems(self) -> Iterator[Problem]:
+        for key, row in self.reader.rows(STATES):
+            seq = _number(key)
+            if seq is None:
+                yield _state_problem(STATES, None, _DAMAGED)
+                continue
+            if not self.reader.has_blob(seq):
+                yield _state_problem(STATES, seq, _GONE)
+            try:
+                successors = unpack(row).successors
+            except IntegrityError:
+                yield _state_problem(STATES, seq, _DAMAGED)
+                continue
+            yield from self._successors(seq, [bytes.fromhex(a) for a in successors])
+        if self.reader.entries(SUPERSEDES) != self.pairs:
+            yield _state_problem(
+                SUPERSEDES, None, "there are more or fewer rows than the states tell of"
+            )
+        yield from self._absent()
+
+    def _successors(self, seq: int, digests: list[bytes]) -> Iterator[Problem]:
+        for digest, new in zip(digests, self.reader.find(digests), strict=True):
+            if new is None:
+                self.absent.setdefault(digest, seq)
+                continue
+            if self.reader.row(SUPERSEDES, SEQUENCE.pack(new) + SEQUENCE.pack(seq)) is not None:
+                self.pairs += 1
+            elif digest not in self.removed:  # else it was put again, and has superseded nothing
+                yield _state_problem(
+                    SUPERSEDES, seq, "the grain that superseded it does not lead to it"
+                )
+
+    def _absent(self) -> Iterator[Problem]:
+        """A successor may have been removed, and then an event says so."""
+        for digest, seq in self.absent.items():
+            if digest not in self.removed:
+                yield _state_problem(STATES, seq, "a grain that superseded it is not there")
+
+
+def _about_grains(reader: Examined, table: Table) -> Iterator[Problem]:
+    for key, row in reader.rows(table):
+        seq = _number(key)
+        if seq is None or not (len(row) == COUNTER.size if table is COUNTERS else _list(row)):
+            yield _state_problem(table, seq, _DAMAGED)
+        elif not reader.has_blob(seq):
+            yield _state_problem(table, seq, _GONE)
+
+
+def _toggles(reader: Examined) -> Iterator[Problem]:
+    for key, row in reader.rows(TOGGLES):
+        seq, what = _number(key[: SEQUENCE.size]), key[SEQUENCE.size :]
+        if seq is None or not what or not records.is_sound(row):
+            yield _state_problem(TOGGLES, seq, _DAMAGED)
+        elif not reader.has_blob(seq):
+            yield _state_problem(TOGGLES, seq, _GONE)
+
+
+def _events(reader: Examined) -> Iterator[Problem]:
+    before, last = 0, reader.last_seq()
+    for key, row in reader.rows(EVENTS):
+        number = _number(key)
+        if number is None or len(row) != EVENT.size or row[:1] not in _KINDS:
+            yield _state_problem(EVENTS, None, _DAMAGED)
+            continue
+        _, seq, digest = EVENT.unpack(row)
+        blob = reader.row(BLOBS, SEQUENCE.pack(seq))
+        if not before < number <= last or seq >= number or reader.has_blob(number):
+            yield _state_problem(EVENTS, seq, f"event {number} is out of its order")
+        elif blob is not None and blob[:MARK] != digest[:MARK]:
+            yield _state_problem(
+                EVENTS, seq, f"event {number} is about a grain of another address"
+            )
+        before = number
+
+
+def _reviews(reader: Examined) -> Iterator[Problem]:
+    for key, row in reader.rows(REVIEWS):
+        number, review = _number(key), _unpack(row)
+        if number is None or not isinstance(review, dict):
+            yield _state_problem(REVIEWS, None, _DAMAGED)
+        elif review.get("operation") == "put":  # the number of the grain, which may be gone
+            if not 0 < number <= reader.last_seq():
+                yield _state_problem(REVIEWS, None, f"no grain has had the number {number}")
+        elif reader.row(EVENTS, key) is None:
+            yield _state_problem(REVIEWS, None, f"there is no event {number} that it is of")
+
+
+def _vectors(reader: Examined) -> Iterator[Problem]:
+    dimensions: dict[int, int] = {}
+    for _, row in reader.rows(MODELS):
+        try:
+            record = _unpack(row)
+            number, dimension = int(record["id"]), int(record["dimension"])
+        except (TypeError, KeyError, ValueError):
+            yield _state_problem(MODELS, None, _DAMAGED)
+            continue
+        if number in dimensions:
+            yield _state_problem(MODELS, None, "two models have the same number")
+        dimensions[number] = dimension
+    for key, row in reader.rows(VECTORS):
+        if len(key) != _VECTOR_KEY.size:
+            yield _state_problem(VECTORS, None, _DAMAGED)
+            continue
+        model, seq = _VECTOR_KEY.unpack(key)
+        if model not in dimensions:
+            yield _state_problem(VECTORS, seq, "it is of a model that is not there")
+        elif len(row) != _FLOAT * dimensions[model]:
+            yield _state_problem(VECTORS, seq, "it is not as long as its model says")
+        elif not reader.has_blob(seq):
+            yield _state_problem(VECTORS, seq, _GONE)
+
+
+def _mentions(reader: Examined) -> Iterator[Problem]:
+    last = reader.row(META, mentions.NAMED_RECORD) or b""
+    for key, row in reader.rows(EVENTS):
+        if key > last:
+            return
+        for digest in mentions.said(EVENTS, row):
+            if key not in mentions.places(reader, [digest])[0]:
+                yield _state_problem(NAMED, None, f"no row leads to event {_number(key)}")
+
+
+def _number(key: bytes) -> int | None:
+    return int(SEQUENCE.unpack(key)[0]) if len(key) == SEQUENCE.size else None
+
+
+def _list(row: bytes) -> bool:
+    return isinstance(_unpack(row), list)
+
+
+def _unpack(row: bytes) -> Any:
+    try:
+        return msgpack.unpackb(row)
+    except (ValueError, TypeError, msgpack.UnpackException):
+        return None
+
+
+def _state_problem(table: Table, seq: int | None, message: str) -> Problem:
+    return Problem("state", seq, f"{table.name.decode()}: {message}")
+
+
+_MOST = 1_000  # problems that are told one by one
+
+Hashed = tuple[int, bytes, bytes | None]
+"""A number, a blob, and its address; no address for a damaged blob."""
+
+R = TypeVar("R", bound=Examined)
+
+
+class Pass(Generic[R]):
+    """One pass over the blobs of a snapshot, and what the index says of each.
+
+    Attributes:
+        reader: the snapshot.
+        grains: how many were met.
+        rows: how many index rows they must have.
+        blob_bytes: how long they are together.
+    """
+
+    def __init__(self, reader: R) -> None:
+        self.reader = reader
+        self.grains = self.rows = self.blob_bytes = 0
+
+    def problems(self) -> Iterator[Problem]:
+        """Walk, and yield what is wrong."""
+        raise NotImplementedError
+
+    def of_blobs(self, page: list[Hashed]) -> Iterator[Problem]:
+        """Count the blobs of a page, and yield which are no longer what was put."""
+        self.grains += len(page)
+        self.blob_bytes += sum(len(blob) for _, blob, _ in page)
+        bad = [seq for seq, _, digest in page if digest is None]
+        yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
+        # Of a sealed one only its address can be told; signatures are looked at elsewhere.
+        good = [(seq, blob) for seq, blob, digest in page if digest is not None]
+        plain = [(seq, bare(blob)) for seq, blob in good if not blob[1] & ENCRYPTED_BIT]
+        for index, error in _core.check_many([blob for _, blob in plain])[1]:
+            yield Problem("blob", plain[index][0], str(error))
+
+    def of_head(
+        self, last: int, head: tuple[int, int, int], addresses: tuple[int, int], rows: int
+    ) -> Iterator[Problem]:
+        """Compare the counts of a store with what was met.
+
+        Args:
+            last: the last number that a grain has.
+            head: as the store's head says: grains, bytes of blobs, last number.
+            addresses: how many there are, and how many there should be.
+            rows: how many index rows there are.
+        """
+        event = self.reader.last_row(EVENTS)
+        if event is not None and len(event[0]) == SEQUENCE.size:
+            last = max(last, *SEQUENCE.unpack(event[0]))
+        if head[:2] != (self.grains, self.blob_bytes) or last > head[2]:
+            yield Problem("head", None, "the counts of the store are not those of its blobs")
+        if addresses[0] != addresses[1]:
+            yield Problem("address", None, "there are more or fewer addresses than grains")
+        if rows != self.rows:
+            yield Problem("term", None, "there are more or fewer index rows than the grains have")
+
+
+def examine(
+    reader: Examined,
+    blobs: Pass[R],
+    first: tuple[Problem, ...] = (),
+    passing: tuple[type[OmsError], ...] = (),
+) -> CheckReport:
+    """Look at all there is in a snapshot.
+
+    Args:
+        reader: the snapshot.
+        blobs: the pass over its blobs.
+        first: what was found before.
+        passing: errors that say nothing about the store, and so are raised.
+    """
+    problems, grains, rows = [*first], 0, 0
+    try:
+        found = chain(
+            blobs.problems(),
+            state_problems(reader),
+            sealed_problems(reader),
+            signature_problems(reader),
+            _audit_problems(reader),
+        )
+        for problem in found:
+            if len(problems) < _MOST:
+                problems.append(problem)
+        grains, rows = blobs.grains, blobs.rows
+    except passing:
+        raise
+    except OmsError as error:
+        problems.append(Problem("file", None, str(error)))
+    return CheckReport(not problems, tuple(problems), grains, rows)
+
+
+def _audit_problems(reader: Examined) -> Iterator[Problem]:
+    for problem in verify(reader).problems:
+        where = "" if problem.number is None else f"entry {problem.number}: "
+        yield Problem("audit", None, where + problem.message)
+
+
+class BlobCheck(Pass[LmdbReader]):
+    """One pass."""
+
+    def __init__(self, reader: LmdbReader) -> None:
+        super().__init__(reader)
+        self._addressed = 0
+
+    def problems(self) -> Iterator[Problem]:
+        """Walk, and yield what is wrong."""
+        head = self.reader.head
+        run, before, after = Recent(0), 0, 0
+        while page := self.reader.hashed_page(after):
+            after = page[-1][0]
+            yield from self._blobs(page)
+            run.add_rows([(s, b, d) for s, b, d in page if d is not None and s <= head.watermark])
+            if run.tail.rows() > 8 * RUN:
+                yield from self._terms(run, before + 1, after)
+                run, before = Recent(0), after
+        yield from self._terms(run, before + 1, after)
+        entries, addressed = self.reader.entries, self._addressed
+        yield from self.of_head(
+            after,
+            (head.grains, head.blob_bytes, head.last_seq),
+            (entries(ADDRESSES), addressed),
+            entries(TERMS) + entries(PAST_TERMS),
+        )
+
+    def _blobs(self, page: list[Hashed]) -> Iterator[Problem]:
+        yield from self.of_blobs(page)
+        good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
+        row_at, number_of = self.reader.getter(BLOBS), self.reader.getter(ADDRESSES)
+        watermark = self.reader.head.watermark
+        for seq, blob, digest in good:
+            key = SEQUENCE.pack(seq)
+            row = row_at(key)
+            if row is None or row[MARK:] != blob:
+                yield Problem("blob", seq, "the number does not lead to the grain")
+            if seq <= watermark:
+                self._addressed += 1
+                # A row of another length is damage of another kind, and raised as such.
+                if number_of(digest) != key and self.reader.row_of(digest) != seq:
+                    yield Problem("address", seq, "the address does not lead to the grain")
+
+    def _terms(self, run: Recent, first: int, last: int) -> Iterator[Problem]:
+        """Look up every row of the grains between two numbers, each by a search of its own."""
+        past = self.reader.past_between(first, last)
+        key: bytes | None = None
+        with self.reader.cursor(TERMS) as current, self.reader.cursor(PAST_TERMS) as before:
+            among = current.set_key_dup, before.set_key_dup
+            while part := run.tail.rows_after(key, RUN):
+                for key, places in part:
+                    self.rows += len(places)
+                    if past:
+                        found = all([among[place[12:] in past](key, place) for place in places])
+                    else:
+                        found = all(map(among[0], repeat(key), places))
+                    if not found:
+                        yield from self._missing(key, places, past)
+
+    def _missing(self, key: bytes, places: list[bytes], past: set[bytes]) -> Iterator[Problem]:
+        """Name the grains that lack a row under a key."""
+        for place in places:
+            which: Which = "past" if place[12:] in past else "current"
+            if not self.reader.has_term(key, place, which):
+                seq = int.from_bytes(place[12:], "big")
+                yield Problem("term", seq, "an index row is missing, or in the wrong table")
+
+
+_SLOWEST = 1 << 20  # bytes a second that a check reads at the least; ten times that is usual
+_START = 60.0  # seconds for a process to begin on a busy machine
+
+
+def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
+    """Check the store at a path in a process of its own.
+
+    Args:
+        path: the store's directory.
+        patience: seconds until the process is killed; None: in proportion to the file.
+    """
+    if patience is None:
+        file = path / DATA_FILE
+        patience = _START + (file.stat().st_size if file.exists() else 0) / _SLOWEST
+    command = [sys.executable, "-m", "omsgrain.storage.check", str(path)]
+    try:
+        child = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=patience
+        )
+    except subprocess.TimeoutExpired:
+        return _unread(f"no end after {patience:.0f} s")
+    if child.returncode != 0:
+        how = f"signal {-child.returncode}" if child.returncode < 0 else "an error"
+        return _unread(how)
+    found = json.loads(child.stdout)
+    problems = tuple(Problem(**problem) for problem in found.pop("problems"))
+    return CheckReport(problems=problems, **found)
+
+
+def _unread(how: str) -> CheckReport:
+    problem = Problem("file", None, f"the file could not be read to its end ({how})")
+    return CheckReport(False, (problem,), 0, 0)
+
+
+def check(path: Path) -> CheckReport:
+    """Check the store at a path in this process."""
+    try:
+        store = LmdbStore(path, readonly=True)
+    except OmsError as error:
+        return CheckReport(False, (Problem("file", None, error.message),), 0, 0)
+    try:
+        with store.read() as reader:
+            broken = broken_pages(store.descriptor(), *reader.commit())
+            first = (Problem("file", None, broken),) if broken else ()
+            return examine(reader, BlobCheck(reader), first)
+    except OmsError as error:
+        return CheckReport(False, (Problem("file", None, str(error)),), 0, 0)
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(check(Path(sys.argv[1])))))

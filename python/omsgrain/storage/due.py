@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Erasures that are to be done by a time: the queue in due-0, sorted by deadline.
+
+    key     deadline, ms, u64 ++ number, u64: of the grain, or the next that is free
+    value   MessagePack map: "kind", "seq" of the grain if it is about one, and what else is needed
+
+Grains stand here by their numbers, never by their addresses: the plain address of a sealed grain
+must not be known without its key, and that of an erased one not at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from omsgrain.errors import IntegrityError, RangeError
+from omsgrain.storage.tables import DUE
+
+if TYPE_CHECKING:
+    from omsgrain.storage.base import Reader, Writer
+
+__all__ = [
+    "CONSENT",
+    "KEY",
+    "RETENTION",
+    "SCRUB",
+    "WITHIN",
+    "Due",
+    "add",
+    "done",
+    "drop",
+    "due",
+]
+
+CONSENT: Final = "consent"
+"""The kind of a grain that goes because a consent was withdrawn; "consent" is its number."""
+RETENTION: Final = "retention"
+"""The kind of a grain that the terms it came under let nobody keep longer."""
+
+SCRUB: Final = "scrub"
+"""The kind of writing the files anew, so that they are free of what was erased."""
+WITHIN: Final = 30
+"""Days within which that must be done, if nothing else is asked."""
+
+KEY = struct.Struct(">QQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An entry of the queue.
+
+    Attributes:
+        key: of its row.
+        deadline: when it must have been done, ms since 1970.
+        kind: what is to be done.
+        seq: the grain that it is about, if it is about one.
+        what: the rest, as it was added.
+    """
+
+    key: bytes
+    deadline: int
+    kind: str
+    seq: int | None
+    what: Mapping[str, Any]
+
+
+def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:
+    """Add an entry.
+
+    Args:
+        writer: the transaction.
+        deadline: when it must have been done, ms since 1970.
+        what: ``kind``, a word; ``seq``, if it is about a grain; whatever the kind needs besides.
+
+    Returns:
+        Its key.
+
+    Raises:
+        RangeError: a deadline before 1970.
+    """
+    if not 0 <= deadline < 1 << 63:
+        raise RangeError("not a time", field="/deadline", expected="ms since 1970")
+    number = what.get("seq", 0)
+    while writer.row(DUE, key := KEY.pack(deadline, number)) is not None:
+        number += 1
+    writer.set_row(DUE, key, msgpack.packb(dict(what)))
+    return key
+
+
+def due(reader: Reader, until: int | None = None) -> Iterator[Due]:
+    """Walk the entries by rising deadlines.
+
+    Args:
+        reader: a snapshot, or a transaction, which may take out what it meets.
+        until: only those that must have been done by then, ms since 1970.
+
+    Raises:
+        IntegrityError: a row is damaged.
+    """
+    for key, row in reader.rows(DUE):
+        found = _read(key, row)
+        if until is not None and found.deadline > until:
+            return
+        yield found
+
+
+def done(writer: Writer, key: bytes) -> None:
+    """Take an entry out."""
+    writer.set_row(DUE, key, None)
+
+
+def drop(writer: Writer, seqs: Collection[int]) -> int:
+    """Take out all entries about some grains, which are gone; returns how many there were."""
+    keys = [found.key for found in due(writer) if found.seq in seqs]
+    for key in keys:
+        done(writer, key)
+    return len(keys)
+
+
+def _read(key: bytes, row: bytes) -> Due:
+    try:
+        deadline, _ = KEY.unpack(key)
+        what = msgpack.unpackb(row)
+        kind, seq = what["kind"], what.get("seq")
+        sound = isinstance(kind, str) and (seq is None or type(seq) is int)
+        if kind == CONSENT:  # one that lacks its consent would pass for one that was withdrawn
+            sound = sound and seq is not None and type(what.get("consent")) is int
+        sound = sound and not (kind == RETENTION and seq is None)
+    except (
+        struct.error,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        msgpack.UnpackException,
+    ):
+        sound = False
+    if not sound:
+        raise IntegrityError("an erasure that is due cannot be read: its row is damaged")
+    return Due(key, deadline, kind, seq, what)

@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store seen by somebody who holds keys: what is sealed is open to them.
+
+    store = SealedStore(LmdbStore(path), ring)
+
+It is the store below, with the same rows; only reading differs. ``grain`` opens what the ring has
+a key for. ``find`` knows plain addresses too. A list of the index has the sealed grains among the
+others, in the same order, from the blind rows. What the ring has no key for stays as it is for
+everybody: header and address.
+
+To find grains of unknown users, one token is made for each user of the ring.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from omsgrain import _core
+from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError, RangeError
+from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.storage import blind_index
+from omsgrain.storage.base import (
+    PAGE_BYTES,
+    PAGE_GRAINS,
+    CheckReport,
+    CompactReport,
+    Reader,
+    RebuildReport,
+    Store,
+    StoreStats,
+    Which,
+    Writer,
+)
+from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
+from omsgrain.storage.location import Beside, beside
+from omsgrain.storage.scan import placed, stored
+from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring.keyring import KeyRing
+    from omsgrain.crypto.seal import Sealer, UserKeys
+
+__all__ = [
+    "SealedReader",
+    "SealedStore",
+    "SealedWriter",
+]
+
+_COUNTED = 4_096  # rows of a blind list that are counted; more is many
+_KEY = NUMBER + TOKEN
+
+
+class SealedReader:
+    """A snapshot in which sealed grains are open.
+
+    Args:
+        inner: the snapshot.
+        ring: the keys.
+        users: look among the sealed grains of these only; None: of all users.
+        words: only sealed grains that have all these words.
+    """
+
+    def __init__(
+        self,
+        inner: Reader,
+        ring: KeyRing,
+        users: Sequence[UserKeys] | None = None,
+        words: Iterable[str] = (),
+    ) -> None:
+        self.inner = inner
+        self.ring = ring
+        self._users = users
+        self._words = [WORD + word.encode() for word in words]
+        self._plain: dict[bytes, int] = {}  # plain addresses met, with their numbers
+        self._owners: dict[bytes, UserKeys] = {}  # whose a place of a list is
+        self._lists: dict[bytes, list[bytes]] = {}
+        self._sealers: dict[bytes, Sealer] = {}
+        self._trying: blind_index.Trying | None = None
+
+    def has_sealed(self) -> bool:
+        """Tell whether any grain is sealed with a key of the ring."""
+        after: bytes | None = None
+        while (row := next(self.inner.rows(KEYED, after), None)) is not None:
+            number = row[0][:NUMBER]
+            with suppress(KeyMissingError, ErasedError):
+                self.ring.by_number(number)
+                return True
+            after = number + b"\xff" * SEQUENCE.size
+        return False
+
+    @property
+    def users(self) -> int:
+        """Among the grains of how many users is looked: each costs a token for each term."""
+        return self.ring.live if self._users is None else len(self._users)
+
+    def narrowed(self, user_id: str | None, words: Iterable[str]) -> SealedReader:
+        """The same snapshot, asked for the grains of one user, or with some words, only."""
+        users = self._users
+        if user_id is not None:
+            users = ()
+            with suppress(RangeError):  # so long a user id has no keys
+                keys = self.ring.of_user(user_id)
+                users = () if keys is None else (keys,)
+        return SealedReader(self.inner, self.ring, users, words)
+
+    def count(self) -> int:
+        """Return the number of grains."""
+        return self.inner.count()
+
+    def last_seq(self) -> int:
+        """Return the last sequence number given."""
+        return self.inner.last_seq()
+
+    def get(self, digest: bytes) -> bytes | None:
+        """Return the blob put under the digest, sealed if it is; or None."""
+        seq = self.find([digest])[0]
+        return None if seq is None else self.inner.blob_at(seq)
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the number of each grain, by its stored or its plain address."""
+        found = self.inner.find(digests)
+        for i, seq in enumerate(found):
+            if seq is None:
+                found[i] = self._find_plain(digests[i])
+        return found
+
+    def _find_plain(self, digest: bytes) -> int | None:
+        if digest in self._plain:
+            seq = self._plain[digest]
+            return seq if self.inner.blob_at(seq) is not None else None
+        users = list(self._all_users())
+        tokens = _core.tokens_many([keys.address for keys in users], digest)
+        for keys, token in zip(users, tokens, strict=True):
+            row = self.inner.row(PLAIN, keys.number + token)
+            if row is not None:
+                (seq,) = SEQUENCE.unpack(row)
+                self._plain[digest] = seq
+                return int(seq)
+        return None
+
+    def _all_users(self) -> Iterable[UserKeys]:
+        return self.ring.users() if self._users is None else self._users
+
+    def page(
+        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
+    ) -> list[tuple[int, bytes]]:
+        """Return the next blobs as they are stored."""
+        return self.inner.page(after, grains, size)
+
+    def blob_at(self, seq: int) -> bytes | None:
+        """Return the blob with a sequence number as it is stored."""
+        return self.inner.blob_at(seq)
+
+    def grain(self, seq: int) -> Grain | None:
+        """Return the grain with a sequence number, opened if the ring has its key.
+
+        Raises:
+            IntegrityError: the stored bytes are damaged.
+            KeyMissingError: the key of the ring does not open it.
+            CorruptError: what was sealed is no grain.
+        """
+        blob = self.inner.blob_at(seq)
+        if blob is None:
+            return None
+        if not blob[1] & ENCRYPTED_BIT:
+            return stored(blob)
+        address = _core.address(blob)
+        try:
+            keys = self.keys_of(seq)
+        except (KeyMissingError, ErasedError):
+            return stored(blob)
+        from omsgrain.crypto.seal import Sealer, open_plain
+
+        sealer = self._sealers.get(keys.number)
+        if sealer is None:
+            sealer = self._sealers[keys.number] = Sealer(keys.content)
+        try:
+            plain = open_plain(sealer.unseal(blob))
+        except OmsError:
+            if self.inner.find([bytes.fromhex(address)])[0] != seq:
+                raise IntegrityError("the stored bytes are damaged", found=address) from None
+            raise
+        return Grain._stored(plain, address)
+
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address, stored or plain, opened as ``grain`` does."""
+        seq = self.find([digest])[0]
+        return None if seq is None else self.grain(seq)
+
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Say which grains will be asked for by the addresses that they are stored under."""
+        self.inner.expect(digests)
+
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Say what will be asked of the grains whose places are walked next."""
+        self.inner.expect_places(grains, terms, states)
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """Return the grains at some places of the index, opened as ``grain`` does."""
+        return placed(self.grain, places)
+
+    def keys_of(self, seq: int) -> UserKeys:
+        """Return the keys that seal a grain.
+
+        Raises:
+            KeyMissingError: no key of this ring seals it.
+            ErasedError: its key was destroyed.
+        """
+        number = blind_index.key_of(self.inner, seq)
+        if number is None:
+            raise KeyMissingError("the grain was sealed elsewhere, and no key of here opens it")
+        return self.ring.by_number(number)
+
+    def tried(self, seq: int) -> Grain:
+        """Return a sealed grain that is not open, opened with any key of the ring that opens it.
+
+        It came when its key was not here, so no row says whose it is.
+
+        Raises:
+            KeyMissingError: no key of this ring opens it.
+            ErasedError: its key was destroyed.
+            OmsError: what was sealed is no grain.
+        """
+        blob = self.inner.blob_at(seq)
+        if blob is not None and blind_index.key_of(self.inner, seq) is None:
+            from omsgrain.crypto.seal import open_plain
+
+            if self._trying is None:
+                self._trying = blind_index.Trying(self.ring)
+            if (opened := self._trying.open(blob)) is not None:
+                return Grain._stored(open_plain(opened[0]), _core.address(blob))
+        self.keys_of(seq)  # says why it is not open
+        raise KeyMissingError("no key of here opens the grain")
+
+    def is_past(self, seq: int) -> bool:
+        """Tell whether a grain was superseded, retracted or restricted."""
+        return self.inner.is_past(seq)
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key in a table, or None."""
+        return self.inner.row(table, key)
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys of a table that are there."""
+        return self.inner.some_rows(table, keys)
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk the keys and values of a table, by rising keys."""
+        return self.inner.rows(table, after, prefix)
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        """Return the highest key of a table and its value."""
+        return self.inner.last_row(table)
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        """Walk the terms of the grains that are not sealed."""
+        return self.inner.keys(prefix, which)
+
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        """Return how many grains have a term; of sealed ones some thousands are counted."""
+        return self.inner.term_count(key, which) + self._count(key)
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms."""
+        plain = self.inner.term_counts(terms)
+        return [count + self._count(key) for count, (key, _) in zip(plain, terms, strict=True)]
+
+    def _count(self, key: bytes) -> int:
+        count = 0
+        for row in self._tokens(key):
+            count += sum(1 for _ in islice(self.inner.rows(BLIND, prefix=row), _COUNTED - count))
+            if count >= _COUNTED:
+                break
+        return count
+
+    def _tokens(self, key: bytes) -> Iterator[bytes]:
+        """What the blind rows of a term begin with, for each user."""
+        users = list(self._all_users())
+        tokens = _core.tokens_many([keys.token for keys in users], key)
+        return (keys.number + token for keys, token in zip(users, tokens, strict=True))
+
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        """Tell whether the grain at a place has a term, and is one of ``which``."""
+        keys = self._owners.get(place)
+        if keys is None:
+            return self.inner.has_term(key, place, which)
+        (token,) = _core.tokens(keys.token, [key])
+        return self._row(keys, token, place) and self._is_seen(place, which)
+
+    def _row(self, keys: UserKeys, token: bytes, place: bytes) -> bool:
+        from omsgrain.crypto.seal import mask
+
+        row = keys.number + token + mask(keys.place, place)
+        return self.inner.row(BLIND, row) is not None
+
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        """Walk the places of the grains that have a term, the sealed ones among them."""
+        plain = self.inner.places(key, after, newest, which)
+        if (blind := self._lists.get(key)) is None:
+            blind = self._lists[key] = self._blind(key)
+        if not blind:
+            return plain
+        wanted = (
+            place
+            for place in (reversed(blind) if newest else blind)
+            if (after is None or (place < after if newest else place > after))
+            and self._is_seen(place, which)
+        )
+        return merge(plain, wanted, reverse=newest)
+
+    def _is_seen(self, place: bytes, which: Which) -> bool:
+        if which == "all":
+            return True
+        return self.inner.is_past(int.from_bytes(place[12:], "big")) == (which == "past")
+
+    def _blind(self, key: bytes) -> list[bytes]:
+        """The places of the sealed grains that have a term, sorted, with their times."""
+        from omsgrain.crypto.seal import mask
+
+        found: list[bytes] = []
+        users = list(self._all_users())
+        secrets = [keys.token for keys in users]
+        tokens = [_core.tokens_many(secrets, term) for term in (key, *self._words)]
+        for keys, *own in zip(users, *tokens, strict=True):
+            masked = self._shortest([keys.number + token for token in own])
+            if masked:
+                opened = mask(keys.place, masked)
+                places = [opened[at : at + PLACE] for at in range(0, len(opened), PLACE)]
+                self._owners.update(dict.fromkeys(places, keys))
+                found += places
+        found.sort()
+        return found
+
+    def _shortest(self, lists: list[bytes]) -> bytes:
+        """The masked places that are in all lists, told by what their rows begin with."""
+        row, rows = self.inner.row, self.inner.rows
+        if len(lists) > 1:
+            most = _COUNTED
+            lists.sort(key=lambda one: sum(1 for _ in islice(rows(BLIND, prefix=one), most)))
+        first, *others = lists
+        return b"".join(
+            [
+                key[_KEY:]
+                for key, _ in rows(BLIND, prefix=first)
+                if all([row(BLIND, other + key[_KEY:]) is not None for other in others])
+            ]
+        )
+
+
+class SealedWriter(SealedReader):
+    """A write transaction in which sealed grains are open."""
+
+    inner: Writer
+
+    def __init__(self, inner: Writer, ring: KeyRing) -> None:
+        super().__init__(inner, ring)
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        """Append blobs as they are; sealing comes before, and ``sealing.add`` after."""
+        self._lists.clear()
+        return self.inner.put(items)
+
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key; None deletes it."""
+        self._lists.clear()
+        self.inner.set_row(table, key, value)
+
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Set many keys."""
+        self._lists.clear()
+        self.inner.set_rows(table, rows)
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows whose keys begin with a prefix."""
+        self._lists.clear()
+        return self.inner.drop_rows(table, prefix, most)
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        """Note that something happened to a grain."""
+        return self.inner.event(kind, seq, digest)
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Move a grain's index rows to the past ones, or back."""
+        self.inner.set_past(seq, past)
+
+    def remove(self, seq: int) -> None:
+        """Take out a grain and every row about it."""
+        self._lists.clear()
+        self._remove_rows(seq)
+        self.inner.remove(seq)
+
+    def _remove_rows(self, seq: int) -> None:
+        """Take out the blind rows at once; without the key all of its user's would be read."""
+        from omsgrain.crypto.seal import mask
+
+        grain = self.grain(seq)
+        number = blind_index.key_of(self.inner, seq)
+        if number is None or grain is None or grain.sealed:
+            return
+        keys = self.ring.by_number(number)
+        (veil,) = blind_index.veils([grain.blob], [keys])
+        place = blind_index.place_of(veil.created_at, bytes.fromhex(grain.address), seq)
+        blind_index.remove(self.inner, seq, mask(keys.place, place), veil)
+
+
+T = TypeVar("T")
+
+
+class SealedStore:
+    """A ``Store`` whose sealed grains are open.
+
+    Args:
+        inner: the store.
+        ring: the keys; every transaction looks whether some were destroyed since.
+    """
+
+    def __init__(self, inner: Store, ring: KeyRing) -> None:
+        self.inner = inner
+        self.ring = ring
+
+    @property
+    def beside(self) -> Beside:
+        """What the store has beside its tables."""
+        return beside(self.inner)
+
+    @property
+    def readonly(self) -> bool:
+        """Whether ``write`` is refused."""
+        return self.inner.readonly
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        """Open a snapshot."""
+        self.ring.refresh()
+        with self.inner.read() as reader:
+            yield SealedReader(reader, self.ring)
+
+    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
+        """Run ``work`` in a write transaction."""
+
+        def run(writer: Writer) -> T:
+            self.ring.refresh()  # here, since the turn may have been long in coming
+            return work(SealedWriter(writer, self.ring))
+
+        return self.inner.write(run, expecting=expecting)
+
+    def sync(self) -> None:
+        """Make durable what was written with ``durability="relaxed"``."""
+        self.inner.sync()
+
+    def flush(self) -> None:
+        """Write out what is held in memory for the index."""
+        self.inner.flush()
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index anew; blind rows stay, since nothing else could tell them."""
+        return self.inner.rebuild()
+
+    def check(self) -> CheckReport:
+        """Look at every blob, address and index row."""
+        return self.inner.check()
+
+    def compact(self) -> CompactReport:
+        """Write the store's file anew."""
+        return self.inner.compact()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store; keys are not in it."""
+        self.inner.backup(path)
+
+    def stats(self) -> StoreStats:
+        """Return how much the store holds."""
+        return self.inner.stats()
+
+    def close(self) -> None:
+        """Let go of the store; the ring stays open."""
+        self.inner.close()

@@ -1,0 +1,454 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writers of one process take turns, by a queue.
+
+A commit costs a sync of the disk whatever it holds: threads that wait for one another share a
+commit. If the work of one fails, all is taken back, and begun again with each work in a nested
+transaction, so that the one takes nothing along.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omsgrain.errors import StoreError
+from omsgrain.storage.lmdb.open import WRITER_FILE, failure
+
+if TYPE_CHECKING:
+    from omsgrain.storage.lmdb.memtable import Appended, Recent
+
+__all__ = [
+    "PATIENCE",
+    "Member",
+    "Session",
+    "SharedLock",
+    "Turns",
+    "WorkFailedError",
+    "WriterLock",
+]
+
+_TOGETHER = 128  # works that share a commit at the most
+
+
+class Session:
+    """What a commit will add beside its rows, handed to each work in it.
+
+    Attributes:
+        pending: sequence number by address, of the works before this one.
+        fresh: the same, of this work.
+        added: the grains of the works before this one.
+        own: those of this work.
+        base: the last sequence number that was committed before.
+        rows: index rows of what all of them wrote; made when a work asks the index.
+        after: what to do once it is committed; that of the last work counts.
+    """
+
+    __slots__ = ("added", "after", "base", "fresh", "own", "pending", "rows")
+
+    def __init__(self) -> None:
+        self.pending: dict[bytes, int] = {}
+        self.fresh: dict[bytes, int] = {}
+        self.added: list[Appended] = []
+        self.own: list[Appended] = []
+        self.base: int | None = None
+        self.rows: Recent | None = None
+        self.after: Callable[[], None] | None = None
+
+    def keep(self) -> None:
+        """The work is done: what it added belongs to the commit."""
+        self.pending.update(self.fresh)
+        self.added += self.own
+        self.fresh, self.own = {}, []
+
+    def drop(self) -> None:
+        """The work failed: forget what it added."""
+        self.fresh, self.own = {}, []
+        self.rows = None
+
+
+Work = Callable[..., Any]
+"""What a store hands to it is the store's own affair; LMDB's a transaction and a session."""
+
+
+class Member:
+    """One work that waits for a commit.
+
+    Attributes:
+        alone: it shares its commit with no other, being large.
+        expecting: addresses that it will look for.
+        done: it was committed, or failed.
+    """
+
+    __slots__ = ("alone", "done", "error", "expecting", "result", "work")
+
+    def __init__(self, work: Work, alone: bool, expecting: Sequence[bytes]) -> None:
+        self.work = work
+        self.alone = alone
+        self.expecting = expecting
+        self.done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self, result: Any, error: BaseException | None) -> None:
+        """Say what became of it."""
+        self.result, self.error, self.done = result, error, True
+
+    def outcome(self) -> Any:
+        """Return what the work returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class _Queue:
+    """The works of a process that wait for a commit, in order of arrival."""
+
+    __slots__ = ("_lock", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Member] = deque()
+        self._lock = threading.Lock()
+
+    def append(self, member: Member) -> None:
+        """Wait behind the others."""
+        with self._lock:
+            self._waiting.append(member)
+
+    def take(self) -> list[Member]:
+        """Take those that share the next commit."""
+        with self._lock:
+            taken: list[Member] = []
+            while self._waiting and len(taken) < _TOGETHER:
+                if self._waiting[0].alone and taken:
+                    break
+                taken.append(self._waiting.popleft())
+                if taken[0].alone:
+                    break
+            return taken
+
+    def give_back(self, members: list[Member]) -> None:
+        """Put members that were not settled in front again."""
+        with self._lock:
+            self._waiting.extendleft(reversed(members))
+
+
+class WorkFailedError(Exception):
+    """One of several works has failed: begin again, each apart from the others."""
+
+
+class Turns:
+    """The threads of a process that write to one store: one of them commits for all that wait.
+
+    Args:
+        commit: commits members, and settles each; what it raises is the end of those that it has
+            not settled.
+    """
+
+    __slots__ = ("_commit", "_leader", "_turn", "queue")
+
+    def __init__(self, commit: Callable[[list[Member]], None]) -> None:
+        self._commit = commit
+        self._turn = threading.Lock()
+        self._leader: int | None = None
+        self.queue = _Queue()
+
+    def write(self, work: Work, *, alone: bool = False, expecting: Sequence[bytes] = ()) -> Any:
+        """Run a work in a write transaction; others may share it, unless it is ``alone``.
+
+        Returns:
+            What the work returned.
+
+        Raises:
+            StoreError: this thread has the turn.
+            Exception: what the work, or the commit, has raised.
+        """
+        self._check()
+        member = Member(work, alone, expecting)
+        self.queue.append(member)
+        while not member.done:
+            with self._turn:
+                if not member.done:
+                    self._lead(member)
+        return member.outcome()
+
+    def _check(self) -> None:
+        if self._leader == threading.get_ident():  # it would wait for itself
+            raise StoreError("a write transaction inside another one of the same thread")
+
+    def _lead(self, own: Member) -> None:
+        """Commit the works at the head of the queue; others may be among them, or all of them."""
+        self._leader = threading.get_ident()
+        members = self.queue.take()
+        try:
+            self._commit(members)
+        except Exception as error:
+            for member in members:
+                if not member.done:
+                    member.settle(None, error)
+        finally:
+            # After an interrupt the others lead themselves.
+            self.queue.give_back([m for m in members if not m.done and m is not own])
+            self._leader = None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Have the turn without a commit.
+
+        Raises:
+            StoreError: this thread has it.
+        """
+        self._check()
+        with self._turn:
+            self._leader = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._leader = None
+
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: LMDB's own lock has to do
+    fcntl = None  # type: ignore[assignment]
+
+
+PATIENCE = 30.0
+"""Seconds to wait for another process that writes."""
+
+_PAUSE = 0.0005, 0.004  # seconds between two tries for the lock: a busy writer lets go but briefly
+_FIRST = 0.0005, 0.001  # the same, where all others wait for us to take it
+_LONG = 0.1  # seconds after which a process that waits goes first
+_LOOK = 0.005  # seconds after which a process looks again whether one goes first
+# Elsewhere the two kinds of locks are one, or there is only one.
+_CAN_GO_FIRST = sys.platform == "linux"
+
+
+def _late(who: str, patience: float) -> StoreError:
+    return StoreError(
+        f"another {who} is writing to the store",
+        expected=f"its turn to end within {patience:g} s",
+    )
+
+
+class WriterLock:
+    """The writers' turn: a lock on a file, which dead processes let go of.
+
+    One thread of a process has it at a time, and may take it again inside.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_depth",
+        "_fd",
+        "_first",
+        "_guard",
+        "_looked",
+        "_path",
+        "_thread",
+        "patience",
+    )
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self._closed = False
+        self._guard = threading.Lock()  # one thread may close while another tries
+        self._thread = threading.RLock()
+        self._depth = 0
+        self._first = False  # we have waited long, and all others let us by
+        self._looked = 0.0  # when nobody else was first
+        self.patience = patience
+
+    def __enter__(self) -> None:
+        """Take the turn.
+
+        Raises:
+            StoreError: another process or thread had it for ``patience`` seconds, or the file
+                cannot be opened, or this was closed.
+        """
+        began = time.monotonic()
+        if not self._thread.acquire(timeout=self.patience):
+            raise self._late("thread")
+        try:
+            if not self._depth:
+                self._lock_file(began)
+            self._depth += 1
+        except BaseException:
+            self._thread.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """Give it up."""
+        self._depth -= 1
+        if not self._depth:
+            with self._guard:
+                if self._fd is not None and fcntl is not None:
+                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+        self._thread.release()
+
+    def _lock_file(self, began: float) -> None:
+        if fcntl is None:
+            return
+        pause, longest = _PAUSE
+        try:
+            while not self._has_taken():
+                now = time.monotonic()
+                if now - began >= self.patience:
+                    raise self._late("process")
+                if now - began >= _LONG and not self._first and self._goes_first():
+                    pause, longest = _FIRST
+                time.sleep(pause)
+                pause = min(2 * pause, longest)
+        except OSError as error:
+            raise failure(self._path.parent, "lock for writing the store", error) from error
+        finally:
+            if self._first:
+                self._lets_by()
+
+    def _has_taken(self) -> bool:
+        try:
+            self._try()
+        except BlockingIOError:
+            return False
+        return True
+
+    def _late(self, who: str) -> StoreError:
+        return _late(who, self.patience)
+
+    def _try(self) -> None:
+        with self._guard:
+            if self._closed:
+                raise StoreError("the store is closed")
+            if self._fd is None:
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if _CAN_GO_FIRST and not self._first:
+                now = time.monotonic()
+                if now - self._looked >= _LOOK:  # not each time: it costs two calls of the system
+                    # Exclusive, since a process that may only read goes first with a shared lock.
+                    fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+                    fcntl.lockf(self._fd, fcntl.LOCK_UN, 1)
+                    self._looked = now
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _goes_first(self) -> bool:
+        """Go before all other processes, unless another one does already."""
+        with self._guard:
+            if _CAN_GO_FIRST and self._fd is not None:
+                with suppress(BlockingIOError):
+                    fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+                    self._first = True
+        return self._first
+
+    def _lets_by(self) -> None:
+        with self._guard:
+            self._first = False
+            if self._fd is not None:
+                fcntl.lockf(self._fd, fcntl.LOCK_UN, 1)
+
+    def close(self) -> None:
+        """Close the file, and so let go."""
+        with self._guard:
+            self._closed = True
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    def after_fork(self) -> None:
+        """In the child: close the file, which would hold the lock when the parent is killed."""
+        self._guard = threading.Lock()  # a thread that stayed in the parent may hold the old one
+        if self._thread.acquire(blocking=False):
+            self._thread.release()
+        else:
+            self._thread, self._depth = threading.RLock(), 0
+        self._first = False  # that lock is the parent's
+        self.close()
+
+
+class SharedLock:
+    """The writers' lock, shared by those who read and may not write to any file of the store.
+
+    One lock for all threads of a process; the last one to release it lets go. Where nobody has
+    written since the store was copied there is no lock file. Then the lock is on the directory,
+    which everybody who opens the store locks for a moment.
+
+    Args:
+        path: the store's directory.
+        patience: seconds to wait for another process that writes.
+    """
+
+    __slots__ = ("_count", "_fd", "_guard", "_path", "patience")
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._fd = -1
+        self._count = 0
+        self._guard = threading.Lock()
+        self.patience = patience
+
+    def acquire(self) -> None:
+        """Keep writers out until ``release``.
+
+        Raises:
+            StoreError: another process writes for ``patience`` seconds, or no lock can be had.
+        """
+        with self._guard:
+            if not self._count:
+                try:
+                    self._fd = self._locked()
+                except OSError as error:
+                    raise failure(self._path, "lock for reading the store", error) from error
+            self._count += 1
+
+    def release(self) -> None:
+        """Let writers in, unless another thread still reads."""
+        with self._guard:
+            self._count -= 1
+            if not self._count:
+                os.close(self._fd)
+
+    def after_fork(self) -> None:
+        """In the child: close the file, which would keep writers out when the parent is killed."""
+        if self._count:
+            os.close(self._fd)
+
+    def _locked(self) -> int:
+        began = time.monotonic()
+        while True:
+            try:
+                return self._shared(self._path / WRITER_FILE, began)
+            except FileNotFoundError:
+                fd = self._shared(self._path, began)
+                if not (self._path / WRITER_FILE).exists():
+                    return fd  # who makes the file now waits for us before opening the data
+                os.close(fd)
+
+    def _shared(self, path: Path, began: float) -> int:
+        """Open a file and lock it, shared; closing it lets go."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        may_go_first = _CAN_GO_FIRST and path != self._path
+        waits = False  # and all others let us by
+        try:
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    if waits:
+                        fcntl.lockf(fd, fcntl.LOCK_UN, 1)
+                    return fd
+                waited = time.monotonic() - began
+                if waited >= self.patience:
+                    raise _late("process", self.patience)
+                if waited >= _LONG and may_go_first and not waits:
+                    with suppress(BlockingIOError):
+                        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+                        waits = True
+                time.sleep(_FIRST[0])
+        except BaseException:
+            os.close(fd)
+            raise

@@ -1,0 +1,609 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a store on disk: a snapshot of its tables, and what lies beyond the watermark."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Container, Iterator, Sequence
+from heapq import merge
+from itertools import chain, groupby, islice, takewhile
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+import lmdb
+
+from omsgrain import _core
+from omsgrain.grain import Grain
+from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
+from omsgrain.storage.lmdb.commit_queue import Session
+from omsgrain.storage.lmdb.environment import Environment
+from omsgrain.storage.lmdb.memtable import Recent
+from omsgrain.storage.lmdb.open import failure
+from omsgrain.storage.records import PAST
+from omsgrain.storage.scan import misplaced
+from omsgrain.storage.tables import (
+    ADDRESSES,
+    BLOBS,
+    HEAD,
+    HEAD_RECORD,
+    MARK,
+    META,
+    PAST_TERMS,
+    SEQUENCE,
+    STATES,
+    TERMS,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from lmdb import Cursor, Transaction, _Database
+
+    from omsgrain.storage.lmdb.data_file import DataFile
+
+__all__ = [
+    "Head",
+    "LmdbReader",
+    "Seen",
+    "Snapshot",
+    "TermReader",
+]
+
+_WHERE: dict[Which, tuple[Table, ...]] = {
+    "current": (TERMS,),
+    "past": (PAST_TERMS,),
+    "all": (TERMS, PAST_TERMS),
+}
+
+_PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
+
+
+class Head(NamedTuple):
+    """How far a store has come.
+
+    Attributes:
+        last_seq: the last sequence number given.
+        blob_bytes: bytes of all blobs.
+        grains: how many there are.
+        watermark: the last sequence number that the index tables cover.
+    """
+
+    last_seq: int = 0
+    blob_bytes: int = 0
+    grains: int = 0
+    watermark: int = 0
+
+
+class TermReader:
+    """The index as one transaction sees it."""
+
+    __slots__ = ("_plain", "_tables", "_txn", "_whole", "head", "recent")
+
+    _txn: Transaction[bytes]
+    _tables: dict[Table, _Database]
+    _plain: bool | None
+    _whole: bool | None
+    head: Head
+    recent: Recent
+
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        """Return how many grains have a term; at least so many as can be seen."""
+        found = 0
+        for table in _WHERE[which]:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                found += cursor.count() if cursor.set_key(key) else 0
+        if which == "past" and self._is_plain():
+            return found
+        return found + sum(part.count(key, low, high) for part, low, high in self._parts())
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        """Return how many grains have each of some terms."""
+        return [self.term_count(key, which) for key, which in terms]
+
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        """Tell whether the grain at a place has a term, and is one of ``which``."""
+        if int.from_bytes(place[12:], "big") > self.head.watermark:
+            has = any(part.tail.has(key, place) for part, _, _ in self._parts())
+            return has and any(self._seen(iter((place,)), which))
+        for table in _WHERE[which]:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                if cursor.set_key_dup(key, place):
+                    return True
+        return False
+
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        """Walk the grains that have a term, in order, from behind a place."""
+        walks: list[Iterator[bytes]] = [
+            self._disk_places(table, key, after, newest) for table in _WHERE[which]
+        ]
+        recent = [one for one in self._parts() if one[0].tail.count(key)]
+        if recent:  # where nothing is on disk: to merge costs as much as all the rest
+            heads = [(next(walk, None), walk) for walk in walks]
+            walks = [chain((first,), walk) for first, walk in heads if first is not None]
+        for part, low, high in recent:
+            walks.append(self._seen(part.places(key, after, newest, low, high), which))
+        return walks[0] if len(walks) == 1 else merge(*walks, reverse=newest)
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        """Walk the terms whose keys begin with a prefix, each once, sorted."""
+        walks = [self._disk_keys(table, prefix) for table in _WHERE[which]]
+        walks += [self._recent_keys(*part, prefix, which) for part in self._parts()]
+        return (key for key, _ in groupby(merge(*walks)))
+
+    def _disk_places(
+        self, table: Table, key: bytes, after: bytes | None, newest: bool
+    ) -> Iterator[bytes]:
+        with self._txn.cursor(self._tables[table]) as cursor:
+            if after is None:
+                there = cursor.set_key(key) and (not newest or cursor.last_dup())
+            elif newest:
+                # The first place that is not before `after`, and one back; or the last of all.
+                beyond = cursor.set_range_dup(key, after)
+                there = cursor.prev_dup() if beyond else cursor.set_key(key) and cursor.last_dup()
+            else:
+                there = cursor.set_range_dup(key, after)
+                if there and cursor.value() == after:
+                    there = cursor.next_dup()
+            if not there:
+                return
+            walk = cursor.iterprev_dup() if newest else cursor.iternext_dup()
+            most, longest = _PLACES
+            while page := list(islice(walk, most)):
+                yield from page
+                most = min(4 * most, longest)
+
+    def _disk_keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
+        with self._txn.cursor(self._tables[table]) as cursor:
+            there = cursor.set_range(prefix)
+            while there:
+                key = cursor.key()
+                if not key.startswith(prefix):
+                    return
+                yield key
+                # Sought anew, since a writer may have moved the rows of this one.
+                there = cursor.set_range(key) and (cursor.key() != key or cursor.next_nodup())
+
+    def _recent_keys(
+        self, part: Recent, low: int, high: int, prefix: bytes, which: Which
+    ) -> Iterator[bytes]:
+        for key in part.keys(prefix):
+            if any(self._seen(part.places(key, None, True, low, high), which)):
+                yield key
+
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        """The recent grains with their index rows, and between which numbers this may see them."""
+        raise NotImplementedError
+
+    def _seen(self, places: Iterator[bytes], which: Which) -> Iterator[bytes]:
+        """Of places beyond the watermark, those whose grains are there and one of ``which``."""
+        if self._is_plain():
+            return iter(()) if which == "past" else places
+        return (place for place in places if self._is_seen(place, which))
+
+    def _is_seen(self, place: bytes, which: Which) -> bool:
+        seq = int.from_bytes(place[12:], "big")
+        if not self.has_blob(seq):
+            return False
+        return which == "all" or self.is_past(seq) == (which == "past")
+
+    def _is_plain(self) -> bool:
+        """Whether all grains known beyond the watermark are there, and nothing is said of any."""
+        if self._plain is None:
+            with self._txn.cursor(self._tables[STATES]) as cursor:
+                stated = cursor.last() and cursor.key() > SEQUENCE.pack(self.head.watermark)
+            self._plain = not stated and self._is_whole()
+        return self._plain
+
+    def _is_whole(self) -> bool:
+        """Whether all grains known beyond the watermark are there, and so none was removed."""
+        if self._whole is None:
+            there = self.head.grains - self.entries(ADDRESSES)
+            self._whole = self.recent.known(self.head.last_seq) == there
+        return self._whole
+
+    def is_past(self, seq: int) -> bool:
+        """Tell whether a grain was superseded, retracted or restricted."""
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[STATES])
+        return bool(row and row[0] & PAST)
+
+    def has_blob(self, seq: int) -> bool:
+        """Tell whether there is a grain with a sequence number, without reading it."""
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            return cursor.set_key(SEQUENCE.pack(seq))
+
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        """Return a function that gives the value of a key, for passes over a whole table."""
+        get, handle = self._txn.get, self._tables[table]
+        return lambda key: get(key, None, handle)
+
+    def cursor(self, table: Table) -> Cursor[bytes]:
+        """Return a cursor on a table, for passes that would open thousands; close it."""
+        return self._txn.cursor(self._tables[table])
+
+    def entries(self, table: Table) -> int:
+        """Return the number of rows of a table."""
+        return int(self._txn.stat(self._tables[table])["entries"])
+
+
+_MANY = 16  # addresses that are looked up in order
+_HIGH = bytes(4)  # of a sequence number, whose other half stands in a place
+_ROWS = 8, 256  # rows of a table read at a time, at first and at the most
+
+
+class Seen(NamedTuple):
+    """What a snapshot made of its commit; it holds for every other snapshot of the same commit.
+
+    Attributes:
+        file: the data file: each counts its commits.
+        commit: the number of the commit.
+        head: its head.
+        recent: what lies beyond the watermark, loaded up to this commit.
+        plain: whether all of that is still there, and nothing is said of any.
+        whole: whether all of that is still there.
+    """
+
+    file: DataFile
+    commit: int
+    head: Head
+    recent: Recent
+    plain: bool
+    whole: bool
+
+
+class LmdbReader(TermReader):
+    """Reads in one transaction.
+
+    ``recent`` may know less or more than this snapshot: what it lacks is loaded from here, and
+    what lies outside ``(watermark, last_seq]``, or is not in this snapshot, is passed over.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        env: Environment,
+        txn: Transaction[bytes],
+        recent: Recent,
+        session: Session | None = None,
+    ) -> None:
+        self._txn = txn
+        self._tables = env.tables
+        self._plain = self._whole = None
+        record = txn.get(HEAD_RECORD, None, self._tables[META])
+        self.head = Head() if record is None else Head(*HEAD.unpack(record))
+        if recent.watermark < self.head.watermark:
+            # A run was written since: what was recent is in the tables now.
+            recent = env.recent = Recent(self.head.watermark)
+        self.recent = recent
+        committed = self.head.last_seq
+        if session is not None:
+            # What the works before this one wrote is not committed, and not to be loaded.
+            if session.base is None:
+                session.base = committed
+            committed = session.base
+        recent.load(self, committed)
+        if recent.filled > committed and not self._all_known():
+            # A later snapshot has filled it, without what was removed by then.
+            self.recent = Recent(self.head.watermark)
+            self.recent.load(self, committed)
+
+    def _all_known(self) -> bool:
+        """Whether ``recent`` knows every grain of this snapshot beyond the watermark."""
+        last = self.head.last_seq
+        missing = set(self._numbers(self.head.watermark, last))
+        missing.difference_update(self.recent.numbers[: self.recent.known(last)])
+        return not missing
+
+    def _numbers(self, after: int, last: int) -> Iterator[int]:
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            if cursor.set_range(SEQUENCE.pack(after + 1)):
+                for key in cursor.iternext(keys=True, values=False):
+                    (seq,) = SEQUENCE.unpack(key)
+                    if seq > last:
+                        return
+                    yield seq
+
+    def count(self) -> int:
+        """Return the number of grains."""
+        return self.head.grains
+
+    def commit(self) -> tuple[int, int]:
+        """Return the size of the file's pages, and the number of the commit that is read."""
+        return int(self._txn.stat(self._tables[META])["psize"]), self._txn.id()
+
+    def last_seq(self) -> int:
+        """Return the last sequence number given."""
+        return self.head.last_seq
+
+    def get(self, digest: bytes) -> bytes | None:
+        """Return the blob put under the digest, or None."""
+        seq = self.seq_of(digest)
+        return None if seq is None else self.blob_at(seq)
+
+    def seq_of(self, digest: bytes) -> int | None:
+        """Return the sequence number of an address; None if it is not there."""
+        seq = self.recent.digests.get(digest)
+        if seq is not None:
+            if seq <= self.head.last_seq and self._is_whole():
+                return seq
+            for seq in self.recent.numbers_of(digest):
+                if seq <= self.head.last_seq and self.has_blob(seq):
+                    return seq
+        return self.row_of(digest)
+
+    def row_of(self, digest: bytes) -> int | None:
+        """Return the sequence number that the table of addresses has."""
+        row = self._txn.get(digest, None, self._tables[ADDRESSES])
+        return None if row is None else int(SEQUENCE.unpack(row)[0])
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the sequence number of each; None where there is no such grain."""
+        if len(digests) < _MANY:
+            return [self.seq_of(digest) for digest in digests]
+        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
+            rows = dict(cursor.getmulti(sorted(digests)))  # neighbours share pages
+        unpack, row_of = SEQUENCE.unpack, rows.get
+        found: list[int | None] = [
+            None if (row := row_of(digest)) is None else unpack(row)[0] for digest in digests
+        ]
+        for known in self._unsettled():
+            for i, digest in enumerate(digests):
+                if digest in known:
+                    found[i] = self.seq_of(digest)
+        return found
+
+    def _unsettled(self) -> tuple[Container[bytes], ...]:
+        """Addresses of which the table alone does not tell."""
+        return (self.recent.digests,) if self.recent.digests else ()
+
+    def blob_at(self, seq: int) -> bytes | None:
+        """Return the blob with a sequence number."""
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
+        return None if row is None else row[MARK:]
+
+    def grain(self, seq: int) -> Grain | None:
+        """Return the grain with a sequence number; a sealed one stays so."""
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
+        if row is None:
+            return None
+        blob = row[MARK:]
+        return Grain._stored(blob, _core.address(blob))  # as `stored`, but for its call
+
+    def named(self, digest: bytes) -> Grain | None:
+        """Return the grain at an address; a sealed one stays so."""
+        if not self.recent.digests:
+            key = self._txn.get(digest, None, self._tables[ADDRESSES])
+            if key is None:
+                return None
+            if len(key) == SEQUENCE.size:  # a damaged one is told of below
+                row = self._txn.get(key, None, self._tables[BLOBS])
+                if row is None:
+                    return None
+                blob = row[MARK:]
+                return Grain._stored(blob, _core.address(blob))
+        seq = self.seq_of(digest)
+        return None if seq is None else self.grain(seq)
+
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Nothing to do: each is a look-up in memory."""
+
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Nothing to do."""
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        """Return the grains at some places of the index; their blobs are hashed together."""
+        get, table = self._txn.get, self._tables[BLOBS]
+        rows = [get(_HIGH + place[12:], None, table) for place in places]
+        if None in rows:
+            places = [place for place, row in zip(places, rows, strict=True) if row is not None]
+        found = _core.blobs_at([row for row in rows if row is not None], places, MARK)
+        if found is None:
+            raise misplaced()
+        make = Grain._stored
+        return [
+            (place, make(blob, address))
+            for place, (blob, address) in zip(places, found, strict=True)
+        ]
+
+    def page(
+        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
+    ) -> list[tuple[int, bytes]]:
+        """Return the next blobs with their sequence numbers, in order."""
+        return [(seq, row[MARK:]) for seq, row in self._rows_from(after, grains, size)]
+
+    def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
+        """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
+        rows = list(self._rows_from(after, PAGE_GRAINS, PAGE_BYTES))
+        found = _core.stored_blobs([row for _, row in rows], MARK)
+        digests = [bytes.fromhex(address) for _, address in found]
+        return [
+            (seq, blob, digest if row.startswith(digest[:MARK]) else None)
+            for (seq, row), (blob, _), digest in zip(rows, found, digests, strict=True)
+        ]
+
+    def marked_rows(self, after: int, size: int) -> tuple[list[bytes], int]:
+        """Return the next rows, of about so many bytes, and the number of the last.
+
+        Each is a blob behind the first bytes of its address. To make the numbers of all would
+        cost as much again.
+        """
+        rows: list[bytes] = []
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            if not cursor.set_range(SEQUENCE.pack(after + 1)):
+                return rows, after
+            walk = cursor.iternext(keys=False)
+            while size > 0:
+                part = list(islice(walk, _ROWS[1]))
+                rows += part
+                size -= sum(map(len, part))
+                if len(part) < _ROWS[1]:
+                    cursor.last()
+                    break
+            (last,) = SEQUENCE.unpack(cursor.key())
+        if last - after < len(rows):  # damaged, as below
+            raise lmdb.CorruptedError("the blobs are not in order")
+        return rows, last
+
+    def _rows_from(self, after: int, grains: int, size: int) -> Iterator[tuple[int, bytes]]:
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            if not cursor.set_range(SEQUENCE.pack(after + 1)):
+                return  # iterating now would start from the first row
+            for key, row in cursor:
+                (seq,) = SEQUENCE.unpack(key)
+                if seq <= after:  # damaged; a walk from page to page would go round for ever
+                    raise lmdb.CorruptedError("the blobs are not in order")
+                yield seq, row
+                after, grains, size = seq, grains - 1, size - len(row)
+                if grains <= 0 or size <= 0:
+                    return
+
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        if self.head.last_seq == self.head.watermark:
+            return []
+        self.recent.load_rows(self, self.head.last_seq)
+        return [(self.recent, self.head.watermark, self.head.last_seq)]
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key, or None."""
+        if table.split:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                there = cursor.set_key_dup(key[: table.split], key[table.split :])
+                return b"" if there else None
+        return self._txn.get(key, None, self._tables[table])
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there."""
+        return {key: value for key in keys if (value := self.row(table, key)) is not None}
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk keys and values by rising keys, in pages, so that a writer may change them."""
+        limit, most = _ROWS
+        while True:
+            page = self._row_page(table, after, prefix, limit)
+            yield from page
+            if len(page) < limit:
+                return
+            after, limit = page[-1][0], min(2 * limit, most)
+
+    def _row_page(
+        self, table: Table, after: bytes | None, prefix: bytes, limit: int
+    ) -> list[tuple[bytes, bytes]]:
+        page: list[tuple[bytes, bytes]] = []
+        with self._txn.cursor(self._tables[table]) as cursor:
+            if table.split:
+                return _split_page(cursor, table.split, after, prefix, limit)
+            if after is None or after < prefix:
+                there = cursor.set_range(prefix)
+            else:
+                there = cursor.set_range(after)
+                if there and cursor.key() == after:
+                    there = cursor.next()
+            while there and len(page) < limit and cursor.key().startswith(prefix):
+                page.append(cursor.item())
+                there = cursor.next()
+        return page
+
+    def past_between(self, first: int, last: int) -> set[bytes]:
+        """Return the ends of the places of the past grains among some."""
+        end = SEQUENCE.pack(last)
+        found: set[bytes] = set()
+        for key, row in self.rows(STATES, after=SEQUENCE.pack(max(first, 1) - 1)):
+            if key > end:
+                break
+            if row and row[0] & PAST and len(key) == len(end):
+                found.add(key[-4:])
+        return found
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        """Return the highest key and its value; None if the table is empty."""
+        with self._txn.cursor(self._tables[table]) as cursor:
+            return cursor.item() if cursor.last() else None
+
+
+def _split_page(
+    cursor: Cursor[bytes], split: int, after: bytes | None, prefix: bytes, limit: int
+) -> list[tuple[bytes, bytes]]:
+    """The next rows of a table whose keys are cut on disk."""
+    start = prefix if after is None or after < prefix else after
+    key, value = start[:split], start[split:]
+    there = bool(value) and cursor.set_range_dup(key, value)
+    if not there:
+        there = cursor.set_range(key)
+        if there and value and cursor.key() == key:
+            there = cursor.next_nodup()
+    if there and b"".join(cursor.item()) == after:
+        there = cursor.next()
+    if not there:
+        return []
+    if len(prefix) == split:  # all are under one key, and are read at once
+        if cursor.key() != prefix:
+            return []
+        return [(prefix + value, b"") for value in islice(cursor.iternext_dup(), limit)]
+    rows = (key + value for key, value in islice(cursor, limit))
+    return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
+
+
+class Snapshot(LmdbReader):
+    """A reader that opens its transaction, and ends it.
+
+    Args:
+        env: the files. What lies beyond the watermark is kept with them, and so is what the last
+            snapshot found out: where nothing was written since, it need not be found out again.
+    """
+
+    __slots__ = ("_env",)
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def __enter__(self) -> LmdbReader:
+        env = self._env
+        # Taken before the transaction begins: a run that is written in between is in the tables of
+        # this snapshot, and still in this object.
+        recent = env.recent
+        txn = self._txn = env.begin()
+        seen = env.seen
+        if seen is not None:
+            file, commit, head, known, plain, whole = seen
+            if known is recent and commit == txn.id() and file is env.file:
+                self._tables, self._plain, self._whole = file.tables, plain, whole
+                self.head, self.recent = head, recent
+                return self
+        try:
+            super().__init__(env, txn, recent)
+            if self.recent is env.recent:
+                plain, whole = self._is_plain(), self._is_whole()
+                env.seen = Seen(env.file, txn.id(), self.head, self.recent, plain, whole)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        """Return the sequence number of each; None where there is no such grain."""
+        if self.recent.digests or len(digests) >= _MANY:
+            return super().find(digests)
+        get, table = self._txn.get, self._tables[ADDRESSES]
+        found: list[int | None] = []
+        for digest in digests:
+            row = get(digest, None, table)
+            found.append(None if row is None else SEQUENCE.unpack(row)[0])
+        return found
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._txn.abort()
+        self._env.done()
+        if error is not None and isinstance(
+            error, (lmdb.Error, struct.error)
+        ):  # a damaged row may be of another size
+            raise failure(self._env.path, "read the store", error) from error

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store on disk: a directory with one LMDB file, ``memory.omsg/data.mdb``, and its lock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from omsgrain.durable import file_path
+from omsgrain.errors import OmsError, StoreError
+from omsgrain.storage.base import (
+    CheckReport,
+    CompactReport,
+    RebuildReport,
+    StoreStats,
+    is_durable,
+    see_range,
+)
+from omsgrain.storage.lmdb import data_file
+from omsgrain.storage.lmdb.commit_queue import PATIENCE, Session
+from omsgrain.storage.lmdb.compact import compact
+from omsgrain.storage.lmdb.environment import Environment
+from omsgrain.storage.lmdb.files import Budget, compare
+from omsgrain.storage.lmdb.maintenance import copy, rebuild, upgrade
+from omsgrain.storage.lmdb.memtable import RUN, Recent, run_in
+from omsgrain.storage.lmdb.open import identity, prepare
+from omsgrain.storage.lmdb.reader import Head, LmdbReader, Snapshot
+from omsgrain.storage.lmdb.writer import LmdbWriter
+from omsgrain.storage.location import Beside
+from omsgrain.storage.tables import FORMAT
+
+if TYPE_CHECKING:
+    from lmdb import Transaction
+
+__all__ = [
+    "LmdbStore",
+    "acquire",
+    "release",
+]
+
+_shared: dict[tuple[int, int] | None, Environment] = {}
+_lock = threading.RLock()  # re-entered when the garbage collector closes a handle inside
+
+
+def acquire(
+    path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget | None = None
+) -> Environment:
+    """Open the environment at the path, or share the one this process has open already.
+
+    Raises:
+        StoreError: there is no store and none can be made, or it cannot be opened.
+    """
+    budget = budget or Budget()
+    with _lock:
+        prepare(path, readonly=readonly)
+        env = _shared.get(identity(path))
+        if env is None:
+            env = Environment(
+                path, readonly=readonly, durable=durable, patience=patience, budget=budget
+            )
+            try:
+                if env.file.format < FORMAT:
+                    upgrade(env)
+            except BaseException:
+                env.close()
+                raise
+            _shared[env.identity] = env
+        else:
+            env.strengthen(readonly=readonly, durable=durable)
+            env.budget = env.budget.tightened(budget)
+        env.users += 1
+        return env
+
+
+def release(env: Environment) -> None:
+    """Say that a handle is closed; the last one closes the files."""
+    with _lock:
+        if _shared.get(env.identity) is not env:
+            return  # inherited over a fork: the parent's to close
+        env.users -= 1
+        if not env.users:
+            try:
+                env.close()
+            finally:
+                if env.closed:
+                    del _shared[env.identity]
+
+
+_still: list[Environment] = []  # those that stand still for the fork under way
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _still.extend(env for env in _shared.values() if env.before_fork())
+    data_file.guard.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    data_file.guard.release()
+    for env in _still:
+        env.after_fork_in_parent()
+    _still.clear()
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    data_file.guard.release()
+    for env in _shared.values():
+        env.after_fork_in_child()
+    _still.clear()
+    _shared.clear()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
+
+
+T = TypeVar("T")
+
+
+class LmdbStore:
+    """A ``Store`` in LMDB.
+
+    Args:
+        path: the store's directory; made if it is not there, its parent not.
+        readonly: refuse to write, and make nothing.
+        durability: ``commit``: when ``write`` returns, the disk has it. ``relaxed``: the operating
+            system has it; a killed process loses nothing, but a power cut can cost what was
+            written since the last ``sync`` or ``close``, and in the worst case the whole store.
+        patience: seconds to wait for another process that writes.
+        budget: how much memory to take. Handles that share a store share the tightest.
+
+    Raises:
+        StoreError: not a store, of a newer format, missing, or no permission.
+        SchemaError, RangeError: an argument that cannot be.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        readonly: bool = False,
+        durability: Literal["commit", "relaxed"] = "commit",
+        patience: float = PATIENCE,
+        budget: Budget | None = None,
+    ) -> None:
+        self.path = file_path(path)
+        self._readonly = readonly
+        self._closed = False
+        self._next_flush = 0
+        durable = is_durable(durability)
+        see_range("patience", patience)
+        self._env = acquire(
+            self.path, readonly=readonly, durable=durable, patience=patience, budget=budget
+        )
+        self._let_go = weakref.finalize(self, release, self._env)
+        if not readonly:
+            self._env.when_quiet(_flush)
+        try:
+            noted = self._env.side.read()  # before the snapshot, which is then no older
+            with self.read() as reader:
+                compare(noted, reader.last_seq(), self.path)
+        except BaseException:
+            self._closed = True
+            self._let_go()
+            raise
+
+    @property
+    def readonly(self) -> bool:
+        """Whether ``write`` is refused."""
+        return self._readonly
+
+    @property
+    def beside(self) -> Beside:
+        """What stands beside the tables: further files in the directory."""
+        return Beside(folder=self.path)
+
+    def read(self) -> AbstractContextManager[LmdbReader]:
+        """Open a snapshot. Never write while you hold one: a growing file would wait for it."""
+        if self._closed:
+            raise StoreError("the store is closed")
+        return Snapshot(self._env)
+
+    def write(self, work: Callable[[LmdbWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
+        """Run ``work`` in a write transaction, perhaps more than once."""
+        env = self._writable()
+
+        def run(txn: Transaction[bytes], session: Session) -> T:
+            writer = LmdbWriter(env, txn, session)
+            result = work(writer)
+            session.after = lambda: _committed(env, writer.recent, session, writer.head)
+            return result
+
+        result = env.write(run)
+        gathered = env.recent.last - env.recent.watermark
+        most = min(run_in(RUN, env.recent.last), env.budget.run)
+        if gathered >= max(most, self._next_flush):
+            try:
+                self.flush(most)
+                self._next_flush = 0
+            except StoreError:
+                # What was put is safe and found; a disk without room for the index is told by the
+                # next put that it has no room for. Try again when more has gathered.
+                self._next_flush = gathered + most // 4
+        env.written()
+        return result
+
+    def flush(self, least: int = 1) -> None:
+        """Write the index of the grains beyond the watermark, if there are at least so many.
+
+        Raises:
+            StoreError: the disk is full, say; the grains themselves are safe, and found.
+        """
+        _flush(self._writable(), least)
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index tables anew from the blobs, in one transaction."""
+        env = self._writable()
+
+        def run(txn: Transaction[bytes], session: Session) -> RebuildReport:
+            writer = LmdbWriter(env, txn, session)
+            report = rebuild(writer)
+            session.after = lambda: _flushed(env, writer.head)
+            return report
+
+        return env.write(run, alone=True)
+
+    def compact(self) -> CompactReport:
+        """Write the file anew, without free pages: smaller, and nothing of what was removed.
+
+        Raises:
+            StoreError: no room for the new file, or it cannot be put in place.
+        """
+        return compact(self._writable())
+
+    def check(self) -> CheckReport:
+        """Look at every blob, address and index row, in a process of its own."""
+        self._open_env()
+        from omsgrain.storage.check import check_in_child
+
+        return check_in_child(self.path)
+
+    def sync(self) -> None:
+        """Make durable what was written with ``durability="relaxed"``."""
+        self._open_env().sync()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store as it is now to a new directory; writers may go on.
+
+        Raises:
+            StoreError: there is something at the path, or it cannot be written.
+        """
+        copy(self._open_env(), file_path(path))
+
+    def stats(self) -> StoreStats:
+        """Return how much the store holds."""
+        env = self._open_env()
+        with Snapshot(env) as reader:
+            head = reader.head
+            map_bytes = env.map_size()
+        return StoreStats(
+            grains=head.grains,
+            blob_bytes=head.blob_bytes,
+            last_seq=head.last_seq,
+            watermark=head.watermark,
+            file_bytes=env.file_size(),
+            map_bytes=map_bytes,
+            format=FORMAT,
+        )
+
+    def descriptor(self) -> int:
+        """Return a descriptor of the data file; use it while a snapshot is open."""
+        return self._open_env().file.fd
+
+    def close(self) -> None:
+        """Let go of the file; the last handle of the process closes it."""
+        if not (self._closed or self._readonly):
+            # So that the next process need not read the tail again. Nothing depends on it.
+            with suppress(OmsError):
+                self.flush()
+        self._closed = True
+        self._let_go()
+
+    def _open_env(self) -> Environment:
+        if self._closed:
+            raise StoreError("the store is closed")
+        return self._env
+
+    def _writable(self) -> Environment:
+        env = self._open_env()
+        if self._readonly:
+            raise StoreError(f"the store {str(self.path)!r} is open for reading only")
+        return env
+
+
+def _committed(env: Environment, recent: Recent, session: Session, head: Head) -> None:
+    recent.extend(session.added, head.last_seq)
+    if env.durable:
+        # The grains are safe; without this note only damage to the newest root goes unseen.
+        with suppress(OSError):
+            env.side.write(head.last_seq, head.blob_bytes)
+
+
+def _flush(env: Environment, least: int) -> None:
+    def run(txn: Transaction[bytes], session: Session) -> None:
+        writer = LmdbWriter(env, txn, session)
+        if writer.head.last_seq - writer.head.watermark >= least:
+            writer.flush()
+            session.after = lambda: _flushed(env, writer.head)
+
+    env.write(run, alone=True)
+
+
+def _flushed(env: Environment, head: Head) -> None:
+    env.recent = Recent(head.watermark)

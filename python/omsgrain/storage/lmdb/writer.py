@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing to a store on disk: blobs at once, the index behind the watermark in sorted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from omsgrain import _core
+from omsgrain.errors import StoreError
+from omsgrain.storage.lmdb.commit_queue import Session
+from omsgrain.storage.lmdb.environment import Environment
+from omsgrain.storage.lmdb.memtable import Appended, Recent
+from omsgrain.storage.lmdb.reader import Head, LmdbReader
+from omsgrain.storage.records import forget
+from omsgrain.storage.scan import dropped
+from omsgrain.storage.tables import (
+    ADDRESSES,
+    BLOBS,
+    EVENT,
+    EVENTS,
+    HEAD,
+    HEAD_RECORD,
+    LONGEST_KEY,
+    MARK,
+    META,
+    PAST_TERMS,
+    SEQUENCE,
+    TERMS,
+    Kind,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from lmdb import Transaction
+
+__all__ = [
+    "LmdbWriter",
+]
+
+_ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
+_PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
+
+
+class LmdbWriter(LmdbReader):
+    """Writes in one write transaction, which it may share with other writers' works."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, env: Environment, txn: Transaction[bytes], session: Session) -> None:
+        super().__init__(env, txn, env.recent, session)
+        self._session = session
+        self._plain = self._whole = False  # it would have to be asked again after every row
+
+    def seq_of(self, digest: bytes) -> int | None:
+        """Return the sequence number of an address; None if it is not there."""
+        session = self._session
+        for known in (session.fresh, session.pending):
+            seq = known.get(digest)
+            if seq is not None and self.has_blob(seq):
+                return seq
+        return super().seq_of(digest)
+
+    def _unsettled(self) -> tuple[Container[bytes], ...]:
+        session = self._session
+        known = (*super()._unsettled(), session.fresh, session.pending)
+        return tuple([one for one in known if one])
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        """Append the blobs that are new; tell which those were."""
+        digests = [digest for digest, _ in items]
+        if self._are_new(digests):
+            flags = [True] * len(items)
+        else:
+            flags, added = [], set[bytes]()
+            for digest in digests:
+                flags.append(digest not in added and self.seq_of(digest) is None)
+                added.add(digest)
+            items = [item for item, new in zip(items, flags, strict=True) if new]
+            digests = [digest for digest, _ in items]
+        if items:
+            self._add(digests, [blob for _, blob in items])
+        return flags
+
+    def _are_new(self, digests: Sequence[bytes]) -> bool:
+        """Whether none is in the store, and none is there twice; without asking for each."""
+        session, unlike = self._session, set(digests)
+        if len(unlike) < len(digests):
+            return False
+        for known in (session.fresh, session.pending, self.recent.digests):
+            if not known.keys().isdisjoint(unlike):
+                return False
+        if len(digests) == 1:
+            return self.row_of(digests[0]) is None
+        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
+            return not cursor.getmulti(sorted(digests))  # neighbours share pages
+
+    def _add(self, digests: list[bytes], blobs: list[bytes]) -> None:
+        last, blob_bytes, grains, watermark = self.head
+        self._session.own.append(Appended.of(last + 1, digests, blobs))
+        if len(blobs) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
+            key, row = SEQUENCE.pack(last + 1), digests[0][:MARK] + blobs[0]
+            self._txn.put(key, row, append=True, db=self._tables[BLOBS])
+        else:
+            with self._txn.cursor(self._tables[BLOBS]) as cursor:
+                cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
+        more, size = len(blobs), sum(map(len, blobs))
+        self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
+        self._set_head(Head(last + more, blob_bytes + size, grains + more, watermark))
+
+    def append(self, first: int, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """Append grains under numbers that they have elsewhere, beyond all that are here.
+
+        For copies of other stores: the addresses are trusted to be new.
+        """
+        self._set_head(self.head._replace(last_seq=first - 1))
+        self._add([digest for digest, _ in items], [blob for _, blob in items])
+
+    def advance(self, last: int) -> None:
+        """Give up all numbers up to one."""
+        self._set_head(self.head._replace(last_seq=max(last, self.head.last_seq)))
+
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key; None deletes it."""
+        _check_key(key)
+        if table.split:
+            key, rest = key[: table.split], key[table.split :]
+            if value is None:
+                self._txn.delete(key, rest, self._tables[table])
+            else:
+                self._txn.put(key, rest, dupdata=False, db=self._tables[table])
+        elif value is None:
+            self._txn.delete(key, db=self._tables[table])
+        else:
+            self._txn.put(key, value, db=self._tables[table])
+
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Set many keys, in order, since neighbours share pages."""
+        if not table.split:  # those of a cut one are many, all of one size, and in order
+            rows = sorted(rows)
+            sizes = {len(key) for key, _ in rows}
+            if sizes and not 0 < min(sizes) <= max(sizes) <= LONGEST_KEY:
+                for key, _ in rows:
+                    _check_key(key)
+        with self._txn.cursor(self._tables[table]) as cursor:
+            cursor.putmulti(rows, dupdata=not table.split)
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        """Delete rows whose keys begin with a prefix."""
+        return dropped(self, table, prefix, most)
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        """Note that something happened to a grain; return the event's own number."""
+        number = self.head.last_seq + 1
+        row = EVENT.pack(kind, seq, digest)
+        self._txn.put(SEQUENCE.pack(number), row, append=True, db=self._tables[EVENTS])
+        self._set_head(self.head._replace(last_seq=number))
+        return number
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Move a grain's index rows to the past ones, or back."""
+        if seq > self.head.watermark:
+            return  # they are not written yet, and its state says where to
+        source, target = (TERMS, PAST_TERMS) if past else (PAST_TERMS, TERMS)
+        for key, place in self._rows_of(seq):
+            self._txn.delete(key, place, self._tables[source])
+            self._txn.put(key, place, dupdata=False, db=self._tables[target])
+
+    def remove(self, seq: int) -> None:
+        """Take out a grain and every row about it."""
+        key = SEQUENCE.pack(seq)
+        row = self._txn.get(key, None, self._tables[BLOBS])
+        if row is None:
+            return
+        if seq <= self.head.watermark:
+            for term, place in self._rows_of(seq) or self._rows_by_number(seq):
+                for table in (TERMS, PAST_TERMS):
+                    self._txn.delete(term, place, self._tables[table])
+        else:
+            # Older snapshots need its index rows, which could not be made later.
+            self.recent.load_rows(self, self._session.base or 0)
+        forget(self, seq)
+        for digest, _ in list(self.rows(ADDRESSES, prefix=row[:MARK])):
+            if self.row_of(digest) == seq:
+                self._txn.delete(digest, db=self._tables[ADDRESSES])
+        self._txn.delete(key, db=self._tables[BLOBS])
+        last, blob_bytes, grains, watermark = self.head
+        # Snapshots are told apart by their last numbers: those with and without it must differ.
+        last = max(last, (self._session.base or 0) + 1)
+        self._set_head(Head(last, blob_bytes - len(row) + MARK, grains - 1, watermark))
+
+    def _rows_of(self, seq: int) -> list[tuple[bytes, bytes]]:
+        """The keys and places of a grain's index rows; none for a damaged blob."""
+        row = self._txn.get(SEQUENCE.pack(seq), b"", self._tables[BLOBS])
+        blob = row[MARK:]
+        digest = sha256(blob).digest()
+        if digest[:MARK] != row[:MARK]:
+            return []
+        tail = _core.Tail()
+        tail.add([seq], [blob], [digest])
+        return [
+            (key, place)
+            for key, places in tail.rows_after(None, _ROWS_TOGETHER)
+            for place in places
+        ]
+
+    def _rows_by_number(self, seq: int) -> list[tuple[bytes, bytes]]:
+        """The index rows of a grain whose blob no longer tells them: all tables are read."""
+        end = SEQUENCE.pack(seq)[-4:]
+        found = []
+        for table in (TERMS, PAST_TERMS):
+            with self._txn.cursor(self._tables[table]) as cursor:
+                found += [(key, place) for key, place in cursor if place[12:] == end]
+        return found
+
+    def _disk_places(
+        self, table: Table, key: bytes, after: bytes | None, newest: bool
+    ) -> Iterator[bytes]:
+        while True:
+            walk = super()._disk_places(table, key, after, newest)
+            page = list(islice(walk, _PLACES_TOGETHER))
+            yield from page
+            if len(page) < _PLACES_TOGETHER:
+                return
+            after = page[-1]
+
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        """What is not committed yet stands apart: it may be taken back."""
+        session, last = self._session, self.head.last_seq
+        base = session.base or 0
+        self.recent.load_rows(self, base)
+        if session.rows is None:
+            session.rows = Recent(base)
+        session.rows.load_rows(self, last)
+        return [(self.recent, self.head.watermark, base), (session.rows, base, last)]
+
+    def _set_head(self, head: Head) -> None:
+        self.head = head
+        self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])
+
+    def flush(self) -> None:
+        """Write the addresses and index rows of all grains beyond the watermark."""
+        recent, head = self.recent, self.head
+        recent.load_rows(self, head.last_seq)
+        removed: set[int] = set()
+        if len(recent.numbers) != head.grains - self.entries(ADDRESSES):  # some, or damage
+            there = self._numbers(head.watermark, head.last_seq)
+            removed = set(recent.numbers).difference(there)
+        digests = recent.digests
+        if removed:
+            digests = {d: n for d, n in digests.items() if n not in removed}
+        self.add_addresses(digests)
+        self.add_rows(recent, removed)
+        self.set_watermark()
+
+    def set_watermark(self) -> None:
+        """Say that the index covers all grains."""
+        self._set_head(self.head._replace(watermark=self.head.last_seq))
+
+    def add_addresses(self, digests: dict[bytes, int]) -> None:
+        """Write addresses in order, since neighbours share pages."""
+        rows = _core.address_rows(list(digests), list(digests.values()))
+        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
+            cursor.putmulti(rows)
+
+    def add_rows(self, recent: Recent, removed: AbstractSet[int] = frozenset()) -> None:
+        """Write index rows in order, those of past grains apart, of removed ones none."""
+        numbers = recent.digests.values()
+        ends = self.past_between(min(numbers, default=0), max(numbers, default=0))
+        past = {int.from_bytes(end, "big") for end in ends}  # numbers that places hold: 4 bytes
+        if past:
+            self._append(PAST_TERMS, recent, past, True)
+        self._append(TERMS, recent, past | removed, False)
+
+    def _append(
+        self, table: Table, recent: Recent, numbers: AbstractSet[int], inside: bool
+    ) -> None:
+        """Write the index rows of some grains, or of all others.
+
+        Appended behind the places that a term has, which fills LMDB's pages whole and not by half;
+        what is older than a place already there goes between the others.
+        """
+        with self._txn.cursor(self._tables[table]) as cursor:
+            key: bytes | None = None
+            while part := recent.tail.part(key, _ROWS_TOGETHER, numbers, inside):
+                rows, key = part
+                taken, added = cursor.putmulti(rows, append=True)
+                if added < taken:
+                    cursor.putmulti(rows, dupdata=False)
+
+    def drop_terms(self) -> None:
+        """Empty the index tables."""
+        for table in (TERMS, PAST_TERMS):
+            self._txn.drop(self._tables[table], delete=False)
+
+
+def _check_key(key: bytes) -> None:
+    """LMDB's own refusal would end the whole commit."""
+    if not 0 < len(key) <= LONGEST_KEY:
+        raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")

@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store in dicts: the same contract, nothing kept. For tests and for small passing things."""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from heapq import merge
+from itertools import groupby
+from typing import NamedTuple, TypeVar
+
+from omsgrain.errors import StoreError, UnsupportedError
+from omsgrain.grain import Grain
+from omsgrain.storage.base import (
+    PAGE_BYTES,
+    PAGE_GRAINS,
+    CheckReport,
+    CompactReport,
+    Problem,
+    Reader,
+    RebuildReport,
+    StoreStats,
+    Which,
+    Writer,
+)
+from omsgrain.storage.lmdb.memtable import Recent
+from omsgrain.storage.records import PAST, forget
+from omsgrain.storage.scan import dropped, pages, placed, stored
+from omsgrain.storage.tables import (
+    ADDRESSES,
+    BLOBS,
+    EVENT,
+    EVENTS,
+    LONGEST_KEY,
+    SEQUENCE,
+    STATES,
+    TABLES,
+    Kind,
+    Table,
+)
+
+__all__ = [
+    "MemoryStore",
+    "Versions",
+]
+
+
+class Versions:
+    """Keys with their values, each value from one commit on; None where the key has none.
+
+    One thread writes at a time, and others read meanwhile: what they may hold is never shortened
+    or put in another order.
+    """
+
+    __slots__ = ("_lock", "_order", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, tuple[tuple[int, bytes | None], ...]] = {}
+        self._order: list[bytes] | None = []  # the keys sorted; None when it must be made again
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes, commit: int) -> bytes | None:
+        """Return the value as a commit left it."""
+        for since, value in reversed(self._rows.get(key, ())):
+            if since <= commit:
+                return value
+        return None
+
+    def set(self, key: bytes, value: bytes | None, commit: int) -> None:
+        """Set the value from a commit on, which is none before the last one."""
+        before = self._rows.get(key)
+        if before is not None:
+            self._rows[key] = (*(v for v in before if v[0] != commit), (commit, value))
+            return
+        with self._lock:
+            self._rows[key] = ((commit, value),)
+            if self._order and key < self._order[-1]:
+                self._order = None
+            elif self._order is not None:
+                self._order.append(key)  # numbers rise, so most tables are never sorted
+
+    def take_back(self, key: bytes, commit: int) -> None:
+        """Forget the value that a commit set."""
+        self._keep(key, tuple(v for v in self._rows.get(key, ()) if v[0] != commit))
+
+    def prune(self, key: bytes, oldest: int) -> bool:
+        """Forget the values that no snapshot from ``oldest`` on can see.
+
+        Returns:
+            Whether only one value, or none, is left, so that there is nothing more to prune.
+        """
+        versions = self._rows.get(key, ())
+        while len(versions) > 1 and versions[1][0] <= oldest:
+            versions = versions[1:]
+        if len(versions) == 1 and versions[0][1] is None and versions[0][0] <= oldest:
+            versions = ()
+        self._keep(key, versions)
+        return not versions or (len(versions) == 1 and versions[0][1] is not None)
+
+    def _keep(self, key: bytes, versions: tuple[tuple[int, bytes | None], ...]) -> None:
+        if versions:
+            self._rows[key] = versions
+        else:
+            with self._lock:
+                if self._rows.pop(key, None) is not None:
+                    self._order = None
+
+    def walk(
+        self, after: bytes | None, prefix: bytes, commit: int
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Walk keys and values as a commit left them, by rising keys beyond one, with a prefix."""
+        order = self._sorted()
+        start = bisect_left(order, prefix)
+        if after is not None:
+            start = max(start, bisect_right(order, after))
+        for i in range(start, len(order)):
+            key = order[i]
+            if not key.startswith(prefix):
+                return
+            value = self.get(key, commit)
+            if value is not None:
+                yield key, value
+
+    def last(self, commit: int) -> tuple[bytes, bytes] | None:
+        """Return the highest key and its value as a commit left them."""
+        for key in reversed(self._sorted()):
+            value = self.get(key, commit)
+            if value is not None:
+                return key, value
+        return None
+
+    def _sorted(self) -> list[bytes]:
+        with self._lock:
+            if self._order is None:
+                self._order = sorted(self._rows)
+            return self._order
+
+
+T = TypeVar("T")
+
+
+class _Head(NamedTuple):
+    """What is committed: later versions of rows are a writer's own until it commits."""
+
+    commit: int = 0
+    last_seq: int = 0
+    blob_bytes: int = 0
+    grains: int = 0
+
+
+_Tables = dict[Table, Versions]
+
+
+class MemoryStore:
+    """A ``Store`` in memory."""
+
+    readonly = False
+
+    def __init__(self) -> None:
+        self._tables = _tables()
+        self._recent = Recent(0)  # the index of it all
+        self._head = _Head()
+        self._snapshots: Counter[int] = Counter()  # open ones, by commit
+        self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to be pruned
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._writer: int | None = None
+        self._closed = False
+        self._process = os.getpid()
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        """Open a snapshot."""
+        self._check_open()
+        with self._lock:
+            head = self._head
+            reader = _MemoryReader(self._tables, head, self._recent)
+            self._snapshots[head.commit] += 1
+        try:
+            yield reader
+        finally:
+            with self._lock:
+                self._snapshots[head.commit] -= 1
+
+    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
+        """Run ``work`` in a write transaction; an exception takes back what it wrote."""
+        if self._writer == threading.get_ident():
+            raise StoreError("a write transaction inside another one of the same thread")
+        with self._turn():
+            self._writer = threading.get_ident()
+            writer = _MemoryWriter(self._tables, self._head, self._recent)
+            try:
+                result = work(writer)
+            except BaseException:
+                writer.take_back()
+                raise
+            finally:
+                self._writer = None
+            with self._lock:
+                self._head = writer.head
+                self._prune(writer.changed)
+            return result
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        self._check_open()
+        with self._writing:
+            self._check_open()  # it may have been closed while we waited
+            yield
+
+    def _prune(self, changed: set[tuple[Table, bytes]]) -> None:
+        """Drop the versions that no snapshot sees: what was removed must not stay in memory."""
+        self._snapshots = +self._snapshots
+        oldest = min(self._snapshots, default=self._head.commit)
+        changed |= self._changed
+        self._changed = {(t, key) for t, key in changed if not self._tables[t].prune(key, oldest)}
+
+    def flush(self) -> None:
+        """Nothing to do: the index is in memory anyway."""
+        self._check_open()
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index anew."""
+        with self._turn():
+            self._recent = Recent(0)
+            with self.read() as reader:
+                reader.term_count(b"")
+                return RebuildReport(reader.count(), self._recent.tail.rows(), 0, ())
+
+    def check(self) -> CheckReport:
+        """Look at every blob."""
+        bad = [e for page in pages(self) for e in page if not e.sound]
+        problems = tuple(Problem("blob", e.seq, "not what was put") for e in bad)
+        return CheckReport(not bad, problems, self.stats().grains, self._recent.tail.rows())
+
+    def compact(self) -> CompactReport:
+        """Forget the index rows of removed grains; all else of them is gone already."""
+        with self._turn():
+            self._recent = Recent(0)
+        return CompactReport(0, 0)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Refuse: there are no files to copy."""
+        raise UnsupportedError("a store in memory has no files to copy")
+
+    def sync(self) -> None:
+        """Nothing to do: memory is as durable as it gets."""
+        self._check_open()
+
+    def stats(self) -> StoreStats:
+        """Return how much the store holds."""
+        self._check_open()
+        _, last_seq, blob_bytes, grains = self._head
+        return StoreStats(grains=grains, blob_bytes=blob_bytes, last_seq=last_seq)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._closed = True
+        self._tables, self._recent = _tables(), Recent(0)
+
+    def _check_open(self) -> None:
+        """Refuse use; asked before a lock is taken, which no thread of a forked child lets go."""
+        if self._closed:
+            raise StoreError("the store is closed")
+        if os.getpid() != self._process:
+            raise StoreError("the store was made before a fork, and stays in that process")
+
+
+def _tables() -> _Tables:
+    return {table: Versions() for table in TABLES}
+
+
+class _MemoryReader:
+    """Rows as the commit left them that was the last one when the snapshot was taken."""
+
+    def __init__(self, tables: _Tables, head: _Head, recent: Recent) -> None:
+        self._tables = tables
+        self._commit = head.commit
+        self._recent = recent
+        self.head = head
+
+    def count(self) -> int:
+        return self.head.grains
+
+    def last_seq(self) -> int:
+        return self.head.last_seq
+
+    def get(self, digest: bytes) -> bytes | None:
+        seq = self.find([digest])[0]
+        return None if seq is None else self.blob_at(seq)
+
+    def find(self, digests: Sequence[bytes]) -> list[int | None]:
+        rows = [self.row(ADDRESSES, digest) for digest in digests]
+        return [None if row is None else SEQUENCE.unpack(row)[0] for row in rows]
+
+    def page(
+        self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
+    ) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        for key, blob in self.rows(BLOBS, SEQUENCE.pack(after)):
+            size -= len(blob)
+            found.append((SEQUENCE.unpack(key)[0], blob))
+            if len(found) >= grains or size <= 0:
+                break
+        return found
+
+    def blob_at(self, seq: int) -> bytes | None:
+        return self.row(BLOBS, SEQUENCE.pack(seq))
+
+    def grain(self, seq: int) -> Grain | None:
+        blob = self.blob_at(seq)
+        return None if blob is None else stored(blob)
+
+    def named(self, digest: bytes) -> Grain | None:
+        seq = self.find([digest])[0]
+        return None if seq is None else self.grain(seq)
+
+    def expect(self, digests: Sequence[bytes]) -> None:
+        """Nothing to do."""
+
+    def expect_places(
+        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
+    ) -> None:
+        """Nothing to do."""
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        return placed(self.grain, places)
+
+    def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
+        return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]
+
+    def is_past(self, seq: int) -> bool:
+        row = self.row(STATES, SEQUENCE.pack(seq))
+        return bool(row and row[0] & PAST)
+
+    def term_count(self, key: bytes, which: Which = "all") -> int:
+        return sum(part.count(key, low, high) for part, low, high in self._parts())
+
+    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
+        return [self.term_count(key, which) for key, which in terms]
+
+    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
+        return self._is_seen(place, which) and any(
+            part.tail.has(key, place) for part, _, _ in self._parts()
+        )
+
+    def places(
+        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
+    ) -> Iterator[bytes]:
+        walks = [p.places(key, after, newest, low, high) for p, low, high in self._parts()]
+        for place in merge(*walks, reverse=newest):
+            if self._is_seen(place, which):
+                yield place
+
+    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
+        for key, _ in groupby(merge(*(part.keys(prefix) for part, _, _ in self._parts()))):
+            if next(self.places(key, None, True, which), None) is not None:
+                yield key
+
+    def _is_seen(self, place: bytes, which: Which) -> bool:
+        """Whether the grain at a place is there, and one of ``which``."""
+        seq = int.from_bytes(place[12:], "big")
+        if self.blob_at(seq) is None:
+            return False
+        return which == "all" or self.is_past(seq) == (which == "past")
+
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        """Index rows, and between which numbers this may see them."""
+        self._recent.load_rows(self, self.head.last_seq)
+        return [(self._recent, 0, self.head.last_seq)]
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        return self._tables[table].get(key, self._commit)
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        return {key: value for key in keys if (value := self.row(table, key)) is not None}
+
+    def rows(
+        self, table: Table, after: bytes | None = None, prefix: bytes = b""
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return self._tables[table].walk(after, prefix, self._commit)
+
+    def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
+        return self._tables[table].last(self._commit)
+
+
+class _MemoryWriter(_MemoryReader):
+    """Writes versions of the next commit, which readers do not see before it."""
+
+    def __init__(self, tables: _Tables, head: _Head, recent: Recent) -> None:
+        super().__init__(tables, head, recent)
+        self._base = _MemoryReader(tables, head, recent)
+        self._own = Recent(head.last_seq)  # index rows that may be taken back
+        self._commit += 1
+        self.head = head._replace(commit=self._commit)
+        self.changed: set[tuple[Table, bytes]] = set()
+
+    def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
+        flags = []
+        for digest, blob in items:
+            new = self.row(ADDRESSES, digest) is None
+            flags.append(new)
+            if new:
+                key = self._next()
+                self._count(len(blob), 1)
+                self._set(BLOBS, key, bytes(blob))
+                self._set(ADDRESSES, digest, key)
+        return flags
+
+    def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        return dropped(self, table, prefix, most)
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        key = self._next()
+        self._set(EVENTS, key, EVENT.pack(kind, seq, digest))
+        return self.head.last_seq
+
+    def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
+        if not 0 < len(key) <= LONGEST_KEY:
+            raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+        self._set(table, key, value)
+
+    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in rows:
+            if table.split:
+                key, value = key + value, b""
+            self.set_row(table, key, value)
+
+    def set_past(self, seq: int, past: bool) -> None:
+        """Nothing to do: what is past is told by the states."""
+
+    def remove(self, seq: int) -> None:
+        key = SEQUENCE.pack(seq)
+        blob = self.row(BLOBS, key)
+        if blob is None:
+            return
+        self._base._parts()  # older snapshots need the index rows, and the blob is gone after this
+        forget(self, seq)
+        digest = sha256(blob).digest()
+        if self.row(ADDRESSES, digest) != key:  # it was put under another one
+            digest = next(d for d, row in self.rows(ADDRESSES) if row == key)
+        self._set(ADDRESSES, digest, None)
+        self._set(BLOBS, key, None)
+        self._count(-len(blob), -1)
+        last = max(self.head.last_seq, self._own.watermark + 1)
+        self.head = self.head._replace(last_seq=last)
+
+    def take_back(self) -> None:
+        for table, key in self.changed:
+            self._tables[table].take_back(key, self._commit)
+
+    def _parts(self) -> list[tuple[Recent, int, int]]:
+        base, last = self._own.watermark, self.head.last_seq
+        self._own.load_rows(self, last)
+        return [*self._base._parts(), (self._own, base, last)]
+
+    def _next(self) -> bytes:
+        self.head = self.head._replace(last_seq=self.head.last_seq + 1)
+        return SEQUENCE.pack(self.head.last_seq)
+
+    def _count(self, size: int, grains: int) -> None:
+        _, _, blob_bytes, before = self.head
+        self.head = self.head._replace(blob_bytes=blob_bytes + size, grains=before + grains)
+
+    def _set(self, table: Table, key: bytes, value: bytes | None) -> None:
+        self._tables[table].set(key, value, self._commit)
+        self.changed.add((table, key))

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is everything in a store what it must be?
+
+PostgreSQL looks after its own pages (``pg_amcheck``, data checksums). Here it is looked whether
+the rows of a store fit together: every blob hashed, every index row looked up, every row of a
+state led to its grain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from omsgrain.errors import StoreError, UnsupportedError
+from omsgrain.storage import mentions
+from omsgrain.storage.base import CheckReport, CompactReport, Problem, RebuildReport
+from omsgrain.storage.check import Pass, examine
+from omsgrain.storage.lmdb.maintenance import appearing, lead_back
+from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.writer import LmdbWriter
+from omsgrain.storage.postgres import statements as sql
+from omsgrain.storage.postgres.connection import (
+    Database,
+    Pause,
+    RefusedError,
+    failure,
+    lock_timeout,
+)
+from omsgrain.storage.postgres.pool import Connection, byteas, numbers
+from omsgrain.storage.postgres.reader import GENERATION, MANY, PostgresReader
+from omsgrain.storage.postgres.rows import Added, terms_of
+from omsgrain.storage.postgres.schema import KEYED_TABLES, SCHEMA, name_of
+from omsgrain.storage.postgres.writer import PostgresWriter
+from omsgrain.storage.records import PAST
+from omsgrain.storage.tables import (
+    BLOBS,
+    FORMAT_RECORD,
+    HEAD_RECORD,
+    META,
+    SEQUENCE,
+    STATES,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from omsgrain.storage.postgres.storage import PostgresStore
+
+__all__ = [
+    "check",
+    "compact",
+    "copy",
+    "past_of",
+    "rebuild",
+    "size_of",
+]
+
+_ROWS = 5_000  # rows copied at a time
+
+# VACUUM keeps what any snapshot of the database may see, also of tables that it never touched. How
+# far back they reach, a small table tells: all that is older is frozen.
+_NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
+_FREEZE = f"VACUUM (FREEZE) {SCHEMA}.versions"
+_FROZEN = (
+    "SELECT age(relfrozenxid) <= age(%s::xid) FROM pg_class "
+    f"WHERE oid = '{SCHEMA}.versions'::regclass"
+)
+
+
+def rebuild(writer: PostgresWriter) -> RebuildReport:
+    """Make anew all that follows from the blobs and their states.
+
+    That is: the terms and their counts, the addresses that are missing or lead nowhere, the way
+    from a grain to those that it superseded, and the counts of the head.
+    """
+    writer.run("SET LOCAL statement_timeout = 0")
+    for text in sql.EMPTY_INDEX:
+        writer.run(text, writer.store_id)
+    damaged: list[int] = []
+    grains = rows = readdressed = after = blob_bytes = 0
+    while page := writer.hashed_page(after):
+        after = page[-1][0]
+        blob_bytes += sum(len(blob) for _, blob, _ in page)
+        damaged += [seq for seq, _, digest in page if digest is None]
+        good: list[Added] = [(s, d, b) for s, b, d in page if d is not None]
+        if not good:
+            continue
+        terms = terms_of(good, past_of(writer, [seq for seq, _, _ in good]))
+        writer.add_terms(terms)
+        # Not by ``find``: the writer would go on believing what is mended here.
+        known: dict[bytes, int] = {}
+        known.update(writer.run(sql.FIND, byteas([d for _, d, _ in good]), writer.store_id))
+        lost = [(d, s) for s, d, _ in good if known.get(d) != s]
+        if lost:
+            lists = byteas([d for d, _ in lost]), numbers([s for _, s in lost])
+            writer.run(sql.SET_ADDRESSES, writer.store_id, *lists)
+        grains, readdressed = grains + len(good), readdressed + len(lost)
+        rows += sum(len(places) for _, places in terms.lists)
+    writer.run(sql.DROP_STRAYS, writer.store_id)
+    lead_back(writer)
+    mentions.forget(writer)
+    writer.settle()
+    ordinal = (writer.head.ordinal // GENERATION + 1) * GENERATION
+    writer.run(sql.COUNT_ALL, ordinal, writer.store_id, MANY)
+    writer.head = writer.head._replace(
+        grains=grains + len(damaged),
+        blob_bytes=blob_bytes,
+        ordinal=writer.one(sql.LAST_ORDINAL, ordinal),
+    )
+    writer.touch()
+    return RebuildReport(grains, rows, readdressed, tuple(damaged))
+
+
+def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
+    """Return the ends of the places of the past grains among some."""
+    keys = [SEQUENCE.pack(seq) for seq in seqs]
+    found = reader.some_rows(STATES, keys)
+    return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
+
+
+# --- the tables ----------------------------------------------------------------------------------
+
+
+def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
+    """Write tables anew, without what was removed, one after the other; each is locked meanwhile.
+
+    Args:
+        database: where.
+        tables: which, with their schema; None: all.
+
+    Raises:
+        StoreError: the role does not own them, or a transaction of before keeps what was removed.
+        UnsupportedError: the engine has no such thing.
+    """
+    if not database.engine.parts:
+        raise UnsupportedError(
+            f"{database.engine.name} frees what was removed by itself, after a time that is set "
+            "in its own configuration",
+            expected="PostgreSQL",
+        )
+    connection = database.connect()
+    try:
+        row = connection.execute(sql.OWNED).fetchone()
+        if not (row and row[0]):
+            raise StoreError("only the role that owns the tables can have them written anew")
+        before = _size(connection)
+        connection.execute(lock_timeout(database.patience))
+        _wait(connection, database.patience)
+        if tables is None:
+            tables = [table for (table,) in connection.execute(sql.TABLES).fetchall()]
+        for table in tables:
+            connection.execute(f"VACUUM (FULL) {table}")
+        return CompactReport(before, _size(connection))
+    except psycopg.Error as error:
+        raise failure(database.place, "write the tables anew", error) from None
+    finally:
+        connection.close()
+
+
+def _wait(connection: Connection, patience: float) -> None:
+    """Wait until nobody has a snapshot of before, which rows that were removed are kept for."""
+    pause = Pause(patience)
+    now = connection.execute(_NEXT).fetchone()
+    while True:
+        connection.execute(_FREEZE)
+        row = connection.execute(_FROZEN, now).fetchone()
+        if row and row[0]:
+            return
+        if not pause.take():
+            raise StoreError(
+                "the database keeps what was removed for a transaction that began before",
+                expected="no transaction, also none prepared, and no slot or standby that old; "
+                "vacuum_defer_cleanup_age 0",
+            )
+
+
+def size_of(reader: PostgresReader, database: Database) -> int:
+    """Return the bytes of all tables; 0 where the engine does not tell."""
+    return int(reader.ask((sql.SIZE, ()))[0][0][0]) if database.engine.parts else 0
+
+
+def _size(connection: Connection) -> int:
+    row = connection.execute(sql.SIZE).fetchone()
+    return int(row[0]) if row else 0
+
+
+# --- a copy --------------------------------------------------------------------------------------
+
+
+def copy(store: PostgresStore, path: Path) -> None:
+    """Copy a store as it is now to a directory that is not there yet, as a store in LMDB.
+
+    The copy appears whole or not at all. Grains keep their numbers.
+
+    Raises:
+        StoreError: there is something at the path, or it cannot be written.
+    """
+    with appearing(path) as made, store.read() as reader:
+        target = LmdbStore(made)
+        try:
+            _copy_rows(reader, target)  # the states first: the index of grains goes by them
+            _copy_grains(reader, target)
+            target.write(lambda writer: writer.advance(reader.last_seq()))
+        finally:
+            target.close()
+
+
+def _copy_grains(reader: PostgresReader, target: LmdbStore) -> None:
+    after = 0
+    while page := reader.rows_from(after, 1_000, 4 << 20):
+        after = page[-1][0]
+        target.write(partial(_append, page=page))
+
+
+def _append(writer: LmdbWriter, *, page: Sequence[Added]) -> None:
+    for run in _runs(page):
+        writer.append(run[0][0], [(digest, blob) for _, digest, blob in run])
+
+
+def _runs(page: Sequence[Added]) -> Iterator[list[Added]]:
+    """Cut a page where numbers are missing."""
+    run: list[Added] = []
+    for grain in page:
+        if run and grain[0] != run[-1][0] + 1:
+            yield run
+            run = []
+        run.append(grain)
+    if run:
+        yield run
+
+
+def _copy_rows(reader: PostgresReader, target: LmdbStore) -> None:
+    own = {FORMAT_RECORD, HEAD_RECORD}
+    for table in KEYED_TABLES:
+        rows = reader.rows(table)
+        while part := [*islice(rows, _ROWS)]:
+            if table is META:
+                part = [(key, value) for key, value in part if key not in own]
+            if table.split:
+                part = [(key[: table.split], key[table.split :]) for key, _ in part]
+            target.write(partial(_set_rows, table=table, rows=part))
+
+
+def _set_rows(writer: LmdbWriter, *, table: Table, rows: list[tuple[bytes, bytes]]) -> None:
+    writer.set_rows(table, rows)
+
+
+_WINDOW = 4_096  # numbers whose grains are looked up at once
+_WINDOWS = 64
+
+
+def check(store: PostgresStore) -> CheckReport:
+    """Check a store in one snapshot.
+
+    Raises:
+        StoreError: the server went away, or would not let it be looked at.
+    """
+    with store.reading(_Examined) as reader:
+        reader.ask(("SET LOCAL statement_timeout = 0", ()))
+        return examine(reader, _BlobCheck(reader), passing=(RefusedError,))
+
+
+class _Examined(PostgresReader):
+    """A reader that looks up many grains at once, where a check asks for one."""
+
+    def __init__(self, database: Database, store_id: int) -> None:
+        super().__init__(database, store_id)
+        self._window = lru_cache(maxsize=_WINDOWS)(self._window_at)
+
+    def _window_at(self, number: int) -> dict[int, bytes]:
+        start = number * _WINDOW
+        return dict(self.all(sql.WINDOW, start, start + _WINDOW - 1))
+
+    def _first_of(self, seq: int) -> bytes | None:
+        """The first bytes of a grain: of its address, and its header."""
+        return self._window(seq // _WINDOW).get(seq) if seq < sql.BEYOND else None
+
+    def has_blob(self, seq: int) -> bool:
+        return self._first_of(seq) is not None
+
+    def row(self, table: Table, key: bytes) -> bytes | None:
+        """Return the value of a key; of a blob, its first bytes."""
+        if table is not BLOBS:
+            return super().row(table, key)
+        (seq,) = SEQUENCE.unpack(key)
+        return self._first_of(seq)
+
+    def entries(self, table: Table) -> int:
+        return int(self.one(sql.entries(name_of(table))))
+
+
+class _BlobCheck(Pass["_Examined"]):
+    """One pass over the blobs, and what the index says of each."""
+
+    def problems(self) -> Iterator[Problem]:
+        after, reader = 0, self.reader
+        while page := reader.hashed_page(after):
+            after = page[-1][0]
+            yield from self.of_blobs(page)
+            good: list[Added] = [(s, d, b) for s, b, d in page if d is not None]
+            if good:
+                found = reader.find([digest for _, digest, _ in good])
+                for (seq, _, _), known in zip(good, found, strict=True):
+                    if known != seq:
+                        yield Problem("address", seq, "the address does not lead to the grain")
+                yield from self._terms(good)
+        head = reader.head
+        addresses, terms = [
+            int(reader.one(sql.entries(f"{SCHEMA}.{name}"))) for name in ("addresses", "terms")
+        ]
+        counts = head.grains, head.blob_bytes, head.last_seq
+        yield from self.of_head(after, counts, (addresses, self.grains), terms)
+        if reader.all(sql.WRONG_COUNTS):
+            yield Problem("term", None, "the count of a term is not that of its grains")
+
+    def _terms(self, good: list[Added]) -> Iterator[Problem]:
+        terms = terms_of(good, past_of(self.reader, [seq for seq, _, _ in good]))
+        self.rows += sum(len(places) for _, places in terms.lists)
+        missing = self.reader.all(sql.MISSING_TERMS, *terms.arrays())
+        for seq in sorted({int.from_bytes(place[12:], "big") for (place,) in missing}):
+            yield Problem("term", seq, "an index row is missing, or in the wrong state")

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of a database before a store in it is opened, which might make one."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+import psycopg
+
+from omsgrain.errors import StoreError, UnsupportedError, packages_of
+from omsgrain.storage.base import (
+    CheckReport,
+    CompactReport,
+    RebuildReport,
+    StoreStats,
+    is_durable,
+    see_range,
+)
+from omsgrain.storage.lmdb.commit_queue import Turns
+from omsgrain.storage.location import Beside
+from omsgrain.storage.postgres import statements as sql
+from omsgrain.storage.postgres.connection import PATIENCE, Database, Head, connected, failure
+from omsgrain.storage.postgres.maintenance import check, compact, copy, rebuild, size_of
+from omsgrain.storage.postgres.migrate import DEFAULT, admit, found_version, migrate, store_of
+from omsgrain.storage.postgres.pool import Connection, Place, byteas
+from omsgrain.storage.postgres.reader import Counts, PostgresReader
+from omsgrain.storage.postgres.schema import SCHEMA
+from omsgrain.storage.postgres.writer import Commits, PostgresWriter
+from omsgrain.storage.tables import FORMAT, META
+
+__all__ = [
+    "PostgresStore",
+    "check_driver",
+    "is_store",
+    "is_writable",
+]
+
+_FIND = f"SELECT 1 FROM {SCHEMA}.stores WHERE tenant = %s"
+_MAY = f"SELECT has_table_privilege('{SCHEMA}.blobs', 'INSERT')"
+
+
+def is_store(url: str, tenant: str | None = None) -> bool:
+    """Tell whether there is a store of a tenant that the role of the URL may see.
+
+    Args:
+        url: of the database.
+        tenant: whose; None: that of a database with only one.
+
+    Raises:
+        StoreError: the database cannot be reached, or is none.
+    """
+    name = DEFAULT if tenant is None else tenant
+    with _connected(url) as connection:
+        if not found_version(connection):
+            return False
+        return connection.execute(_FIND, (name,)).fetchone() is not None
+
+
+def is_writable(url: str) -> bool:
+    """Tell whether the database takes writes, and takes them from the role of the URL.
+
+    Raises:
+        StoreError: the database cannot be reached, or is none.
+    """
+    with _connected(url) as connection:
+        row = connection.execute("SHOW transaction_read_only").fetchone()
+        if row is None or row[0] != "off":
+            return False  # a standby, say
+        if not found_version(connection):
+            return True
+        may = connection.execute(_MAY).fetchone()
+        return bool(may and may[0])
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    place = Place.of(url)
+    try:
+        with connected(place) as connection:
+            yield connection
+    except psycopg.Error as error:
+        raise failure(place, "look for a store", error) from None
+
+
+try:
+    import psycopg
+except ImportError:
+    raise UnsupportedError(
+        "a store in PostgreSQL needs more packages", expected=packages_of("postgres")
+    ) from None
+
+if not psycopg.Pipeline.is_supported():
+    raise UnsupportedError(
+        "a store in PostgreSQL needs a newer client library",
+        expected="libpq 14 or newer",
+        found=f"libpq {psycopg.pq.version() // 10_000}",
+    )
+
+
+def check_driver() -> str:
+    """Return the version of the driver."""
+    return psycopg.__version__
+
+
+T = TypeVar("T")
+Kind = TypeVar("Kind", bound=PostgresReader)
+
+_TIMEOUT = 60.0
+_PARTS = 1_000  # of a table, at the most: each is a file that every query may look into
+
+
+class PostgresStore:
+    """A ``Store`` in PostgreSQL.
+
+    Args:
+        url: ``postgresql://USER:PASSWORD@HOST:PORT/NAME``, with libpq's options. What it leaves
+            out is taken from libpq's variables and files.
+        tenant: whose store; made if it is not there. None: that of a database with only one.
+        readonly: refuse to write, and make nothing.
+        pool_size: connections at the most, each for one open snapshot or one writer.
+        durability: ``commit``: when ``write`` returns, the server's disk has it. ``relaxed``: a
+            crash of the server can cost what was written in its last moments, since the last
+            ``sync`` or ``close``; nothing else, and nothing half.
+        patience: seconds to wait for a server that is away, for the turn of another writer, and
+            for a connection.
+        timeout: seconds that a statement may take; 0: as many as it likes.
+        partitions: into how many parts growing tables are cut when a database gets its tables;
+            0: none. Later it says nothing.
+
+    Raises:
+        StoreError: no database, no permission, or a schema of a newer version.
+        SchemaError, RangeError: an argument that cannot be.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tenant: str | None = None,
+        readonly: bool = False,
+        pool_size: int = 16,
+        durability: Literal["commit", "relaxed"] = "commit",
+        patience: float = PATIENCE,
+        timeout: float = _TIMEOUT,
+        partitions: int = 8,
+    ) -> None:
+        if pool_size < 2:
+            raise StoreError("a store needs two connections: to read, and to write", expected="2")
+        see_range("patience", patience)
+        see_range("timeout", timeout)
+        see_range("partitions", partitions, most=_PARTS)
+        self.place = Place.of(url)
+        self.tenant = DEFAULT if tenant is None else tenant
+        self._readonly = readonly
+        self._durable = is_durable(durability)
+        self._database = Database(
+            self.place,
+            pool_size=pool_size,
+            patience=patience,
+            timeout=timeout,
+            durable=self._durable,
+        )
+        migrate(self._database, readonly=readonly, partitions=partitions)
+        self.store_id = store_of(self._database, self.tenant, readonly=readonly)
+        self._database.enter(self.store_id)
+        self._counts = Counts()
+        watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
+        self._copies = not watched
+        self._turns = Turns(Commits(self._database, self._begin, self._kept).commit)
+        self._let_go = weakref.finalize(self, self._database.close)
+
+    @property
+    def readonly(self) -> bool:
+        """Whether ``write`` is refused."""
+        return self._readonly
+
+    @property
+    def beside(self) -> Beside:
+        """What stands beside the tables: further ones in the same database."""
+        return Beside(database=self._database, store_id=self.store_id)
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresReader]:
+        """Open a snapshot: from its first question on it has a connection for itself."""
+        with self.reading(PostgresReader) as reader:
+            yield reader
+
+    @contextmanager
+    def reading(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Open a snapshot of a kind of its own."""
+        reader = kind(self._open(), self.store_id)
+        try:
+            yield reader
+        finally:
+            reader.end()
+
+    def write(self, work: Callable[[PostgresWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
+        """Run ``work`` in a write transaction, perhaps more than once."""
+        self._writable()
+        return cast("T", self._turns.write(work, expecting=expecting))
+
+    def _begin(self, expecting: list[bytes]) -> PostgresWriter:
+        database, number = self._open(), self.store_id
+        wire, (_, found, meta, *known) = database.begin(
+            (sql.WRITE, ()),
+            (sql.LOCKED_HEAD, (number,)),
+            (sql.all_rows(META), (number,)),
+            *[(sql.FIND, (byteas(part), number)) for part in sql.together(expecting)],
+        )
+        try:
+            if not found:
+                raise database.gone()
+            *head, commits = found[0]
+            there = dict.fromkeys(expecting) | dict(chain.from_iterable(known))
+            return PostgresWriter(
+                database,
+                wire,
+                number,
+                Head(*head),
+                self._counts,
+                commits=commits,
+                copies=self._copies,
+                meta=dict(meta),
+                known=there,
+            )
+        except BaseException:
+            database.end(wire)
+            raise
+
+    def _kept(self, writer: PostgresWriter) -> None:
+        self._counts = writer.counts
+
+    def sync(self) -> None:
+        """Make durable what was written with ``durability="relaxed"``."""
+        self._open()
+        if not (self._durable or self._readonly):
+            # A commit that waits for the disk has all before it on the disk, too.
+            def touch(writer: PostgresWriter) -> None:
+                writer.run("SET LOCAL synchronous_commit = on")
+                writer.touch()
+
+            self._turns.write(touch, alone=True)
+        else:
+            with self.read() as reader:
+                reader.ask()
+
+    def flush(self) -> None:
+        """Nothing to do: index rows are committed with their grains."""
+        self._writable()
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index rows anew from the blobs, in one transaction; other writers wait."""
+        self._writable()
+        return cast("RebuildReport", self._turns.write(rebuild, alone=True))
+
+    def check(self) -> CheckReport:
+        """Look at every blob, address and index row of this store."""
+        self._open()
+        return check(self)
+
+    def compact(self) -> CompactReport:
+        """Write the tables anew, without what was removed, of all stores in the database.
+
+        Raises:
+            StoreError: the role does not own them, or a transaction that began before what was
+                removed does not end.
+            UnsupportedError: the engine keeps no free space that one could be rid of so.
+        """
+        self._writable()
+        return compact(self._database)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store as it is now to a store on disk (LMDB) at a new path; writers may go on.
+
+        Raises:
+            StoreError: there is something at the path, or it cannot be written.
+        """
+        self._open()
+        copy(self, Path(path))
+
+    def stats(self) -> StoreStats:
+        """Return how much the store holds; the bytes of tables are those of all stores."""
+        with self.read() as reader:
+            head = reader.head
+            size = size_of(reader, self._database)
+        return StoreStats(
+            grains=head.grains,
+            blob_bytes=head.blob_bytes,
+            last_seq=head.last_seq,
+            watermark=head.last_seq,
+            file_bytes=size,
+            format=FORMAT,
+        )
+
+    def admit(self, role: str) -> None:
+        """Let a role of the database see and change the rows of this store, and of no other.
+
+        Raises:
+            StoreError: there is no such role, or ours may not give it that right.
+        """
+        self._writable()
+        admit(self._database, self.store_id, role)
+
+    def close(self) -> None:
+        """Let go of the connections; snapshots that are open keep theirs until they end."""
+        if not (self._durable or self._readonly or self._database.closed):
+            with suppress(StoreError):
+                self.sync()
+        self._let_go()
+
+    def _open(self) -> Database:
+        self._database.check_open()
+        return self._database
+
+    def _writable(self) -> None:
+        self._open()
+        if self._readonly:
+            raise StoreError(f"the store at {self.place.shown!r} is open for reading only")

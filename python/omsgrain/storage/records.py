@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of a grain: beside its blob and never in it, since the blob cannot change.
+
+A row of states-0 is one byte of bits, which says all that an index must know, and a MessagePack
+map with the rest:
+
+    "s"  the addresses that superseded it, 32 bytes each, sorted
+    "t"  system_valid_to, ms
+
+A grain of which nothing is known has no row. How often it was read and who holds it stand in
+tables of their own, so that neither is lost when the other is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import msgpack
+
+from omsgrain.errors import IntegrityError, SchemaError
+from omsgrain.storage import blind_index
+from omsgrain.storage.tables import (
+    COUNTERS,
+    HOLDS,
+    MODELS,
+    SEQUENCE,
+    SIGNATURES,
+    STATES,
+    SUPERSEDES,
+    TOGGLES,
+    VECTORS,
+    VEILED,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from omsgrain.storage.base import Reader, Writer
+
+__all__ = [
+    "CONTESTED",
+    "JUMP",
+    "MOST",
+    "PAST",
+    "RESTRICTED",
+    "RESTRICTION",
+    "RETRACTED",
+    "SUPERSEDED",
+    "VERIFIED",
+    "State",
+    "Verification",
+    "counted",
+    "flip",
+    "forget",
+    "forget_vectors",
+    "hold_of",
+    "is_sound",
+    "named",
+    "pack",
+    "put",
+    "taken",
+    "turn",
+    "unpack",
+]
+
+SUPERSEDED, RETRACTED, RESTRICTED, CONTESTED, VERIFIED = 1, 2, 4, 8, 16
+PAST = SUPERSEDED | RETRACTED | RESTRICTED
+"""A grain with one of these bits is left out of what is current."""
+_ALL = PAST | CONTESTED | VERIFIED
+
+Verification = Literal["unverified", "verified", "contested", "retracted"]
+
+_STATUS: dict[str, int] = {
+    "unverified": 0,
+    "verified": VERIFIED,
+    "contested": CONTESTED,
+    "retracted": RETRACTED,
+}
+_NAMED: dict[int, Verification] = {_STATUS[name]: name for name in get_args(Verification)}
+_STATUS_BITS = RETRACTED | CONTESTED | VERIFIED
+_ADDRESS = 32
+_MODEL = 4  # bytes of a model's number in the keys of vectors-0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What became of a grain.
+
+    Attributes:
+        superseded_by: the lowest address among those that superseded it.
+        system_valid_to: until when the store held it to be so, ms since 1970.
+        verification_status: unverified, verified, contested or retracted.
+        access_count: how often it was read by users.
+        last_accessed_at: when last, ms since 1970.
+        held: somebody keeps it from being superseded, deleted or erased.
+        restricted: kept because it must be, and left out of all use.
+        successors: all that superseded it, sorted; several where histories have forked.
+
+    Spec: OMS §5.6
+    """
+
+    superseded_by: str | None = None
+    system_valid_to: int | None = None
+    verification_status: Verification = "unverified"
+    access_count: int = 0
+    last_accessed_at: int | None = None
+    held: bool = False
+    restricted: bool = False
+    successors: tuple[str, ...] = ()
+
+    @property
+    def bits(self) -> int:
+        """What the index and its readers need to know, as bits."""
+        bits = _STATUS[self.verification_status]
+        if self.superseded_by is not None or self.successors:
+            bits |= SUPERSEDED
+        return bits | RESTRICTED if self.restricted else bits
+
+
+def pack(state: State) -> bytes | None:
+    """Make the row of a state; None if there is nothing to say.
+
+    Reads and holds are not in it.
+
+    Raises:
+        SchemaError: ``superseded_by`` is not the lowest of the successors.
+    """
+    rest: dict[str, Any] = {}
+    successors = sorted(set(state.successors))
+    if state.superseded_by != (successors[0] if successors else None):
+        raise SchemaError("superseded_by is the lowest successor", field="/superseded_by")
+    if successors:
+        rest["s"] = [bytes.fromhex(address) for address in successors]
+    if state.system_valid_to is not None:
+        rest["t"] = state.system_valid_to
+    if not state.bits and not rest:
+        return None
+    packed: bytes = msgpack.packb(rest)
+    return bytes([state.bits]) + packed
+
+
+def unpack(row: bytes | None) -> State:
+    """Read a row of states-0, or the absence of one.
+
+    Raises:
+        IntegrityError: the row is damaged.
+    """
+    if row is None:
+        return State()
+    try:
+        bits, rest = row[0], msgpack.unpackb(row[1:])
+        status = _NAMED[bits & _STATUS_BITS]
+        found = rest.get("s", [])
+        until = rest.get("t")
+        sound = (
+            bits & ~_ALL == 0
+            and bool(bits & SUPERSEDED) == bool(found)
+            and set(map(type, found)) <= {bytes}  # there can be thousands
+            and set(map(len, found)) <= {_ADDRESS}
+            and (until is None or type(until) is int)
+        )
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError, msgpack.UnpackException):
+        sound = False
+    if not sound:
+        raise IntegrityError("the state of a stored grain is damaged")
+    successors = tuple(map(bytes.hex, found))
+    return State(
+        superseded_by=successors[0] if successors else None,
+        system_valid_to=until,
+        verification_status=status,
+        restricted=bool(bits & RESTRICTED),
+        successors=successors,
+    )
+
+
+def forget(writer: Writer, seq: int) -> None:
+    """Delete the rows of every table of life STATE that describe a grain, before its blob goes."""
+    key = SEQUENCE.pack(seq)
+    for other, _ in list(writer.rows(SUPERSEDES, prefix=key)):
+        writer.set_row(SUPERSEDES, other, None)
+    try:
+        successors = unpack(writer.row(STATES, key)).successors
+    except IntegrityError:
+        successors = ()  # damage must not keep a grain from being erased
+    for new in writer.find([bytes.fromhex(address) for address in successors]):
+        if new is not None:
+            writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
+    for table in (STATES, COUNTERS, HOLDS):
+        writer.set_row(table, key, None)
+    blind_index.forget(writer, seq)
+    for table in (SIGNATURES, TOGGLES):
+        for row, _ in list(writer.rows(table, prefix=key)):
+            writer.set_row(table, row, None)
+    forget_vectors(writer, [seq])
+
+
+def forget_vectors(
+    writer: Writer, seqs: Sequence[int], models: Sequence[bytes] | None = None
+) -> None:
+    """Delete vectors of grains, and each model with its last vector.
+
+    Args:
+        writer: a write transaction.
+        seqs: numbers of the grains.
+        models: what the keys of the vectors' models begin with; None: all models.
+    """
+    for table in (VECTORS, VEILED):
+        for model in list(_models(writer, table) if models is None else models):
+            rows = [model + SEQUENCE.pack(seq) for seq in seqs]
+            gone = [row for row in rows if writer.row(table, row) is not None]
+            for row in gone:
+                writer.set_row(table, row, None)
+            left = (next(writer.rows(one, prefix=model), None) for one in (VECTORS, VEILED))
+            if gone and not any(left):
+                _forget_model(writer, int.from_bytes(model, "big"))
+
+
+def _models(reader: Reader, table: Table) -> Iterator[bytes]:
+    """What the keys of each model's vectors begin with: one look-up for each model."""
+    vector = next(reader.rows(table), None)
+    while vector is not None:
+        model = vector[0][:_MODEL]
+        yield model
+        vector = next(reader.rows(table, after=model + b"\xff" * SEQUENCE.size), None)
+
+
+def _forget_model(writer: Writer, number: int) -> None:
+    for key, row in list(writer.rows(MODELS)):
+        with suppress(ValueError, TypeError, KeyError, msgpack.UnpackException):  # damaged
+            if msgpack.unpackb(row)["id"] == number:
+                writer.set_row(MODELS, key, None)
+
+
+RESTRICTION: Final = b"r"
+MOST: Final = 1 << 32
+"""The highest number that is written: nobody holds and releases so often."""
+JUMP: Final = 1 << 16
+"""How much higher than one's own a number from another store can be."""
+_HOLD = b"h"
+_NAME = 16
+
+
+def hold_of(authority: str) -> bytes:
+    """What the hold of an authority goes by."""
+    return _HOLD + sha256(authority.encode("utf-8")).digest()[:_NAME]
+
+
+def turn(reader: Reader, seq: int, what: bytes, on: bool) -> int:
+    """Return the turn that something is at.
+
+    Args:
+        reader: a snapshot or a transaction.
+        seq: the grain.
+        what: ``RESTRICTION``, or what ``hold_of`` gives.
+        on: whether it is on now.
+
+    Raises:
+        IntegrityError: its row is damaged.
+    """
+    row = reader.row(TOGGLES, SEQUENCE.pack(seq) + what)
+    return int(on) if row is None else _read(row)[0]
+
+
+def flip(writer: Writer, seq: int, what: bytes, on: bool, name: str = "") -> None:
+    """Count that something was begun, or ended, just now."""
+    at = turn(writer, seq, what, not on) + 1
+    put(writer, seq, what, at if at <= MOST else at - 2, name)
+
+
+def taken(mine: int, told: int) -> int:
+    """Return the turn to go on with, when another store tells one.
+
+    What is on there is on here as well, also if its number cannot be; that it ended is believed
+    with a number that can be only.
+
+    Args:
+        mine: the turn here.
+        told: the turn there, of any size.
+    """
+    if told <= min(mine + JUMP, MOST):
+        return max(mine, told)
+    return mine + 1 if told % 2 and not mine % 2 else mine
+
+
+def counted(number: int) -> int:
+    """Return a stored number; one that nobody can have counted to is where a count begins."""
+    return number if number <= MOST else 2 - number % 2
+
+
+def is_sound(row: bytes) -> bool:
+    """Whether a row is one that this or an earlier version wrote."""
+    try:
+        return _parsed(row)[0] > 1
+    except IntegrityError:
+        return False
+
+
+def put(writer: Writer, seq: int, what: bytes, at: int, name: str = "") -> None:
+    """Set the turn that something is at.
+
+    Args:
+        writer: the transaction.
+        seq: the grain.
+        what: as of ``turn``.
+        at: the turn.
+        name: of the authority, of a hold.
+    """
+    value = msgpack.packb([at, name]) if at > 1 else None
+    writer.set_row(TOGGLES, SEQUENCE.pack(seq) + what, value)
+
+
+def named(reader: Reader, seq: int) -> Iterator[tuple[str, int]]:
+    """Walk the authorities whose holds were ended at least once, with the turns of their holds.
+
+    Raises:
+        IntegrityError: a row is damaged.
+    """
+    for _, row in reader.rows(TOGGLES, prefix=SEQUENCE.pack(seq) + _HOLD):
+        at, name = _read(row)
+        yield name, at
+
+
+def _read(row: bytes) -> tuple[int, str]:
+    at, name = _parsed(row)
+    return counted(at), name
+
+
+def _parsed(row: bytes) -> tuple[int, str]:
+    try:
+        at, name = msgpack.unpackb(row)
+    except (ValueError, TypeError, msgpack.UnpackException):
+        at = name = None
+    if type(at) is not int or at < 1 or type(name) is not str:
+        raise IntegrityError("how often a grain was held or restricted cannot be read")
+    return at, name

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A walk through all blobs of a store, wherever it is kept, by short snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import NamedTuple
+
+from omsgrain import _core
+from omsgrain.errors import IntegrityError
+from omsgrain.grain import Grain
+from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.tables import Table
+
+__all__ = [
+    "Entry",
+    "damaged",
+    "dropped",
+    "entries",
+    "misplaced",
+    "pages",
+    "placed",
+    "stored",
+]
+
+
+class Entry(NamedTuple):
+    """One blob met on a walk.
+
+    Attributes:
+        seq: its sequence number.
+        digest: SHA-256 of the blob as it was read.
+        blob: the bytes.
+        sound: the store knows that digest under that number; if not, bytes were damaged.
+    """
+
+    seq: int
+    digest: bytes
+    blob: bytes
+    sound: bool
+
+
+def pages(store: Store, after: int = 0) -> Iterator[list[Entry]]:
+    """Walk through all blobs that are there now, and hash each.
+
+    Each page is a snapshot of its own, closed before the page is yielded: a long walk holds back
+    no old pages of the file, and whoever walks may write. Blobs that arrive meanwhile are left
+    out, so that the walk ends.
+    """
+    with store.read() as reader:
+        last = reader.last_seq()
+    while after < last:
+        with store.read() as reader:
+            rows = [row for row in reader.page(after) if row[0] <= last]
+            digests = [sha256(blob).digest() for _, blob in rows]
+            found = reader.find(digests)
+        if not rows:
+            return
+        yield [
+            Entry(seq, digest, blob, seq == known)
+            for (seq, blob), digest, known in zip(rows, digests, found, strict=True)
+        ]
+        after = rows[-1][0]
+
+
+def entries(store: Store, after: int = 0) -> Iterator[Entry]:
+    """Walk through all blobs that are there now, as ``pages`` does.
+
+    Raises:
+        IntegrityError: at the first damaged one.
+    """
+    for page in pages(store, after):
+        for entry in page:
+            if not entry.sound:
+                raise damaged(entry)
+            yield entry
+
+
+def damaged(entry: Entry) -> IntegrityError:
+    """Make the error for an entry that is not sound."""
+    return IntegrityError(
+        f"the bytes stored under number {entry.seq} are not those that were put",
+        found=entry.digest.hex(),
+    )
+
+
+def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
+    """Delete rows one by one, as ``drop_rows`` says."""
+    rows = list(islice(writer.rows(table, prefix=prefix), most))
+    for key, _ in rows:
+        writer.set_row(table, key, None)
+    return len(rows)
+
+
+def stored(blob: bytes) -> Grain:
+    """Make the grain of a stored blob; it is decoded when it is asked for its fields."""
+    return Grain._stored(blob, _core.address(blob))
+
+
+def placed(
+    read: Callable[[int], Grain | None], places: Sequence[bytes]
+) -> list[tuple[bytes, Grain]]:
+    """Read the grains at some places one by one, as ``grains_at`` says."""
+    read_all = [(place, read(int.from_bytes(place[12:], "big"))) for place in places]
+    found = [(place, grain) for place, grain in read_all if grain is not None]
+    if not _core.all_placed([place for place, _ in found], [g.address for _, g in found]):
+        raise misplaced()
+    return found
+
+
+def misplaced() -> IntegrityError:
+    """Make the error for a grain that does not belong where the index has it."""
+    return IntegrityError("a stored grain or its index row is damaged")

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The signatures over stored grains, each in a row of its own: a second signer adds one.
+
+    key of signatures-0   = number of the grain, u64 ++ SHA-256 of the signer's DID, first 16 bytes
+    value                 = proven, 1 byte ++ length of the head, u16 ++ head ++ tail
+    envelope              = head ++ blob of the grain ++ tail
+
+Of a grain that was signed and then sealed, who signed it is part of what is sealed:
+
+    key of signatures-0   = number of the grain, u64 ++ token of the signer, 16 bytes
+    value                 = 2, 1 byte ++ the value as above, sealed under the key of its user
+
+The blob stands once, in blobs-0, with its signed bit set; the envelopes come back byte for byte.
+The row of a grain and a signer is never taken by somebody else: only a signature that was verified
+here may replace one whose DID could not be resolved, by any signer where there is no room left.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from omsgrain import _core
+from omsgrain.errors import DidError, IntegrityError, OmsError, RangeError, SignedMismatchError
+from omsgrain.header import SIGNED_BIT
+from omsgrain.storage.base import Unsealing
+from omsgrain.storage.tables import SEQUENCE, SIGNATURES
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.crypto.seal import UserKeys
+    from omsgrain.storage.base import Reader, Writer
+
+__all__ = [
+    "MOST",
+    "SEALED",
+    "Examined",
+    "Signature",
+    "add",
+    "add_sealed",
+    "by_signer",
+    "examine",
+    "examine_many",
+    "over",
+    "read_row",
+    "signatures",
+    "signers",
+    "unproven",
+]
+
+MOST = 64
+"""Signatures that one grain can have; each costs a verification wherever the grain goes."""
+
+SEALED = b"\2"
+"""What the value of a sealed signature begins with."""
+
+_HEAD = struct.Struct(">BH")
+_SIGNER = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A signature over a grain.
+
+    Attributes:
+        envelope: the COSE_Sign1 with the blob in it, as it came.
+        signer: the DID whose key made it.
+        iat: when, in epoch seconds, as the signer says. Nothing proves it.
+        proven: it was verified here; otherwise the signer's DID could not be resolved.
+    """
+
+    envelope: bytes
+    signer: str
+    iat: int | None
+    proven: bool
+
+
+Examined = tuple[bytes, Signature]
+"""The blob in an envelope, and its signature."""
+
+
+def examine(envelope: bytes, resolver: Resolver | None = None) -> Examined:
+    """Verify the signature of an envelope; of the blob no more is looked at than its header.
+
+    Args:
+        envelope: COSE_Sign1 with a blob in it.
+        resolver: finds the key of a DID that is no did:key. A signature whose DID it does not find
+            is given as unproven.
+
+    Raises:
+        SignatureError: the signature does not hold.
+        OmsError: as for `omsgrain.crypto.prove`.
+
+    Spec: OMS §9
+    """
+    from omsgrain.crypto.cose import prove
+
+    try:
+        blob, proof = prove(envelope, resolver=resolver)
+    except DidError as error:
+        kept = unproven(envelope, error)
+        if kept is None:
+            raise
+        return kept
+    return blob, Signature(envelope, proof.signer, proof.iat, True)
+
+
+def examine_many(
+    envelopes: Sequence[bytes], resolver: Resolver | None = None
+) -> list[Examined | OmsError]:
+    """Examine many envelopes, in their order; a refusal stands in the place of its envelope."""
+    from omsgrain.crypto.cose import prove_many
+
+    found: list[Examined | OmsError] = []
+    for envelope, proved in zip(envelopes, prove_many(envelopes, resolver=resolver), strict=True):
+        if isinstance(proved, OmsError):
+            found.append(unproven(envelope, proved) or proved)
+        else:
+            blob, proof = proved
+            found.append((blob, Signature(envelope, proof.signer, proof.iat, True)))
+    return found
+
+
+def unproven(envelope: bytes, error: OmsError) -> Examined | None:
+    """Take an envelope apart that was refused because its signer's DID could not be resolved.
+
+    Returns:
+        The blob and the unproven signature; None if it was refused for anything else. A did:key is
+        its own proof, and so is never unproven.
+    """
+    from omsgrain.crypto import cose
+
+    if not isinstance(error, DidError):
+        return None
+    try:
+        message = cose.read(envelope)
+    except OmsError:
+        return None
+    if message.payload is None or message.did.method == "key":
+        return None
+    return message.payload, Signature(envelope, str(message.did), message.iat, False)
+
+
+def add(writer: Writer, seq: int, blob: bytes, signature: Signature) -> bool:
+    """Keep a signature beside the grain that it is over.
+
+    Args:
+        writer: the transaction that has the grain.
+        seq: its number.
+        blob: its bytes as they are stored, with the signed bit.
+        signature: an examined one.
+
+    Returns:
+        Whether anything changed: not if this signer has signed the grain already. What is proven
+        replaces what is not.
+
+    Raises:
+        SignedMismatchError: the grain has no signed bit.
+        IntegrityError: the envelope is around other bytes.
+        RangeError: the grain has as many signatures as it can have.
+    """
+    row = _row(blob, signature)
+    key = SEQUENCE.pack(seq) + _name(signature.signer)
+    before = writer.row(SIGNATURES, key)
+    if before is None:
+        _make_room(writer, key, signature.proven, lambda _, row: row)
+    elif before[:1] == b"\1" or not signature.proven:
+        return False
+    writer.set_row(SIGNATURES, key, row)
+    return True
+
+
+def _row(blob: bytes, signature: Signature) -> bytes:
+    if not blob[1] & SIGNED_BIT:
+        raise SignedMismatchError("an envelope around an unsigned blob", offset=1)
+    if not over(signature, blob):
+        raise IntegrityError("the envelope is around another grain")
+    envelope = signature.envelope
+    at = envelope.find(blob)
+    return _HEAD.pack(signature.proven, at) + envelope[:at] + envelope[at + len(blob) :]
+
+
+def _make_room(
+    writer: Writer, key: bytes, proven: bool, read: Callable[[bytes, bytes], bytes]
+) -> None:
+    """Take out one that is not proven, if there are too many: it costs nobody anything to make."""
+    rows = list(writer.rows(SIGNATURES, prefix=key[: SEQUENCE.size]))
+    if len(rows) < MOST:
+        return
+    for other, row in rows if proven else ():
+        if read(other, row)[:1] == b"\0":
+            writer.set_row(SIGNATURES, other, None)
+            return
+    raise RangeError("the grain has too many signatures", expected=f"at most {MOST}")
+
+
+def add_sealed(
+    writer: Writer, seq: int, blob: bytes, signature: Signature, keys: UserKeys
+) -> bool:
+    """Keep a signature beside a grain that was signed and then sealed.
+
+    Args:
+        writer: the transaction that has the grain.
+        seq: its number.
+        blob: its bytes before it was sealed, with the signed bit.
+        signature: an examined one.
+        keys: of its user.
+
+    Returns:
+        As `add`.
+
+    Raises:
+        SignedMismatchError, IntegrityError, RangeError: as `add`.
+    """
+    from omsgrain.crypto.seal import Sealer
+
+    row = _row(blob, signature)
+    (token,) = _core.tokens(keys.address, [signature.signer.encode()])
+    key = SEQUENCE.pack(seq) + token
+    sealer = Sealer(keys.content)
+    before = writer.row(SIGNATURES, key)
+    if before is None:
+        _make_room(
+            writer, key, signature.proven, lambda key, row: sealer.unseal_vector(row[1:], key)
+        )
+    elif sealer.unseal_vector(before[1:], key)[:1] == b"\1" or not signature.proven:
+        return False
+    writer.set_row(SIGNATURES, key, SEALED + sealer.seal_vector(row, key))
+    return True
+
+
+def over(signature: Signature, blob: bytes) -> bool:
+    """Tell whether a signature is over these bytes."""
+    return _core.envelope_blob(signature.envelope) == blob
+
+
+def signatures(reader: Reader, seq: int) -> list[Signature]:
+    """Return the signatures over a grain, sorted by signer; an unsigned one has none.
+
+    Those of a grain that was signed before it was sealed show where its key is.
+
+    Raises:
+        IntegrityError: a row is damaged.
+    """
+    rows = list(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)))
+    blob = reader.blob_at(seq) if rows else None
+    if blob is None:
+        return []
+    if any(row[:1] == SEALED for _, row in rows):
+        found = list(_unsealed(reader, seq, rows))
+    else:
+        found = [read_row(blob, key, row) for key, row in rows]
+    return sorted(found, key=lambda one: one.signer)
+
+
+def _unsealed(reader: Reader, seq: int, rows: list[tuple[bytes, bytes]]) -> Iterator[Signature]:
+    from omsgrain.crypto.seal import Sealer
+
+    grain = reader.grain(seq)
+    if grain is None or grain.sealed or not isinstance(reader, Unsealing):
+        return
+    keys = reader.keys_of(seq)
+    sealer = Sealer(keys.content)
+    for key, row in rows:
+        opened = sealer.unseal_vector(row[1:], key)
+        yield read_row(grain.blob, key, opened, address_key=keys.address)
+
+
+def signers(reader: Reader, seq: int) -> tuple[str, ...]:
+    """Return the DIDs whose signature over a grain was verified, sorted.
+
+    Raises:
+        IntegrityError: a row is damaged.
+    """
+    return tuple(one.signer for one in signatures(reader, seq) if one.proven)
+
+
+def by_signer(found: Sequence[Signature], signer: str | None = None) -> Signature | None:
+    """Choose the signature of a signer, or else the one that stands for all.
+
+    That is the verified one with the lowest DID; if none was verified, the lowest.
+    """
+    chosen = [one for one in found if signer in (None, one.signer)]
+    return min(chosen, key=lambda one: (not one.proven, one.signer), default=None)
+
+
+def read_row(
+    blob: bytes, key: bytes, row: bytes, *, address_key: bytes | None = None
+) -> Signature:
+    """Read a row of signatures-0.
+
+    Args:
+        blob: the grain's bytes as they are stored.
+        key: of the row.
+        row: its value.
+        address_key: of the user, if the row was sealed.
+
+    Raises:
+        IntegrityError: the row is damaged.
+    """
+    from omsgrain.crypto import cose
+
+    try:
+        proven, size = _HEAD.unpack_from(row)
+        at = _HEAD.size + size
+        envelope = row[_HEAD.size : at] + blob + row[at:]
+        message = cose.read(envelope)
+        signer = str(message.did)
+        sound = proven in (0, 1) and message.payload == blob
+        name = _name(signer)
+        if address_key is not None:
+            (name,) = _core.tokens(address_key, [signer.encode()])
+        sound = sound and key[SEQUENCE.size :] == name
+    except (struct.error, OmsError):
+        sound = False
+    if not sound:
+        raise IntegrityError("a stored signature is damaged")
+    return Signature(envelope, signer, message.iat, bool(proven))
+
+
+def _name(signer: str) -> bytes:
+    """What a signer goes by in the keys."""
+    return sha256(signer.encode("utf-8")).digest()[:_SIGNER]

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens that let somebody in over the network, each for a tenant, or for another store.
+
+    key     SHA-256 of the token, 32 bytes
+    value   MessagePack map:
+            "n"  name             "c"  when it was made, ms
+            "t"  tenant, or nil   "r"  when it was revoked, ms; left out while it holds
+            "s"  list of scopes   "w"  list of namespaces; left out where it is for all
+
+The token itself stands nowhere: it is 32 random bytes, so its hash needs no salt, and looking it
+up by its hash tells nobody by the time it takes how much of a guess was right.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final, Literal, get_args
+
+import msgpack
+
+from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
+from omsgrain.storage import audit
+from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.tables import TOKENS
+
+__all__ = [
+    "PREFIX",
+    "SCOPES",
+    "SYNC",
+    "Scope",
+    "Token",
+    "Tokens",
+    "is_token",
+]
+
+Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:admin"]
+"""What a token lets one do: bring in, take out, erase; and let another store do: fetch; bring
+grains and states; bring holds, restrictions and erasures. None of them holds another."""
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+SYNC: Final[frozenset[Scope]] = frozenset({"sync:read", "sync:write", "sync:admin"})
+"""Scopes that go without the others: stores sync namespaces or all there is, and not a tenant."""
+PREFIX: Final = "omg_"
+"""How every token begins, so that scanners for secrets know one."""
+
+_BYTES = 32
+_TOKEN = re.compile(r"omg_[A-Za-z0-9_-]{43}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONE = re.compile("[\ud800-\udfff]")  # what a byte that is no UTF-8 becomes in an argument
+_SELDOM = 3_600_000  # ms after which it is noted anew that a token is used
+_MOST_TENANT = 1_024
+_MOST_NAMESPACE = 256
+_MOST_NAMESPACES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token.
+
+    Attributes:
+        name: what it is called here; no two that hold have one name.
+        tenant: whose memory it opens; None if it is for syncing.
+        scopes: what it is good for.
+        created: ms since 1970.
+        revoked: when it ended, ms since 1970; None while it holds.
+        namespaces: those that it opens; all, if there are none.
+        expires: when it ends by itself, ms since 1970; None if it does not.
+        used: when it was last shown, ms since 1970, to about an hour; None if it never was.
+    """
+
+    name: str
+    tenant: str | None
+    scopes: tuple[Scope, ...]
+    created: int
+    revoked: int | None = None
+    namespaces: tuple[str, ...] = ()
+    expires: int | None = None
+    used: int | None = field(default=None, compare=False)
+
+    def holds(self, now: int) -> bool:
+        """Whether it lets somebody in."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+class Tokens:
+    """The tokens of a store. What one process adds or revokes, all see at once.
+
+    Args:
+        store: where they stand.
+        actor: who acts, for the audit trail.
+        clock: gives the time in ms since 1970.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        actor: str | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._store = store
+        self._actor = actor
+        self._clock = clock
+
+    def add(
+        self,
+        name: str,
+        tenant: str | None,
+        scopes: Iterable[str],
+        *,
+        namespaces: Iterable[str] = (),
+        expires: int | None = None,
+    ) -> str:
+        """Make a token.
+
+        Args:
+            name: 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore; it goes into the audit trail.
+            tenant: whose memory it opens; None of one for syncing.
+            scopes: of ``SCOPES``, at least one.
+            namespaces: those that it opens, of a token for syncing; all by default.
+            expires: when it ends by itself, ms since 1970; by default it does not.
+
+        Returns:
+            The token. It is told this once, and kept nowhere.
+
+        Raises:
+            SchemaError: a name that is taken or cannot be, an unknown scope, or none; a tenant or
+                namespaces that do not go with the scopes; an end that is past.
+            StoreError: read-only, full or broken.
+        """
+        if _NAME.fullmatch(name) is None:
+            expected = "1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore"
+            raise SchemaError("not the name of a token", field="/name", expected=expected)
+        wanted = set(scopes)
+        if not wanted or not wanted <= set(SCOPES):
+            raise SchemaError("not scopes", field="/scopes", expected=", ".join(SCOPES))
+        ordered: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope in wanted)
+        only = tuple(sorted(set(namespaces)))
+        if wanted & SYNC and not wanted <= SYNC:
+            expected = ", ".join(sorted(SYNC))
+            raise SchemaError("scopes of syncing go alone", field="/scopes", expected=expected)
+        _check_reach(tenant, wanted <= SYNC, only)
+        now = self._clock()
+        if expires is not None and expires <= now:
+            raise SchemaError(
+                "the token would have ended", field="/expires", expected="a time to come"
+            )
+        secret = PREFIX + base64.urlsafe_b64encode(os.urandom(_BYTES)).rstrip(b"=").decode()
+        token = Token(name, tenant, ordered, now, namespaces=only, expires=expires)
+
+        def work(writer: Writer) -> None:
+            if _live(writer, name, now) is not None:
+                raise SchemaError("there is a token of this name", field="/name")
+            writer.set_row(TOKENS, _key(secret), _pack(token))
+            self._note(writer, "token_added", name)
+
+        self._store.write(work)
+        return secret
+
+    def find(self, secret: str) -> Token | None:
+        """Return what is known of a token that somebody shows; None of one that does not hold.
+
+        Raises:
+            IntegrityError: its row is damaged.
+        """
+        if not is_token(secret):
+            return None
+        with self._store.read() as reader:
+            row = reader.row(TOKENS, _key(secret))
+        token = None if row is None else _unpack(row)
+        return token if token is not None and token.holds(self._clock()) else None
+
+    def is_used_anew(self, token: Token) -> bool:
+        """Whether it was last noted so long ago that ``note_use`` would write."""
+        return token.used is None or self._clock() - token.used >= _SELDOM
+
+    def note_use(self, secret: str) -> None:
+        """Note that a token was shown: a row once an hour, and not for each request.
+
+        Raises:
+            StoreError: read-only, full or broken.
+        """
+
+        def work(writer: Writer) -> None:
+            row = writer.row(TOKENS, _key(secret))
+            token = None if row is None else _unpack(row)
+            if token is not None and self.is_used_anew(token):
+                writer.set_row(TOKENS, _key(secret), _pack(replace(token, used=self._clock())))
+
+        self._store.write(work)
+
+    def list(self) -> list[Token]:
+        """Return all tokens, oldest first; those that were revoked too.
+
+        Raises:
+            IntegrityError: a row is damaged.
+        """
+        with self._store.read() as reader:
+            found = [_unpack(row) for _, row in reader.rows(TOKENS)]
+        return sorted(found, key=lambda token: (token.created, token.name))
+
+    def revoke(self, name: str, *, forget: bool = False) -> None:
+        """End a token, from now on and for every process.
+
+        Args:
+            name: of the token.
+            forget: delete all rows of this name, whose tenant is then named here no more.
+
+        Raises:
+            NotFoundError: no token of this name holds; with ``forget``, there is none.
+            StoreError: read-only, full or broken.
+        """
+
+        def work(writer: Writer) -> None:
+            rows = [(key, _unpack(row)) for key, row in writer.rows(TOKENS)]
+            mine = [(key, token) for key, token in rows if token.name == name]
+            live = [(key, token) for key, token in mine if token.revoked is None]
+            if not (mine if forget else live):
+                raise NotFoundError("no token of this name holds")
+            for key, token in mine if forget else live:
+                ended = replace(token, revoked=self._clock())
+                writer.set_row(TOKENS, key, None if forget else _pack(ended))
+            self._note(writer, "token_forgotten" if forget else "token_revoked", name)
+
+        self._store.write(work)
+
+    def count(self, tenants: Iterable[str]) -> int:
+        """Return how many tokens open the memory of some tenants.
+
+        Raises:
+            IntegrityError: a row is damaged.
+        """
+        whose = frozenset(tenants)
+        now = self._clock()
+        return sum(1 for one in self.list() if one.holds(now) and one.tenant in whose)
+
+    def forget(self, tenants: Iterable[str]) -> int:
+        """End all tokens of some tenants and delete what is known of them.
+
+        Returns:
+            How many there were, of those that were revoked before too.
+
+        Raises:
+            StoreError: read-only, full or broken.
+        """
+        whose = frozenset(tenants)
+
+        def work(writer: Writer) -> int:
+            rows = [(key, _unpack(row)) for key, row in writer.rows(TOKENS)]
+            theirs = [(key, token) for key, token in rows if token.tenant in whose]
+            for key, token in theirs:
+                writer.set_row(TOKENS, key, None)
+                self._note(writer, "token_forgotten", token.name)
+            return len(theirs)
+
+        return self._store.write(work)
+
+    def _note(self, writer: Writer, reason: str, name: str) -> None:
+        """Add an entry to the audit trail: the token's name, not its tenant, not its hash."""
+        audit.append(
+            writer,
+            operation="key",
+            actor=self._actor,
+            time=self._clock(),
+            reason_code=reason,
+            details={"token": name},
+        )
+
+
+def is_token(text: str) -> bool:
+    """Whether this has the form of a token."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def _check_reach(tenant: str | None, syncs: bool, namespaces: tuple[str, ...]) -> None:
+    """Refuse a tenant or namespaces that do not go with the scopes."""
+    if syncs and tenant is not None:
+        expected = "namespaces, or the whole store"
+        raise SchemaError("stores do not sync a tenant", field="/tenant", expected=expected)
+    if not syncs and (tenant is None or not _is_name(tenant, _MOST_TENANT)):
+        raise SchemaError("not a tenant", field="/tenant", expected="1 to 1,024 letters")
+    if not syncs and namespaces:
+        expected = " or ".join(sorted(SYNC))
+        raise SchemaError("namespaces are for syncing", field="/namespaces", expected=expected)
+    if len(namespaces) > _MOST_NAMESPACES or not all(
+        _is_name(name, _MOST_NAMESPACE) for name in namespaces
+    ):
+        expected = f"at most {_MOST_NAMESPACES}, each of 1 to {_MOST_NAMESPACE} letters"
+        raise SchemaError("not namespaces", field="/namespaces", expected=expected)
+
+
+def _is_name(text: str, most: int) -> bool:
+    return 1 <= len(text) <= most and _LONE.search(text) is None
+
+
+def _key(secret: str) -> bytes:
+    return sha256(secret.encode("ascii")).digest()
+
+
+def _live(reader: Reader, name: str, now: int) -> Token | None:
+    tokens = (_unpack(row) for _, row in reader.rows(TOKENS))
+    return next((t for t in tokens if t.name == name and t.holds(now)), None)
+
+
+def _pack(token: Token) -> bytes:
+    row: dict[str, Any] = {
+        "n": token.name,
+        "t": token.tenant,
+        "s": list(token.scopes),
+        "c": token.created,
+    }
+    if token.revoked is not None:
+        row["r"] = token.revoked
+    if token.namespaces:
+        row["w"] = list(token.namespaces)
+    if token.expires is not None:
+        row["e"] = token.expires
+    if token.used is not None:
+        row["u"] = token.used
+    packed: bytes = msgpack.packb(row)
+    return packed
+
+
+def _unpack(row: bytes) -> Token:
+    try:
+        found = msgpack.unpackb(row)
+        name, tenant, scopes = found["n"], found["t"], found["s"]
+        created, namespaces = found["c"], found.get("w", [])
+        revoked, expires, used = (found.get(name) for name in "reu")
+        sound = (
+            isinstance(name, str)
+            and set(scopes) <= set(SCOPES)
+            and (tenant is None if set(scopes) <= SYNC else isinstance(tenant, str))
+            and isinstance(namespaces, list)
+            and all(isinstance(one, str) for one in namespaces)
+            and type(created) is int
+            and all(one is None or type(one) is int for one in (revoked, expires, used))
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, msgpack.UnpackException):
+        sound = False
+    if not sound:
+        raise IntegrityError("a token cannot be read: its row is damaged")
+    only = tuple(namespaces)
+    return Token(name, tenant, tuple(scopes), created, revoked, only, expires, used)

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was erased, so that it does not come back unnoticed; and nothing that says what it was.
+
+    key    HMAC-SHA256 under the tombstone key of
+           "address" ++ plain address, 32 | "identity" ++ UTF-8 in NFC | "urn" ++ UTF-8
+    value  MessagePack map: "t" when, ms; "r" a word for the reason; "n" how often, if more than
+           once: of an identity; "h" the hash of the namespace, 2 bytes of the header, where it is
+           known: who syncs some namespaces need not have the tombstones of others
+
+The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
+names against the table. Stores that exchange grains share it, so that one knows what the other
+erased. Where both had one before they met, each keeps its own and knows that of the other: what
+was erased is looked for under all of them. A store that meets one which can know no more keys
+goes on with those of that one, and keeps its own to itself, for what was erased with them.
+
+Of a sealed grain both addresses are remembered. Who has no key can know it by the stored one only.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgpack
+
+from omsgrain.errors import IntegrityError, RangeError, SchemaError, StoreError
+from omsgrain.storage import records as toggles
+from omsgrain.storage.tables import META, TOMBSTONES
+
+if TYPE_CHECKING:
+    from omsgrain.storage.base import Reader, Writer
+
+__all__ = [
+    "ALONE_RECORD",
+    "FURTHER_RECORD",
+    "KEY_RECORD",
+    "MOST_KEYS",
+    "What",
+    "add",
+    "adopt",
+    "again",
+    "common",
+    "export_key",
+    "has",
+    "import_keys",
+    "key",
+    "key_records",
+    "keys",
+    "lift",
+    "mark",
+    "mark_of",
+    "marks",
+    "refused",
+    "times",
+]
+
+What: TypeAlias = Literal["address", "identity", "urn"]
+
+KEY_RECORD = b"tombstone.key"
+FURTHER_RECORD = b"tombstone.further"
+"""The keys of other stores, one behind the other, sorted."""
+ALONE_RECORD = b"tombstone.alone"
+"""Keys that no other store has taken, one behind the other, sorted."""
+_RECORDS = (KEY_RECORD, FURTHER_RECORD, ALONE_RECORD)
+MOST_KEYS = 64
+"""Keys that stores share, at the most: each costs an HMAC for every grain that is put."""
+_KEY = 32
+_DIGEST = 32
+_ADDRESS = b"address"
+
+
+def key(writer: Writer) -> bytes:
+    """Return the tombstone key; make it if there is none.
+
+    Raises:
+        StoreError: its record is damaged.
+    """
+    found = export_key(writer)
+    if found is None:
+        if next(writer.rows(TOMBSTONES), None) is not None:
+            raise StoreError("there are tombstones, and the key they were made with is gone")
+        found = os.urandom(_KEY)
+        writer.set_row(META, KEY_RECORD, found)
+    return found
+
+
+def export_key(reader: Reader) -> bytes | None:
+    """Return the tombstone key; None if there is none yet.
+
+    Raises:
+        StoreError: its record is damaged.
+    """
+    found = reader.row(META, KEY_RECORD)
+    if found is not None and len(found) != _KEY:
+        raise StoreError("the key of the tombstones is damaged")
+    return found
+
+
+def key_records(reader: Reader) -> tuple[bytes, ...]:
+    """Return what a store keeps of keys, for one that shall be as it was."""
+    return tuple(reader.row(META, record) or b"" for record in _RECORDS)
+
+
+def import_keys(writer: Writer, records: Sequence[bytes]) -> None:
+    """Take over the keys of the store that this one was.
+
+    Args:
+        writer: the transaction.
+        records: as ``key_records`` gives them.
+
+    Raises:
+        StoreError: there are tombstones here that were made with another key.
+    """
+    own = export_key(writer)
+    erased = next(writer.rows(TOMBSTONES), None) is not None
+    for record, value in zip(_RECORDS, records, strict=True):
+        writer.set_row(META, record, value or None)
+    if erased and own not in keys(writer):
+        raise StoreError("there are tombstones that were made with another key")
+
+
+def keys(reader: Reader) -> tuple[bytes, ...]:
+    """Return all keys that tombstones here were made with, the store's own first.
+
+    Raises:
+        StoreError: their record is damaged.
+    """
+    return (*common(reader), *_several(reader, ALONE_RECORD))
+
+
+def common(reader: Reader) -> tuple[bytes, ...]:
+    """Return the keys that other stores have, or are to have, the store's own first.
+
+    Raises:
+        StoreError: their record is damaged.
+    """
+    own, others = export_key(reader), _several(reader, FURTHER_RECORD)
+    return others if own is None else (own, *others)
+
+
+def _several(reader: Reader, record: bytes) -> tuple[bytes, ...]:
+    found = reader.row(META, record) or b""
+    if len(found) % _KEY:
+        raise StoreError("the keys of the tombstones are damaged")
+    return tuple(found[at : at + _KEY] for at in range(0, len(found), _KEY))
+
+
+def adopt(writer: Writer, theirs: Iterable[bytes]) -> None:
+    """Take over the keys of another store: the first as the store's own, if it has none yet.
+
+    Where it has some, and the other has as many as a store can have, the other's take their place:
+    what is erased from then on is understood by all who share them.
+
+    Args:
+        writer: the transaction.
+        theirs: keys, those of the other's own first; what is here already changes nothing.
+
+    Raises:
+        SchemaError: not 32 bytes.
+        RangeError: there would be more than ``MOST_KEYS``.
+    """
+    given = tuple(dict.fromkeys(theirs))
+    known, alone = common(writer), _several(writer, ALONE_RECORD)
+    fresh = [one for one in given if one not in known]
+    if any(not isinstance(one, bytes) or len(one) != _KEY for one in fresh):
+        raise SchemaError("not the key of tombstones", expected=f"{_KEY} bytes")
+    if not fresh:
+        return
+    if len(known) + len(fresh) <= MOST_KEYS:
+        own, *others = (*known, *fresh)
+    elif len(given) == MOST_KEYS:
+        own, *others = given
+        alone = tuple({*alone, *known} - {*given})
+    else:
+        raise RangeError("too many keys of tombstones", expected=f"at most {MOST_KEYS}")
+    if len(alone) > MOST_KEYS:
+        raise RangeError("too many keys of tombstones", expected=f"at most {MOST_KEYS}")
+    writer.set_row(META, KEY_RECORD, own)
+    writer.set_row(META, FURTHER_RECORD, b"".join(sorted(others)) or None)
+    writer.set_row(META, ALONE_RECORD, b"".join(sorted({*alone} - {own, *others})) or None)
+
+
+def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
+    """Return what stands for an address, a name or a URN in the table.
+
+    Args:
+        shared: the tombstone key.
+        what: what the value is.
+        value: 32 bytes of an address, or a text.
+
+    Raises:
+        SchemaError: an address that is none, or no text.
+    """
+    if what == "address":
+        if not isinstance(value, bytes) or len(value) != _DIGEST:
+            raise SchemaError("not the digest of a grain", expected=f"{_DIGEST} bytes")
+        return hmac.digest(shared, _ADDRESS + value, "sha256")
+    if not isinstance(value, str):
+        raise SchemaError("a name is a text", expected="a string")
+    text = unicodedata.normalize("NFC", value) if what == "identity" else value
+    return hmac.digest(shared, what.encode() + text.encode(), "sha256")
+
+
+def marks(shared: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
+    """Make the marks of many addresses; ``mark`` takes twice as long for each."""
+    from omsgrain.storage.audit import log
+
+    return (log.hmac(shared, _ADDRESS + digest) for digest in digests)
+
+
+def mark_of(reader: Reader, digest: bytes) -> bytes | None:
+    """Return the mark that the tombstone of an address stands under.
+
+    Returns:
+        The mark under the store's own key where there is no tombstone; None without any key.
+    """
+    found = [mark(one, "address", digest) for one in keys(reader)]
+    standing = (one for one in found if reader.row(TOMBSTONES, one) is not None)
+    return next(standing, found[0] if found else None)
+
+
+def add(
+    writer: Writer,
+    what: What,
+    value: bytes | str,
+    at: int,
+    reason_code: str,
+    hint: bytes = b"",
+) -> None:
+    """Remember that something was erased; what is remembered already stays as it is.
+
+    Args:
+        writer: the transaction.
+        what: what the value is.
+        value: 32 bytes of an address, or a text.
+        at: when, ms since 1970.
+        reason_code: a word for the reason.
+        hint: hash of the namespace, as it stands in the header.
+    """
+    row = mark(key(writer), what, value)
+    if not has(writer, what, value):
+        more = {"h": hint} if hint else {}
+        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
+
+
+def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
+    """Remember that something was erased, and how often: who has the count knows of the next."""
+    row = mark(key(writer), what, value)
+    count = min(times(writer, what, value) + 1, toggles.MOST)
+    more = {"n": count} if count > 1 else {}
+    writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
+
+
+def lift(writer: Writer, what: What, value: bytes | str) -> None:
+    """Forget that something was erased, for it was allowed to come back."""
+    for shared in keys(writer):
+        writer.set_row(TOMBSTONES, mark(shared, what, value), None)
+
+
+def times(reader: Reader, what: What, value: bytes | str) -> int:
+    """Tell how often something was erased.
+
+    Raises:
+        IntegrityError: its row is damaged.
+    """
+    marks = (mark(shared, what, value) for shared in keys(reader))
+    rows = [row for one in marks if (row := reader.row(TOMBSTONES, one)) is not None]
+    try:
+        counts = (int(msgpack.unpackb(row).get("n", 1)) for row in rows)
+        return max(map(toggles.counted, counts), default=0)
+    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+        raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
+
+
+def has(reader: Reader, what: What, value: bytes | str) -> bool:
+    """Tell whether something was erased."""
+    marks = (mark(shared, what, value) for shared in keys(reader))
+    return any(reader.row(TOMBSTONES, one) is not None for one in marks)
+
+
+def refused(reader: Reader, digests: Sequence[bytes]) -> set[int]:
+    """Return which of some plain addresses were erased, by position.
+
+    Where nothing was ever erased this is one look-up.
+    """
+    known = keys(reader)
+    if not known or next(reader.rows(TOMBSTONES), None) is None:
+        return set()
+    marked = [one for shared in known for one in marks(shared, digests)]
+    found = reader.some_rows(TOMBSTONES, marked)
+    return {n % len(digests) for n, one in enumerate(marked) if one in found}

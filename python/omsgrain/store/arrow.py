@@ -1,0 +1,585 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows made columns: what a field holds is put into its column if it fits, and else into extra."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import chain, islice, takewhile
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from omsgrain import _core, registry
+from omsgrain.batch import OnError, decode_many
+from omsgrain.errors import SchemaError, UnsupportedError, packages_of
+from omsgrain.grain import _json_bytes, bare
+from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
+from omsgrain.storage import signatures
+from omsgrain.storage.base import Reader
+from omsgrain.storage.records import PAST, State, unpack
+from omsgrain.storage.tables import COUNTERS, SEQUENCE, STATES, Table, counter_of
+from omsgrain.store.export_filter import Leavers, Numbered
+from omsgrain.store.mg_files import Moving
+
+if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.store.parquet import Written
+    from omsgrain.store.state_merge import ImportReport
+
+__all__ = [
+    "COUNTS",
+    "EXTRA",
+    "NEEDED",
+    "ROWS",
+    "STORED",
+    "Column",
+    "Kind",
+    "Row",
+    "Tabling",
+    "batches",
+    "chosen",
+    "columns",
+    "schema",
+]
+
+Kind: TypeAlias = Literal[
+    "text", "float", "int", "bool", "time", "bytes", "texts", "ints", "many_bytes", "json"
+]
+
+EXTRA = "extra"
+"""The column of all that has no other."""
+NEEDED = ("address", "blob", "envelopes", "superseded_by", "verification_status")
+"""What brings grains back: an import reads these columns and no others."""
+COUNTS = ("access_count", "last_accessed_at")
+"""How grains are read here, which nobody else needs to know."""
+
+_KINDS: dict[str, Kind] = {
+    "string": "text",
+    "did": "text",
+    "address": "text",
+    "float64": "float",
+    "number": "float",
+    "int": "int",
+    "int64": "int",
+    "uint8": "int",
+    "bool": "bool",
+    "datetime": "time",
+    "array[string]": "texts",
+    "array[did]": "texts",
+    "array[address]": "texts",
+    "array[uint8]": "ints",
+    "array[bytes]": "many_bytes",
+    "map": "json",
+    "map[string]": "json",
+    "array[map]": "json",
+}
+_ANY = ("any", "object")
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        name: as it is called.
+        kind: what its values are.
+        field: the field that it shows; None: it is of the store.
+        doc: what it means.
+        other: the column that has what is of another kind; else that is left for extra.
+    """
+
+    name: str
+    kind: Kind
+    field: str | None
+    doc: str
+    other: str | None = None
+
+
+STORED = (
+    Column(
+        "address", "text", None, "Under which it is stored: SHA-256 of the blob, 64 hex digits"
+    ),
+    Column(
+        "blob", "bytes", None, "The bytes as they are stored; of a sealed grain the sealed ones"
+    ),
+    Column("envelopes", "many_bytes", None, "Of a signed grain: an envelope for each signer"),
+    Column("seq", "int", None, "Sequence number: the order of arrival"),
+    Column("sealed", "bool", None, "Whether it is stored sealed"),
+    Column("current", "bool", None, "Whether it was neither superseded, retracted nor restricted"),
+)
+
+
+@cache
+def columns() -> tuple[Column, ...]:
+    """All columns, in order."""
+    return (*STORED, *_of_fields(), Column(EXTRA, "json", EXTRA, "JSON of all other fields"))
+
+
+def _of_fields() -> Iterator[Column]:
+    rows = list(registry.FIELDS) + [f for p in registry.PROFILES for f in p.fields]
+    kinds: dict[str, set[str]] = {}
+    for row in rows:
+        kinds.setdefault(row.name, set()).add(row.kind)
+    seen: set[str] = set()
+    for row in sorted(rows, key=lambda row: not row.index_layer):
+        if row.name in seen:
+            continue
+        seen.add(row.name)
+        if row.index_layer:
+            yield Column(row.name, _KINDS[row.kind], None, row.doc)
+        elif kinds[row.name] & {*_ANY}:  # content is a text, and in actions anything
+            other = f"{row.name}_json"
+            yield Column(row.name, "text", row.name, row.doc, other)
+            yield Column(other, "json", row.name, "The same as JSON, if it is no text")
+        else:
+            yield Column(row.name, _KINDS[row.kind], row.name, row.doc)
+
+
+def chosen(names: Iterable[str] | None, *, counts: bool = True) -> tuple[Column, ...]:
+    """Find columns by their names, in the order given.
+
+    Args:
+        names: of the columns; None for all.
+        counts: whether all are with those of ``COUNTS``.
+
+    Raises:
+        SchemaError: a name that no column has, or twice the same; or no names, or a text.
+    """
+    if names is None:
+        return tuple(c for c in columns() if counts or c.name not in COUNTS)
+    if isinstance(names, str):
+        raise SchemaError("a list of columns", field="/columns", found="one text")
+    known = {column.name: column for column in columns()}
+    asked = list(names)
+    for name in asked:
+        if name not in known:
+            found = ascii(name)[1:-1][:60] if isinstance(name, str) else type(name).__name__
+            raise SchemaError("no such column", field="/columns", found=found)
+    if not asked or len(set(asked)) < len(asked):
+        raise SchemaError("each column once, and at least one", field="/columns")
+    return tuple(known[name] for name in asked)
+
+
+def schema(of: Iterable[Column]) -> Any:
+    """The Arrow schema of some columns.
+
+    Raises:
+        UnsupportedError: pyarrow is not installed.
+    """
+    pa = arrow()
+    types = {
+        "text": pa.string(),
+        "float": pa.float64(),
+        "int": pa.int64(),
+        "bool": pa.bool_(),
+        "time": pa.timestamp("ms", tz="UTC"),
+        "bytes": pa.binary(),
+        "texts": pa.list_(pa.string()),
+        "ints": pa.list_(pa.int64()),
+        "many_bytes": pa.list_(pa.binary()),
+        "json": pa.string(),
+    }
+    certain = ("address", "blob", "seq", "sealed", "current")
+    return pa.schema([pa.field(c.name, types[c.kind], nullable=c.name not in certain) for c in of])
+
+
+def arrow() -> Any:
+    """The module pyarrow.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        import pyarrow
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        text = "tables need more packages"
+        raise UnsupportedError(text, expected=packages_of("arrow")) from None
+    return pyarrow
+
+
+ROWS = 16_384
+"""Rows of a batch at the most."""
+BYTES = 16 << 20
+"""Bytes of the blobs of a batch, about; a batch of large grains has fewer rows."""
+_TYPE = "type"
+
+Fields = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """A grain as it stands in a store.
+
+    Attributes:
+        seq: its sequence number.
+        address: under which it is stored.
+        blob: as it is stored.
+        envelopes: one for each signer.
+        state: what became of it.
+        type: by its 1.2 name; None if nobody may look into it.
+        fields: None if nobody may look into it.
+    """
+
+    seq: int
+    address: str
+    blob: bytes
+    envelopes: Sequence[bytes]
+    state: State
+    type: str | None
+    fields: Fields | None
+
+
+def batches(rows: Iterable[Row], asked: Sequence[Column]) -> Iterator[Any]:
+    """Make Arrow batches of rows, of bounded size, with the columns asked for."""
+    pa, form = arrow(), schema(asked)
+    source = iter(rows)
+    while page := _page(source):
+        yield pa.record_batch(_arrays(pa, page, asked, form), schema=form)
+
+
+def _page(source: Iterator[Row]) -> list[Row]:
+    page: list[Row] = []
+    size = 0
+    for row in islice(source, ROWS):
+        page.append(row)
+        size += len(row.blob)
+        if size >= BYTES:
+            break
+    return page
+
+
+def _arrays(pa: Any, page: Sequence[Row], asked: Sequence[Column], form: Any) -> list[Any]:
+    named = {column.field for column in asked if column.field is not None}
+    whole = SimpleNamespace(**dict(zip(Row._fields, zip(*page, strict=True), strict=True)))
+    fields: list[Fields] = [one or {} for one in whole.fields] if named else []
+    present: set[str] = set().union(*fields)
+    left: list[dict[str, Any]] = [{} for _ in fields]
+    if EXTRA in named:
+        _without_column(fields, present, left)
+    arrays = {}
+    # What does not fit into a column is in extra, whether that column was asked for or not.
+    for column in columns() if EXTRA in named else asked:
+        if column.name == EXTRA or (column not in asked and column.field not in present):
+            continue
+        if column.field is None:
+            values: Sequence[Any] = _STORED[column.name](whole)
+        elif column.field == _TYPE:
+            values = whole.type
+        elif column.field in present:
+            values = _fitting(column, fields, left)
+        else:
+            values = []
+        if column not in asked:
+            continue
+        kind = form.field(column.name).type
+        arrays[column.name] = pa.array(values, kind) if values else pa.nulls(len(page), kind)
+    if EXTRA in named:
+        arrays[EXTRA] = pa.array([_text(rest) if rest else None for rest in left], pa.string())
+    return [arrays[column.name] for column in asked]
+
+
+def _without_column(
+    fields: Sequence[Fields], present: set[str], left: Sequence[dict[str, Any]]
+) -> None:
+    known = {column.field for column in columns()}
+    unknown = present - known
+    if not unknown:
+        return
+    for found, rest in zip(fields, left, strict=True):
+        rest.update((name, value) for name, value in found.items() if name in unknown)
+
+
+def _fitting(
+    column: Column, fields: Sequence[Fields], left: Sequence[dict[str, Any]]
+) -> list[Any]:
+    """The values of a column; one that does not fit stays absent, and is left for extra."""
+    name = column.field or ""
+    found = [one.get(name) for one in fields]
+    if column.name != name:  # the second of two: what the first did not take
+        return [None if v is None or isinstance(v, str) else _text(v) for v in found]
+    if column.kind == "json":
+        return [None if value is None else _text(value) for value in found]
+    if _all_fit(column.kind, found):
+        return found
+    fits = _FITS[column.kind]
+    for i, value in enumerate(found):
+        if value is not None and not fits(value):
+            found[i] = None
+            if column.other is None:
+                left[i][name] = value
+    return found
+
+
+def _all_fit(kind: Kind, found: Sequence[Any]) -> bool:
+    """Whether all values of a column fit, told without a call for each: nearly always they do."""
+    types = set(map(type, found)) - _NONE
+    if kind in _INSIDE:
+        inner = set(map(type, chain.from_iterable(value for value in found if value)))
+        return types <= _LIST and inner <= _INSIDE[kind]
+    if kind in ("int", "time"):
+        whole = [value for value in found if value is not None]
+        return types <= _INT and (not whole or (_is_int(min(whole)) and _is_int(max(whole))))
+    return types <= _AT_ONCE.get(kind, frozenset())
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else _json_bytes(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_int(value: object) -> bool:
+    return type(value) is int and -(1 << 63) <= value < 1 << 63
+
+
+def _is_float(value: object) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) <= 1 << 53)
+
+
+def _is_list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _is_bytes(value: object) -> bool:
+    return isinstance(value, bytes)
+
+
+_FITS: dict[Kind, Callable[[object], bool]] = {
+    "text": _is_text,
+    "float": _is_float,
+    "int": _is_int,
+    "time": _is_int,
+    "bool": lambda value: isinstance(value, bool),
+    "bytes": _is_bytes,
+    "texts": _is_list_of(_is_text),
+    "ints": _is_list_of(_is_int),
+    "many_bytes": _is_list_of(_is_bytes),
+    "json": lambda value: True,
+}
+#: Types whose values fit whatever they are; and those in lists.
+_AT_ONCE: dict[Kind, frozenset[type]] = {
+    "text": frozenset((str,)),
+    "float": frozenset((float,)),
+    "bool": frozenset((bool,)),
+}
+_INSIDE: dict[Kind, frozenset[type]] = {
+    "texts": frozenset((str,)),
+    "many_bytes": frozenset((bytes,)),
+}
+_NONE, _LIST, _INT = frozenset((type(None),)), frozenset((list,)), frozenset((int,))
+#: From all rows, as a namespace of sequences.
+_STORED: dict[str, Callable[[Any], Sequence[Any]]] = {
+    "address": lambda all: all.address,
+    "blob": lambda all: all.blob,
+    "envelopes": lambda all: [found or None for found in all.envelopes],
+    "seq": lambda all: all.seq,
+    "sealed": lambda all: [blob[1] & ENCRYPTED_BIT != 0 for blob in all.blob],
+    "current": lambda all: [not state.bits & PAST for state in all.state],
+    "superseded_by": lambda all: [state.superseded_by for state in all.state],
+    "system_valid_to": lambda all: [state.system_valid_to for state in all.state],
+    "verification_status": lambda all: [state.verification_status for state in all.state],
+    "access_count": lambda all: [state.access_count for state in all.state],
+    "last_accessed_at": lambda all: [state.last_accessed_at for state in all.state],
+}
+
+
+_SPREAD = 4  # numbers a grain, up to which it is quicker to walk the states than to look them up
+_UNTOUCHED = State()
+
+
+class Tabling(Moving):
+    """The part of a GrainStore that makes tables of grains."""
+
+    def to_arrow(
+        self, *, columns: Iterable[str] | None = None, unsealed: bool = False, **filters: Any
+    ) -> Any:
+        """Return grains as a stream of Arrow batches, read from the store as they are taken.
+
+        The columns are those of docs/analytics.md: the address and the blob, what became of the
+        grain, and each field with the type that the registry gives it; what has no column of its
+        own is JSON in ``extra``. Grains that are restricted, or may be kept no longer, are left
+        out: a table is use.
+
+        Args:
+            columns: the names of those wanted, in that order; None for all. Without a column of a
+                field no grain is decoded.
+            unsealed: show what sealed grains say where the keys of the store open them. Without it
+                their fields are null; blob and address are those of the sealed grain anyway.
+            **filters: those of ``query``, answered by the index, with past grains unless
+                ``current=True``; the column ``current`` tells them apart. Without any, all grains
+                in order of arrival.
+
+        Returns:
+            A ``pyarrow.RecordBatchReader``, with batches of bounded size. What goes wrong while
+            it is read is raised there.
+
+        Raises:
+            SchemaError: a column or filter that there is not.
+            UnsupportedError: pyarrow is not installed, or sealed grains cannot be asked that.
+        """
+        asked = chosen(columns)
+        form = schema(asked)
+        leavers = self._leavers("transfer")
+        rows = self._rows(_all_unless(filters), leavers, _Look.of(asked, unsealed))
+        return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
+
+    def export_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: Iterable[str] | None = None,
+        unsealed: bool = False,
+        purpose: Purpose = "transfer",
+        **filters: Any,
+    ) -> Written:
+        """Write grains to a Parquet file, by the rules of ``export_mg`` for what may leave.
+
+        With the columns ``address`` and ``blob`` the file brings the same grains back.
+
+        Args:
+            path: the file; one that is there is replaced when all is written.
+            columns: as for ``to_arrow``; None for all but how often grains were read here.
+            unsealed: as for ``to_arrow``: the file then has in plain what the store keeps sealed.
+            purpose: why, for the rules of presets and profiles.
+            **filters: as for ``to_arrow``. What does not leave for a purpose is as for
+                ``export_mg``.
+
+        Raises:
+            SchemaError: a column, filter or purpose that there is not.
+            UnsupportedError: pyarrow is not installed; or a rule keeps a grain here: ``rule``
+                names it, and nothing was written.
+            StoreError: the file cannot be written.
+        """
+        from omsgrain.store import parquet
+
+        asked = chosen(columns, counts=False)
+        form = schema(asked)
+        filters = _all_unless(filters)
+        _, rules, leavers = self._leaving(filters, purpose)
+        rows = self._rows(filters, leavers, _Look.of(asked, unsealed))
+        written = parquet.write(path, form, batches(rows, asked))
+        self._note_export(written.grains, purpose, rules, leavers)
+        return replace(written, withheld=dict(leavers.withheld))
+
+    def import_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        errors: OnError = "raise",
+        allow_erased: bool = False,
+    ) -> ImportReport:
+        """Take in the grains of a Parquet file, once each blob was compared with its address.
+
+        The blobs, envelopes and states are read, and no other column: a field that somebody
+        changed in the table changes no grain. What the file says of states is a claim, as in a
+        .mg file.
+
+        Args:
+            path: the file.
+            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
+            allow_erased: take in those, too, that were erased before.
+
+        Raises:
+            FormatError: it is no Parquet file, or damaged.
+            SchemaError: it has no columns ``address`` and ``blob``.
+            OmsError: with ``raise``, why a grain is refused; those before it stay.
+            UnsupportedError: pyarrow is not installed.
+        """
+        from omsgrain.store.parquet import import_parquet
+
+        put, merge = self._taking_in(allow_erased)
+        return import_parquet(path, put, merge, errors=errors)
+
+    def _rows(self, filters: dict[str, Any], leavers: Leavers, look: _Look) -> Iterator[Row]:
+        """The chosen grains, page by page, each page from one snapshot.
+
+        The first page is read now: what cannot be asked is refused to who asks, and not to who
+        reads the table.
+        """
+        pages = self._chosen(filters)
+        first = next(pages, [])
+
+        def rows() -> Iterator[Row]:
+            for page in chain([first], pages):
+                with self._store.read() as reader:
+                    found = _looked_at(reader, leavers.of(page), look)
+                yield from found
+
+        return rows()
+
+
+def _all_unless(filters: dict[str, Any]) -> dict[str, Any]:
+    """Past grains too, unless it is said otherwise."""
+    return {"current": None, **filters} if filters else {}
+
+
+class _Look(NamedTuple):
+    """What of a grain is looked at: what no column shows, is not read."""
+
+    fields: bool
+    counts: bool
+    unsealed: bool
+
+    @classmethod
+    def of(cls, asked: Iterable[Column], unsealed: bool) -> _Look:
+
+        named = {column.name: column.field for column in asked}
+        fields = any(field is not None for field in named.values())
+        return cls(fields, not named.keys().isdisjoint(COUNTS), unsealed)
+
+
+def _looked_at(reader: Reader, page: list[Numbered], look: _Look) -> list[Row]:
+    """The rows of some grains; what can be done for all of them at once, is."""
+    seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
+    states = _states(reader, seqs, look.counts)
+    envelopes = [_envelopes(reader, *one) if one[1][1] & SIGNED_BIT else () for one in page]
+    types: list[str | None] = [None] * len(page)
+    fields: list[Mapping[str, Any] | None] = [None] * len(page)
+    if look.fields:
+        plain = [i for i, blob in enumerate(blobs) if not blob[1] & ENCRYPTED_BIT]
+        for i, grain in zip(plain, decode_many([bare(blobs[i]) for i in plain]), strict=True):
+            types[i], fields[i] = grain.type, grain.fields
+        if look.unsealed and len(plain) < len(page):
+            for i, (seq, blob) in enumerate(page):
+                if blob[1] & ENCRYPTED_BIT and (opened := reader.grain(seq)) and not opened.sealed:
+                    types[i], fields[i] = opened.type, opened.fields
+    addresses = _core.address_many(blobs)
+    return list(map(Row, seqs, addresses, blobs, envelopes, states, types, fields))
+
+
+def _envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
+    # Those around what was sealed later are in the sealed bytes, and would show it.
+    found = signatures.signatures(reader, seq)
+    return [one.envelope for one in found if signatures.over(one, blob)]
+
+
+def _states(reader: Reader, seqs: list[int], counts: bool) -> list[State]:
+    """What became of some grains, without holds."""
+    rows = _near(reader, STATES, seqs)
+    found = {seq: unpack(row) for seq, row in rows.items()}
+    if counts:
+        for seq, row in _near(reader, COUNTERS, seqs).items():
+            count, last = counter_of(row)
+            state = found.get(seq, _UNTOUCHED)
+            found[seq] = replace(state, access_count=count, last_accessed_at=last)
+    return [found.get(seq, _UNTOUCHED) for seq in seqs]
+
+
+def _near(reader: Reader, table: Table, seqs: list[int]) -> dict[int, bytes]:
+    """The rows of some grains, of which nearly all have none."""
+    first, last = min(seqs, default=1), max(seqs, default=0)
+    if last - first > _SPREAD * len(seqs):
+        asked = ((seq, reader.row(table, SEQUENCE.pack(seq))) for seq in seqs)
+        return {seq: row for seq, row in asked if row is not None}
+    end, after = SEQUENCE.pack(last), SEQUENCE.pack(first - 1)
+    near = takewhile(lambda row: row[0] <= end, reader.rows(table, after))
+    return {SEQUENCE.unpack(key)[0]: row for key, row in near}

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of other documents, put in one transaction with what they replace and their vectors.
+
+Who imports has decided what to do with each record by what was there before. The transaction looks
+whether that is still there; what somebody has changed since is left, to be decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from omsgrain.errors import NotFoundError, OmsError, StoreError
+from omsgrain.grain import Grain
+from omsgrain.storage import due
+from omsgrain.storage.base import Writer
+from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
+from omsgrain.store import lifecycle
+from omsgrain.store.policy_context import address_of, seq_of
+from omsgrain.store.prepared import Incoming, Intake, intakes
+from omsgrain.store.search import sealer_of
+from omsgrain.store.source_index import Snapshot, Sources
+from omsgrain.store.write import Putting, admit, let_back, refuse
+
+__all__ = [
+    "Outcome",
+    "Recorded",
+    "Recording",
+    "Step",
+]
+
+_MOST = 2**63 - 1
+JOINED: Final = "a newer version was there already"
+"""What stands beside a grain that joins a history, for policies that ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be done with one record.
+
+    Attributes:
+        id: its origin.
+        seen: the addresses of the current grains that were found under it, and under ``also``,
+            when this was decided; None: it does not matter what is there.
+        also: more origins by which it was decided, such as the hash of its content.
+        grain: what is put; None if only a vector is given to what is there.
+        parts: the grains that it names, and that come with it or not at all.
+        replaces: the address of the grain that it supersedes.
+        under: the address of the grain that supersedes what is put, which joins its history.
+        justification: why, for policies that ask.
+        about: without a grain, the address of the one that the vector is of.
+        vector: a model, and float32 in little-endian order.
+        wave: steps of a higher one come after all of a lower one, and may replace what these put.
+        reads: how often it was read elsewhere, and when last, in ms since 1970.
+        until: when it must be gone, ms since 1970.
+    """
+
+    id: str
+    seen: tuple[str, ...] | None = ()
+    grain: Grain | None = None
+    parts: tuple[Grain, ...] = ()
+    replaces: str | None = None
+    justification: str | None = None
+    about: str | None = None
+    vector: tuple[str, bytes] | None = None
+    also: tuple[str, ...] = ()
+    wave: int = 0
+    reads: tuple[int, int | None] | None = None
+    until: int | None = None
+    under: str | None = None
+
+    @property
+    def address(self) -> str | None:
+        """The address of what is put."""
+        return None if self.grain is None else self.grain.address
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one record.
+
+    Attributes:
+        moved: what was seen is not what is there now; nothing was done.
+        error: why the store refuses the grain; nothing was done then either.
+        unkept: why the vector was not kept.
+    """
+
+    moved: bool = False
+    error: OmsError | None = None
+    unkept: OmsError | None = None
+
+
+class Recorded(NamedTuple):
+    """What became of some steps.
+
+    Attributes:
+        outcomes: one for each step.
+        seq: the last sequence number after them; None if nothing was done.
+    """
+
+    outcomes: list[Outcome]
+    seq: int | None
+
+
+class _Undone(Exception):
+    """A transaction that is taken back: one of its steps could not be done."""
+
+    def __init__(self, outcomes: list[Outcome]) -> None:
+        super().__init__()
+        self.outcomes = outcomes
+
+
+class Recording(Putting, Sources):
+    """The part of a GrainStore that takes in records with their past."""
+
+    def record(
+        self,
+        steps: Sequence[Step],
+        *,
+        user_id: str,
+        since: int,
+        allow_erased: bool = False,
+        actor: str | None = None,
+        together: bool = False,
+    ) -> Recorded:
+        """Do what was decided of some records of one user: one transaction, all of it or nothing.
+
+        Args:
+            steps: no two of one wave about the same record.
+            user_id: whose they are.
+            since: ``seq`` of the snapshot by which it was decided.
+            allow_erased: store those, too, that were erased before.
+            actor: who acts, if it is another than the handle's.
+            together: do nothing at all where one of the steps cannot be done.
+
+        Raises:
+            StoreError: read-only, full or broken; nothing was done.
+        """
+        items = [grain for step in steps for grain in _grains(step)]
+        intake = Intake([], [], [])
+        if items:
+            (intake,) = intakes(items, len(items), self._settings.resolver)
+        places = _places(steps, intake)
+        errors = {bad.index: bad.error for bad in intake.errors}
+        at, refused = 0, {}
+        for n, step in enumerate(steps):
+            for i in range(at, at := at + len(_grains(step))):
+                if i in errors:
+                    refused[n] = Outcome(error=errors[i])
+
+        def work(writer: Writer, given: Incoming) -> Recorded:
+            done = _Turn(self, writer, given, places, actor, allow_erased).run(
+                steps, dict(refused), user_id, since
+            )
+            if together and any(one.moved or one.error is not None for one in done):
+                raise _Undone(done)
+            return Recorded(done, writer.last_seq())
+
+        try:
+            return self._bring(intake, work, allow_erased=allow_erased)
+        except _Undone as undone:
+            return Recorded(undone.outcomes, None)
+
+    def note_import(
+        self, format: str, counts: Mapping[str, int | str], *, actor: str | None = None
+    ) -> None:
+        """Add an entry to the audit trail about an import that is done.
+
+        Args:
+            format: what was imported, such as ``aimem``.
+            counts: how many of what, and words; 16 at the most.
+            actor: who did it, if it is another than the handle's.
+        """
+
+        def work(writer: Writer) -> None:
+            self._note(writer, "import", [], reason_code=format, details=dict(counts), actor=actor)
+
+        self._store.write(work)
+
+
+class _Turn:
+    """One transaction."""
+
+    def __init__(
+        self,
+        store: Recording,
+        writer: Writer,
+        given: Incoming,
+        places: Sequence[Sequence[int]],
+        actor: str | None,
+        allow_erased: bool,
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._given = given
+        self._places = places
+        self._actor = actor
+        self._allow_erased = allow_erased
+        self._stands: dict[int, bytes] = {}  # where the grain of a step stands now
+
+    def run(
+        self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str, since: int
+    ) -> list[Outcome]:
+        if self._writer.last_seq() != since:
+            self._look_again(steps, found, user_id)
+        waves: dict[int, dict[int, Step]] = {}
+        for n, step in enumerate(steps):
+            waves.setdefault(step.wave, {})[n] = step
+        for _, wave in sorted(waves.items()):
+            self._wave(wave, found)
+        return [found.get(n, Outcome()) for n in range(len(steps))]
+
+    def _look_again(self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str) -> None:
+        """Find the steps that were decided by what is not there any more, or counts no more."""
+        watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
+        names = (name for _, step in watched for name in (step.id, *step.also))
+        now = Snapshot(self._writer, user_id).find(names, "current")
+        for n, step in watched:
+            there = {one.address for name in (step.id, *step.also) for one in now.get(name, ())}
+            if there != set(step.seen or ()):
+                found[n] = Outcome(moved=True)
+        replaced = [(n, step.replaces) for n, step in enumerate(steps) if step.replaces]
+        seqs = self._writer.find([bytes.fromhex(address) for _, address in replaced])
+        for (n, _), seq in zip(replaced, seqs, strict=True):
+            # What is not there may come with an earlier wave.
+            if seq is not None and self._writer.is_past(seq):
+                found[n] = Outcome(moved=True)
+
+    def _wave(self, steps: Mapping[int, Step], found: dict[int, Outcome]) -> None:
+        for n, step in steps.items():
+            if n not in found and (step.parts or step.replaces is not None):
+                self._try(n, step, found)
+            if n not in found and step.under is not None:
+                (there,) = self._writer.find([bytes.fromhex(step.under)])
+                if there is None:
+                    found[n] = Outcome(moved=True)
+        plain = {
+            i: n
+            for n in steps
+            if n not in found
+            for i in self._places[n][: -1 if n in self._stands else None]
+        }
+        self._put(plain, found)
+        for n, step in steps.items():
+            if n not in found and step.under is not None:
+                self._bury(n, step.under, found)
+        self._vectors(steps, found)
+        for n, step in steps.items():
+            if n not in found and (step.reads is not None or step.until is not None):
+                self._tell(n, step)
+
+    def _try(self, n: int, step: Step, found: dict[int, Outcome]) -> None:
+        """Supersede what a step replaces; look whether the parts of a record may come in."""
+        try:
+            if step.parts:
+                given = self._given.only(self._places[n])
+                admission = admit(self._writer, self._store._settings, given, self._allow_erased)
+                for _, error in sorted(admission.refused.items()):
+                    raise error
+            if step.replaces is not None:
+                self._supersede(n, step, step.replaces)
+        except NotFoundError:
+            found[n] = Outcome(moved=True)
+        except StoreError:
+            raise
+        except OmsError as error:
+            found[n] = Outcome(error=error)
+
+    def _supersede(self, n: int, step: Step, replaces: str) -> None:
+        writer, before = self._writer, bytes.fromhex(replaces)
+        given = self._given.only(self._places[n][-1:])
+        settings = self._store._settings
+        refuse(writer, settings, given, self._allow_erased)
+        after, done = lifecycle.supersede(writer, settings, before, given, step.justification)
+        if self._allow_erased:
+            let_back(writer, given)
+        if done:
+            self._store._note(writer, "supersede", [before, after], actor=self._actor)
+        self._stands[n] = after
+
+    def _bury(self, n: int, under: str, found: dict[int, Outcome]) -> None:
+        """Let what was put be superseded by what is there, which is newer."""
+        writer, old = self._writer, self._stands[n]
+        try:
+            digest = bytes.fromhex(address_of(writer, seq_of(writer, bytes.fromhex(under))))
+            blob = writer.get(digest)
+            given = Incoming([(digest, blob or b"")])
+            settings = self._store._settings
+            lifecycle.supersede(writer, settings, old, given, JOINED)
+            self._store._note(writer, "supersede", [old, digest], actor=self._actor)
+        except StoreError:
+            raise
+        except OmsError as error:  # it is not to count beside what is newer
+            writer.remove(seq_of(writer, old))
+            found[n] = Outcome(error=error)
+
+    def _put(self, plain: dict[int, int], found: dict[int, Outcome]) -> None:
+        if not plain:
+            return
+        given = self._given.only(list(plain))
+        outcome = self._store._take(self._writer, given, False, self._allow_erased, self._actor)
+        for at, (i, n) in enumerate(plain.items()):
+            if at in outcome.refused:
+                found[n] = Outcome(error=outcome.refused[at])
+            elif i == self._places[n][-1]:
+                self._stands[n] = outcome.digests[at]
+
+    def _tell(self, n: int, step: Step) -> None:
+        """Keep beside the grains of a step how often they were read, and how long they may be."""
+        writer = self._writer
+        if step.reads is not None and n in self._stands:
+            key = SEQUENCE.pack(seq_of(writer, self._stands[n]))
+            count, last = counter_of(writer.row(COUNTERS, key))
+            reads, at = step.reads
+            latest = max(last or 0, at or 0)
+            told = COUNTER.pack(min(max(count, reads), _MOST), min(latest, _MOST))
+            writer.set_row(COUNTERS, key, told)
+        if step.until is not None:
+            digests = [self._given.pairs[i][0] for i in self._places[n]]
+            for seq in writer.find(digests):
+                if seq is not None:
+                    due.add(writer, step.until, {"kind": due.RETENTION, "seq": seq})
+
+    def _vectors(self, steps: Mapping[int, Step], found: dict[int, Outcome]) -> None:
+        from omsgrain.search import vectors
+
+        writer, given = self._writer, []
+        for n, step in steps.items():
+            if step.vector is None or n in found:
+                continue
+            model, data = step.vector
+            digest = self._stands[n] if step.about is None else bytes.fromhex(step.about)
+            try:
+                seq = seq_of(writer, digest)
+                sealer = sealer_of(writer, seq)
+                seal = None if sealer is None else sealer.seal_vector
+                vectors.add(writer, seq, data, model, seal)
+                given.append(digest)
+            except NotFoundError:  # of what was there: nothing else was to be done with it
+                found[n] = Outcome(moved=True)
+            except StoreError:
+                raise
+            except OmsError as error:
+                found[n] = Outcome(unkept=error)
+        if given:
+            self._store._note(writer, "vector", given, actor=self._actor)
+
+
+def _grains(step: Step) -> tuple[Grain, ...]:
+    return () if step.grain is None else (*step.parts, step.grain)
+
+
+def _places(steps: Sequence[Step], intake: Intake) -> list[list[int]]:
+    """Of each step where its grains stand among those that were not refused; its own is last."""
+    known = {i: n for n, i in enumerate(intake.good())}
+    places, at = [], 0
+    for step in steps:
+        end = at + len(_grains(step))
+        places.append([known[i] for i in range(at, end) if i in known])
+        at = end
+    return places

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrow batches in a Parquet file, and grains out of one.
+
+A file appears under its name when it is whole and on the disk. What is read is believed of nobody:
+each blob must have the address that stands beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from types import NoneType
+from typing import Any, NamedTuple
+
+from omsgrain import _core
+from omsgrain.batch import ItemError, OnError, stops
+from omsgrain.container.layout import os_errors, pack_states, target_path
+from omsgrain.container.read import blob_of
+from omsgrain.counts import counted
+from omsgrain.durable import file_path, successor, sync_directory
+from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
+from omsgrain.store.arrow import NEEDED, arrow
+from omsgrain.store.state_merge import ImportReport, Merge, PutMany, take_in
+
+__all__ = [
+    "MAGIC",
+    "Rows",
+    "Written",
+    "import_parquet",
+    "is_parquet",
+    "read",
+    "write",
+]
+
+MAGIC = b"PAR1"
+"""What a Parquet file begins and ends with."""
+GROUP_ROWS = 131_072
+GROUP_BYTES = 64 << 20
+"""Bytes of a row group in memory, about: what a reader has to hold at least."""
+_READ = 1_000  # rows read at once
+_MUST = ("address", "blob")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written.
+
+    Attributes:
+        path: the file.
+        grains: how many are in it.
+        bytes: its size.
+        withheld: how many grains of a store were chosen and did not leave, by reason.
+    """
+
+    path: Path
+    grains: int
+    bytes: int
+    withheld: dict[str, int] = field(default_factory=dict)
+
+    __repr__ = counted
+
+
+def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Written:
+    """Write batches to a file, packed with zstd; one that is there is replaced at the end.
+
+    Args:
+        path: the file.
+        form: the schema of the batches.
+        batches: are taken one after the other, and kept until a row group is full.
+
+    Raises:
+        StoreError: it cannot be written. Nothing is left then.
+        UnsupportedError: pyarrow is not installed.
+    """
+    pa = arrow()
+    import pyarrow.parquet as pq
+
+    target = target_path(path)
+    partial = target.with_name(f".{target.name[:100]}.{token_hex(4)}.partial")
+    grains = 0
+    try:
+        with os_errors("write", target), successor(partial, target) as file:
+            with pq.ParquetWriter(
+                file, form, compression="zstd", write_page_checksum=True
+            ) as writer:
+                for group in _groups(batches):
+                    table = pa.Table.from_batches(group, form)
+                    writer.write_table(table, row_group_size=GROUP_ROWS)
+                    grains += table.num_rows
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        with os_errors("write", target):
+            partial.replace(target)
+            sync_directory(target.parent)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    return Written(target, grains, size)
+
+
+def _groups(batches: Iterable[Any]) -> Iterator[list[Any]]:
+    group: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        if group and (rows + batch.num_rows > GROUP_ROWS or size + batch.nbytes > GROUP_BYTES):
+            yield group
+            group, rows, size = [], 0, 0
+        group.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    if group:
+        yield group
+
+
+class Rows(NamedTuple):
+    """Some rows of a file.
+
+    Attributes:
+        grains: of each what is to be put: its blob, or its envelopes.
+        states: what the file says became of it, where that is not the usual.
+        wrong: those that are not what they claim to be, by position.
+    """
+
+    grains: list[list[bytes]]
+    states: dict[str, dict[str, Any]]
+    wrong: dict[int, IntegrityError]
+
+
+def is_parquet(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as one of Parquet does."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (FileNotFoundError, IsADirectoryError):
+        return False
+
+
+def read(path: str | os.PathLike[str]) -> Iterator[Rows]:
+    """Read the grains of a file, some rows at a time, each compared with its address.
+
+    Raises:
+        FormatError: it is no Parquet file, or damaged.
+        SchemaError: it has no columns ``address`` and ``blob``, or they hold something else.
+        OmsError: a column of states has what is no state.
+        StoreError: it cannot be read.
+        UnsupportedError: pyarrow is not installed.
+    """
+    pa, path = arrow(), file_path(path)
+    import pyarrow.parquet as pq
+
+    with _damage(pa, path):
+        # Buffering ahead would hold the blobs of all row groups at once.
+        file = pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
+    with file:
+        names = set(file.schema_arrow.names)
+        if missing := [name for name in _MUST if name not in names]:
+            text = "a table without this column brings no grains back"
+            raise SchemaError(text, field=f"/{missing[0]}", expected="address and blob")
+        needed = [name for name in NEEDED if name in names]
+        source = file.iter_batches(batch_size=_READ, columns=needed)
+        while True:
+            with _damage(pa, path):
+                batch = next(source, None)
+                columns = {} if batch is None else batch.to_pydict()
+            if batch is None:
+                return
+            yield _rows(columns, batch.num_rows)
+
+
+@contextmanager
+def _damage(pa: Any, path: Path) -> Iterator[None]:
+    with os_errors("read", path):
+        try:
+            yield
+        except (pa.ArrowException, ValueError, OverflowError):
+            # Arrow says what is wrong with the values that it found, which may be anybody's. Those
+            # of a column of times can be none of Python's.
+            raise FormatError("not a Parquet file, or a damaged one") from None
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise FormatError("not a Parquet file, or a damaged one") from None
+
+
+def _rows(columns: dict[str, list[Any]], count: int) -> Rows:
+    nothing: list[Any] = [None] * count
+    addresses, blobs = columns["address"], columns["blob"]
+    if set(map(type, addresses)) - {str} or set(map(type, blobs)) - {bytes}:
+        raise SchemaError("an address is a text and a blob is bytes", field="/blob")
+    if set(map(type, columns.get("envelopes", ()))) - {list, NoneType}:
+        raise SchemaError("envelopes are lists of bytes", field="/envelopes")
+    found = Rows([], {}, {})
+    more = (columns.get(name, nothing) for name in NEEDED[2:])
+    given = zip(addresses, _core.address_many(blobs), blobs, *more, strict=True)
+    for i, (address, has, blob, envelopes, by, status) in enumerate(given):
+        found.grains.append(list(envelopes) if envelopes else [blob])
+        if has != address or (envelopes and any(_inside(one) != blob for one in envelopes)):
+            found.wrong[i] = IntegrityError(
+                "the blob is not the one of its address", field="/blob", expected=address[:64]
+            )
+        elif by is not None or status not in (None, "unverified"):
+            told = {"superseded_by": by, "verification_status": status}
+            found.states[address] = {name: said for name, said in told.items() if said}
+    pack_states(found.states)  # refuses what is no state
+    return found
+
+
+def _inside(envelope: object) -> bytes | None:
+    with suppress(OmsError):
+        return blob_of(envelope) if isinstance(envelope, bytes) else None
+    return None
+
+
+def import_parquet(
+    path: str | os.PathLike[str], put: PutMany, merge: Merge, *, errors: OnError
+) -> ImportReport:
+    """Put the grains of a Parquet file into a store.
+
+    The file is read twice: every blob is compared with its address before the first grain is
+    written. ``index`` of an error is the number of its row, from 0.
+
+    Raises:
+        OmsError: with ``raise``, the first thing that is wrong; with ``collect``, what is wrong
+            with the file itself. Nothing was written if it is wrong with the file; the grains
+            before one that the store refuses stay, with their states.
+    """
+    stop = stops(errors)
+    bad: dict[int, OmsError] = {}
+    claims: dict[str, dict[str, Any]] = {}
+    first = 0
+    for rows in read(path):
+        bad.update((first + i, error) for i, error in rows.wrong.items())
+        if stop and bad:
+            raise bad[min(bad)]
+        claims.update(rows.states)
+        first += len(rows.grains)
+    refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
+    return take_in(_batches(path, bad), claims, refused, put, merge, stop=stop)
+
+
+def _batches(
+    path: str | os.PathLike[str], bad: Container[int]
+) -> Iterator[tuple[list[int], list[bytes]]]:
+    first = 0
+    for rows in read(path):
+        positions: list[int] = []
+        grains: list[bytes] = []
+        for number, same in enumerate(rows.grains, first):
+            if number not in bad:
+                positions += [number] * len(same)
+                grains += same
+        first += len(rows.grains)
+        yield positions, grains

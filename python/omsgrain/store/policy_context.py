@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy may ask about the grains around the one that is acted on, answered by a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from omsgrain import _core, policy
+from omsgrain.errors import ErasedError, KeyMissingError, NotFoundError, RangeError
+from omsgrain.grain import Grain
+from omsgrain.policy.reach import Scope
+from omsgrain.query.graph import naming
+from omsgrain.query.history import members
+from omsgrain.storage import signatures
+from omsgrain.storage.base import Reader, Unsealing, Writer
+from omsgrain.storage.records import State, unpack
+from omsgrain.storage.tables import GUARDS, HOLDS, LINEAGES, SEQUENCE, STATES
+
+__all__ = [
+    "StoreWorld",
+    "address_of",
+    "destroyed",
+    "extends",
+    "guards",
+    "is_same",
+    "join",
+    "leave",
+    "seq_of",
+    "stored_digest",
+]
+
+
+def guards(reader: Reader, seq: int) -> Iterator[int]:
+    """The numbers of the grains whose policy covers the lineage of one."""
+    for key, _ in reader.rows(GUARDS, prefix=_name(reader, seq)):
+        yield SEQUENCE.unpack(key[SEQUENCE.size :])[0]
+
+
+def join(writer: Writer, old: int, new: int) -> None:
+    """Make one lineage of those of two grains, of which the new one superseded the old one."""
+    name, other = _name(writer, old), _name(writer, new)
+    if name == SEQUENCE.pack(old) and other != SEQUENCE.pack(new):
+        name, other = other, name  # many that join one history do not make a long way to its name
+    if name != other:
+        writer.set_row(LINEAGES, other, name)
+        for key, _ in list(writer.rows(GUARDS, prefix=other)):
+            writer.set_row(GUARDS, key, None)
+            writer.set_row(GUARDS, name + key[SEQUENCE.size :], b"")
+    for seq in (old, new):
+        grain = writer.grain(seq)
+        if grain is not None and policy.covers_lineage(grain):
+            writer.set_row(GUARDS, name + SEQUENCE.pack(seq), b"")
+
+
+def extends(reader: Reader, old: int, there: int | None, new: Grain, since: int) -> bool:
+    """Tell whether a supersession makes a policy cover a lineage that it did not cover before.
+
+    Args:
+        reader: the transaction.
+        old: the number of the grain that is to be superseded.
+        there: that of the new grain, if it is stored already.
+        new: the new grain.
+        since: a lineage counts if it has a grain with this number, or an earlier one.
+    """
+    mine = _covering(reader, old)
+    theirs = set[int]() if there is None else _covering(reader, there)
+    fresh = there is None and policy.covers_lineage(new)
+    if (fresh or theirs - mine) and _has_earlier(reader, old, since):
+        return True
+    return there is not None and bool(mine - theirs) and _has_earlier(reader, there, since)
+
+
+def _covering(reader: Reader, seq: int) -> set[int]:
+    """The numbers of the grains whose policy covers the lineage of one, which may be alone."""
+    found, grain = set(guards(reader, seq)), reader.grain(seq)
+    return found | {seq} if grain is not None and policy.covers_lineage(grain) else found
+
+
+def _has_earlier(reader: Reader, seq: int, since: int) -> bool:
+    try:
+        return seq <= since or min(members(reader, seq)) <= since
+    except RangeError:  # too many to tell
+        return True
+
+
+def is_same(reader: Reader, one: int, other: int) -> bool:
+    """Whether supersessions join two grains."""
+    return _name(reader, one) == _name(reader, other)
+
+
+def leave(writer: Writer, seq: int) -> None:
+    """Take a grain that is removed out of the guards; its number may go on as a name."""
+    writer.set_row(GUARDS, _name(writer, seq) + SEQUENCE.pack(seq), None)
+
+
+def _name(reader: Reader, seq: int) -> bytes:
+    """What the lineage of a grain goes by: a few steps, one more for each two that were joined."""
+    name = SEQUENCE.pack(seq)
+    while (further := reader.row(LINEAGES, name)) is not None:
+        name = further
+    return name
+
+
+_NOBODY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+class StoreWorld:
+    """The grains of one snapshot, by address.
+
+    Args:
+        reader: the snapshot; in a write transaction it sees what was written before in it.
+        new: grains that are about to be put, which count as there.
+        signed: who has signed them, as was verified, by address.
+    """
+
+    __slots__ = ("_new", "_reader", "_signed")
+
+    def __init__(
+        self, reader: Reader, *new: Grain, signed: Mapping[str, tuple[str, ...]] = _NOBODY
+    ) -> None:
+        self._reader = reader
+        self._signed = signed
+        self._new = {grain.address: grain for grain in new}
+
+    def grain(self, address: str) -> Grain | None:
+        """Return the grain at an address; None if it is not here, or was erased.
+
+        Raises:
+            KeyMissingError: it is sealed, and what its policy says cannot be read.
+        """
+        if address in self._new:
+            return self._new[address]
+        seq = self._seq(address)
+        grain = None if seq is None else self._reader.grain(seq)
+        if seq is not None and grain is not None and grain.sealed:
+            if destroyed(self._reader, seq):
+                return None  # it allows and forbids nothing any more
+            raise KeyMissingError(
+                "the grain is sealed: without its key nobody can tell what its policy allows"
+            )
+        return grain
+
+    def children(self, address: str) -> Iterator[str]:
+        """The grains that are derived from this one."""
+        for _, grain in naming(self._reader, address, "derived_from"):
+            yield grain.address
+
+    def successors(self, address: str) -> tuple[str, ...]:
+        """The grains that superseded this one."""
+        return self.state(address).successors
+
+    def guards(self, address: str) -> Iterator[str]:
+        """The grains whose policy covers the lineage of this one."""
+        seq = self._seq(address)
+        for guard in () if seq is None else guards(self._reader, seq):
+            grain = self._reader.grain(guard)
+            if grain is not None:
+                yield grain.address
+
+    def held(self, address: str) -> bool:
+        """Whether somebody holds the grain."""
+        seq = self._seq(address)
+        return seq is not None and self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
+
+    def signers(self, address: str) -> tuple[str, ...]:
+        """DIDs whose signature over a grain was verified, sorted."""
+        seq = self._seq(address)
+        found = () if seq is None else signatures.signers(self._reader, seq)
+        return tuple(sorted({*found, *self._signed.get(address, ())}))
+
+    def has_policy(self, scope: Scope | None = None) -> bool:
+        """Whether any grain has a policy; not known, so perhaps."""
+        return True
+
+    def state(self, address: str) -> State:
+        """What became of a grain."""
+        seq = self._seq(address)
+        return State() if seq is None else unpack(self._reader.row(STATES, SEQUENCE.pack(seq)))
+
+    def _seq(self, address: str) -> int | None:
+        return self._reader.find([bytes.fromhex(address)])[0]
+
+
+def destroyed(reader: Reader, seq: int) -> bool:
+    """Whether the key that sealed a grain is known to be destroyed, so that nobody can read it."""
+    if not isinstance(reader, Unsealing):
+        return False
+    try:
+        reader.keys_of(seq)
+    except ErasedError:
+        return True
+    except KeyMissingError:
+        pass
+    return False
+
+
+def address_of(reader: Reader, seq: int) -> str:
+    """Return the address that a grain is stored under, whichever of its two it was found by.
+
+    Raises:
+        NotFoundError: it is not in the store.
+    """
+    blob = reader.blob_at(seq)
+    if blob is None:
+        raise NotFoundError("no grain with this number is in the store")
+    return _core.address(blob)
+
+
+def stored_digest(reader: Reader, digest: bytes) -> bytes:
+    """Return the digest that a grain is stored under, given its stored or its plain one.
+
+    Raises:
+        NotFoundError: it is not in the store.
+    """
+    return bytes.fromhex(address_of(reader, seq_of(reader, digest)))
+
+
+def seq_of(reader: Reader, digest: bytes) -> int:
+    """Return the number of a grain.
+
+    Raises:
+        NotFoundError: it is not in the store.
+    """
+    seq = reader.find([digest])[0]
+    if seq is None:
+        raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
+    return seq

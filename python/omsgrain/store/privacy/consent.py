@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consents: which are withdrawn, what was stored on their ground, and withdrawing them.
+
+A withdrawal is a grain. It takes back the consent that it names and all versions of it that were
+given by then; a version given later is a new consent. A withdrawal that was itself superseded or
+retracted takes nothing back. Spec: OMS §9, "Consent"
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from omsgrain import _core
+from omsgrain.counts import counted
+from omsgrain.errors import KeyMissingError, NotFoundError, OmsWarning, RangeError, SchemaError
+from omsgrain.grain import Grain, make
+from omsgrain.policy import modes
+from omsgrain.policy.reach import HOPS
+from omsgrain.query.graph import is_address, named, time_of
+from omsgrain.query.history import members
+from omsgrain.registry import field
+from omsgrain.storage import due
+from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.records import RETRACTED, SUPERSEDED
+from omsgrain.storage.tables import SEQUENCE, STATES
+from omsgrain.store.policy_context import destroyed
+from omsgrain.store.prepared import Incoming, take_one
+from omsgrain.store.privacy.identity import unopened
+from omsgrain.store.write import Putting
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.signers import Signer
+    from omsgrain.policy.presets import Preset
+
+__all__ = [
+    "SLA_DAYS",
+    "Consent",
+    "WithdrawalReport",
+    "Withdrawing",
+    "based_on",
+    "check_basis",
+    "consent_at",
+    "is_asked",
+    "stands",
+    "withdrawal_fields",
+    "withdrawal_of",
+]
+
+_TYPE = "consent"
+_BASIS = "processing_basis"
+_UNDONE = SUPERSEDED | RETRACTED
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """A consent that is in the store.
+
+    Attributes:
+        seq: its number.
+        grain: the grain.
+        names: the addresses that other grains may name it by.
+    """
+
+    seq: int
+    grain: Grain
+    names: tuple[str, ...]
+
+
+def consent_at(reader: Reader, address: str) -> Consent:
+    """Return the consent at an address.
+
+    Raises:
+        NotFoundError: it is not in the store.
+        HashFormatError, HashLengthError: that is no address.
+        KeyMissingError: it is sealed, and there is no key to it here.
+        SchemaError: it is no consent, or a withdrawal.
+    """
+    seq = reader.find([_core.parse_address(address)])[0]
+    grain = None if seq is None else reader.grain(seq)
+    if seq is None or grain is None:
+        raise NotFoundError("no grain with this address is in the store", expected=address)
+    if grain.type != _TYPE:
+        raise SchemaError("the grain is no consent", field="/type", expected=_TYPE)
+    if grain.sealed:
+        raise KeyMissingError("the consent is sealed, and no key here opens it")
+    if grain.get("is_withdrawal") is True:
+        raise SchemaError("the grain is a withdrawal", field="/is_withdrawal", expected="false")
+    return _consent(seq, grain)
+
+
+def withdrawal_of(reader: Reader, consent: Consent) -> Grain | None:
+    """Return the grain that withdrew a consent; None if it stands."""
+    named = {name: True for name in consent.names}
+    for version in _versions(reader, consent):
+        named |= {name: named.get(name, False) for name in version.names}
+    given = time_of(consent.grain)
+    for name, itself in named.items():
+        for grain in _withdrawals(reader, name):
+            if itself or given <= time_of(grain):
+                return grain
+    return None
+
+
+def _withdrawals(reader: Reader, name: str) -> Iterator[Grain]:
+    """What takes back the consent of this name, and was not undone."""
+    for place in reader.places(_core.term("link", name), None, False):
+        seq = int.from_bytes(place[12:], "big")
+        grain = reader.grain(seq)
+        if (
+            grain is not None
+            and grain.type == _TYPE
+            and grain.get("is_withdrawal") is True
+            and grain.get("prior_consent") == name
+            and not _is_undone(reader, seq)
+        ):
+            yield grain
+
+
+def stands(reader: Reader, seq: int) -> bool:
+    """Whether the consent with a number stands; one that is gone, or was destroyed, does not.
+
+    Raises:
+        KeyMissingError: it is sealed, and there is no key to it here.
+    """
+    grain = reader.grain(seq)
+    if grain is None or grain.type != _TYPE or destroyed(reader, seq):
+        return False
+    if grain.sealed:
+        raise KeyMissingError("the consent is sealed, and no key here opens it")
+    return withdrawal_of(reader, _consent(seq, grain)) is None
+
+
+def based_on(reader: Reader, consent: Consent, withdrawal: Grain) -> Iterator[tuple[int, Grain]]:
+    """Walk the grains that were stored on the ground of a withdrawn consent, each once.
+
+    Current and past ones, on the ground of any version that the withdrawal takes back.
+    """
+    seen: set[int] = set()
+    for version in _versions(reader, consent):
+        if version.seq != consent.seq and time_of(version.grain) > time_of(withdrawal):
+            continue
+        for name in version.names:
+            for place in reader.places(_core.term(_BASIS, name), None, False):
+                seq = int.from_bytes(place[12:], "big")
+                grain = None if seq in seen else reader.grain(seq)
+                if grain is not None and grain.get(_BASIS) == name:
+                    seen.add(seq)
+                    yield seq, grain
+
+
+def is_asked(preset: Preset, grain: Grain) -> bool:
+    """Whether a preset asks on what ground a grain is stored."""
+    from omsgrain.policy.rules import Require
+
+    return any(
+        isinstance(rule, Require)
+        and (_BASIS in rule.fields or any(name == _BASIS for name, _ in rule.values))
+        and rule.applies(grain)
+        for rule in preset.rules
+    )
+
+
+def check_basis(
+    reader: Reader,
+    grain: Grain,
+    arriving: Collection[str] = (),
+    withdrawn: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> None:
+    """Refuse a grain that stands on a consent that there is not, or that was withdrawn.
+
+    Args:
+        reader: the store.
+        grain: one that is to be put, in the clear; one with another legal basis passes.
+        arriving: addresses of consents that are put in the same step. One that is here already
+            may have been withdrawn since, and counts as it stands here.
+        withdrawn: addresses of consents that are withdrawn in the same step, with those of the
+            grains that do it. Whether one of these counts that is here already, the store knows.
+
+    Raises:
+        SchemaError: no such consent is in the store, or it was withdrawn; ``rule`` is "consent".
+    """
+    basis = grain.get(_BASIS)
+    if not is_address(basis):
+        return
+    try:
+        consent = consent_at(reader, basis)
+    except NotFoundError as error:
+        if basis not in arriving:
+            raise _refusal("no consent that can be read here") from error
+        _refuse_withdrawn(reader, (basis,), withdrawn)
+        if next(_withdrawals(reader, basis), None) is not None:
+            raise _refusal("a consent that was withdrawn") from None
+        return
+    except (SchemaError, KeyMissingError) as error:
+        raise _refusal("no consent that can be read here") from error
+    _refuse_withdrawn(reader, consent.names, withdrawn)
+    state = reader.row(STATES, SEQUENCE.pack(consent.seq))
+    if state is not None and state[0] & RETRACTED:
+        raise _refusal("a consent that was retracted")
+    if withdrawal_of(reader, consent) is not None:
+        raise _refusal("a consent that was withdrawn")
+
+
+def _refuse_withdrawn(
+    reader: Reader, names: Collection[str], withdrawn: Mapping[str, Collection[str]]
+) -> None:
+    coming = [_core.parse_address(new) for name in names for new in withdrawn.get(name, ())]
+    if None in reader.find(coming):
+        raise _refusal("a consent that is withdrawn in the same step")
+
+
+def withdrawal_fields(consent: Consent, now: int) -> dict[str, Any]:
+    """The fields of the grain that withdraws a consent."""
+    kept = (
+        "subject_did",
+        "grantee_did",
+        "scope",
+        "jurisdiction",
+        "namespace",
+        "user_id",
+        "structural_tags",
+    )
+    given = consent.grain.to_dict()
+    return {
+        "type": _TYPE,
+        "created_at": now,
+        **{name: given[name] for name in kept if name in given},
+        "is_withdrawal": True,
+        "prior_consent": consent.grain.address,
+    }
+
+
+def _refusal(found: str) -> SchemaError:
+    return SchemaError(
+        "personal data is stored on the ground of a consent that stands",
+        field=f"/{_BASIS}",
+        expected="the address of a consent in the store",
+        found=found,
+        rule=_TYPE,
+    )
+
+
+def _versions(reader: Reader, consent: Consent) -> Iterator[Consent]:
+    """All versions of a consent, itself among them; what another person gave is none."""
+    subject = consent.grain.get("subject_did")
+    for seq in sorted(members(reader, consent.seq)):
+        grain = consent.grain if seq == consent.seq else reader.grain(seq)
+        if grain is None or grain.type != _TYPE or grain.get("subject_did") != subject:
+            continue
+        if grain.get("is_withdrawal") is not True:
+            yield _consent(seq, grain)
+
+
+def _consent(seq: int, grain: Grain) -> Consent:
+    # One that was sealed goes by the address it has in the store, and by that of what it says.
+    return Consent(seq, grain, tuple({grain.address: 0, _core.address(grain.blob): 0}))
+
+
+def _is_undone(reader: Reader, seq: int) -> bool:
+    row = reader.row(STATES, SEQUENCE.pack(seq))
+    return row is not None and bool(row[0] & _UNDONE)
+
+
+SLA_DAYS = 30
+"""Within so many days, at the most, what a withdrawn consent allowed must be erased."""
+
+_DAY = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawalReport:
+    """What the withdrawal of a consent means for the grains that were stored on its ground.
+
+    Attributes:
+        consent: the consent.
+        withdrawal: the grain that withdraws it.
+        deadline: when the queued grains must be gone, ms since 1970; None if there are none.
+        queued: grains that are to be erased: their policy is consent_cascade, or they are in the
+            scope of such a one.
+        others: grains that stay, and have lost their ground.
+        complete: all grains could be looked at; False if some are sealed and cannot be opened.
+    """
+
+    consent: str
+    withdrawal: str
+    deadline: int | None
+    queued: tuple[str, ...]
+    others: tuple[str, ...]
+    complete: bool
+
+    __repr__ = counted
+
+
+class Withdrawing(Putting):
+    """The part of a GrainStore that withdraws consents."""
+
+    def withdraw_consent(
+        self,
+        consent_address: str,
+        *,
+        reason: str | None = None,
+        sla_days: int | None = None,
+        signer: Signer | None = None,
+    ) -> WithdrawalReport:
+        """Withdraw a consent, at once.
+
+        A grain that says so is stored, and the consent stays beside it for audit. Grains on its
+        ground whose policy is consent_cascade are queued for ``run_due_erasures``, which looks at
+        holds and minimum retentions then; all others are named. A consent that is withdrawn
+        already is not withdrawn twice; what is not queued yet is then queued.
+
+        Args:
+            consent_address: the consent; of several versions any one.
+            reason: why, as a note of the audit trail, which can be erased.
+            sla_days: erase within so many days, instead of 30.
+            signer: signs the grain that withdraws it, for a store that wants signatures.
+
+        Raises:
+            NotFoundError: the consent is not in the store.
+            SchemaError: the grain is no consent, or a withdrawal; or a preset refuses the grain
+                that withdraws it.
+            RangeError: not 0 to 30 days.
+            KeyMissingError: it is sealed, and there is no key to it here.
+            StoreError: read-only, full or broken; nothing was changed.
+
+        Spec: OMS §9
+        """
+        days = SLA_DAYS if sla_days is None else sla_days
+        if type(days) is not int or not 0 <= days <= SLA_DAYS:
+            raise RangeError("not a time for erasing", field="/sla_days", expected="0 to 30 days")
+        if not isinstance(reason, str | None):
+            raise SchemaError("a reason is a text", field="/reason")
+        with self._store.read() as reader:
+            consent = consent_at(reader, consent_address)
+            withdrawn = withdrawal_of(reader, consent) is not None
+            now = max(self._settings.clock(), time_of(consent.grain))
+            fields = withdrawal_fields(consent, now)
+            # One like it may be there and be undone; that one stays undone.
+            while not withdrawn and _is_there(reader, fields):
+                fields["created_at"] += 1
+        if withdrawn:
+            return self._store.write(
+                lambda writer: self._cascade(writer, consent_address, days, reason, None)
+            )
+        item = fields if signer is None else _signed(fields, signer)
+        intake = take_one(item, resolver=self._settings.resolver)
+        for note in intake.warnings:
+            warnings.warn(note.message, OmsWarning, stacklevel=2)
+
+        def work(writer: Writer, given: Incoming) -> WithdrawalReport:
+            return self._cascade(writer, consent_address, days, reason, given)
+
+        return self._bring(intake, work)
+
+    def _cascade(
+        self, writer: Writer, address: str, days: int, reason: str | None, given: Incoming | None
+    ) -> WithdrawalReport:
+        """Put the withdrawal, if it is not there by now, and queue what goes with the consent."""
+        consent = consent_at(writer, address)
+        withdrawal = withdrawal_of(writer, consent)
+        fresh = withdrawal is None and given is not None
+        if fresh and given is not None:
+            self._take(writer, given, True, False)
+            withdrawal = withdrawal_of(writer, consent)
+        if withdrawal is None:  # it was undone since this was asked
+            raise SchemaError("the consent is not withdrawn any more; ask again")
+        queued, others = _sorted(writer, consent, withdrawal, self._settings.clock())
+        before = _queued(writer, consent, queued)
+        # By its own time, so that whoever finishes this later does not put it off.
+        deadline = min(time_of(withdrawal), self._settings.clock()) + days * _DAY
+        added = [seq for seq in queued if seq not in before]
+        for seq in added:
+            due.add(writer, deadline, {"kind": due.CONSENT, "seq": seq, "consent": consent.seq})
+        if fresh or added:
+            known = field("scope").open_enum
+            scope = [word for word in consent.grain.get("scope", ()) if word in known]
+            details: dict[str, int | str] = {"queued": len(queued), "others": len(others)}
+            if scope:
+                details["scope"] = ",".join(scope)
+            self._note(
+                writer,
+                "policy",
+                [bytes.fromhex(consent.grain.address)],
+                reason_code="consent_withdrawn",
+                note=reason,
+                details=details,
+            )
+        deadlines = [entry.deadline for entry in before.values()] + [deadline] * bool(added)
+        return WithdrawalReport(
+            consent.grain.address,
+            withdrawal.address,
+            max(deadlines, default=None),
+            tuple(queued.values()),
+            tuple(others.values()),
+            not unopened(writer),
+        )
+
+
+def _queued(reader: Reader, consent: Consent, seqs: Collection[int]) -> dict[int, due.Due]:
+    """What is in the queue for this consent, or another version of it, by the grain's number."""
+    versions = members(reader, consent.seq)
+    return {
+        entry.seq: entry
+        for entry in due.due(reader)
+        if entry.kind == due.CONSENT
+        and entry.seq is not None
+        and entry.seq in seqs
+        and entry.what["consent"] in versions
+    }
+
+
+def _is_there(reader: Reader, fields: dict[str, Any]) -> bool:
+    return reader.find([bytes.fromhex(make(fields).address)])[0] is not None
+
+
+def _sorted(
+    reader: Reader, consent: Consent, withdrawal: Grain, now: int
+) -> tuple[dict[int, str], dict[int, str]]:
+    """What goes with a consent, and what stays on its ground: addresses by number."""
+    queued: dict[int, str] = {}
+    others: dict[int, str] = {}
+    walked: set[int] = set()  # lineages: often all of their versions have the same ground
+    for seq, grain in based_on(reader, consent, withdrawal):
+        policy = modes.read(grain, now)
+        if grain.type == "consent" or policy.mode != "consent_cascade":
+            others[seq] = grain.address
+            continue
+        queued[seq] = grain.address
+        # A scope that nobody knows widens what a policy protects, and never what it erases.
+        scope = policy.terms.get("scope")
+        if scope == "subtree":
+            queued |= dict(_derived(reader, seq, grain))
+        elif scope == "lineage" and seq not in walked:
+            versions = members(reader, seq)
+            walked.update(versions)
+            queued |= dict(_others(reader, versions))
+    return queued, {seq: address for seq, address in others.items() if seq not in queued}
+
+
+def _derived(reader: Reader, seq: int, grain: Grain) -> Iterator[tuple[int, str]]:
+    """What was made from a grain, up to 16 derivations away."""
+    seen, level = {seq}, [grain]
+    for _ in range(HOPS):
+        below: list[Grain] = []
+        for parent in level:
+            for name in {parent.address, _core.address(parent.blob)}:
+                for place in reader.places(_core.term("derived_from", name), None, False):
+                    number = int.from_bytes(place[12:], "big")
+                    child = None if number in seen else reader.grain(number)
+                    if child is not None and name in named(child, "derived_from"):
+                        seen.add(number)
+                        below.append(child)
+                        if child.type != "consent":
+                            yield number, child.address
+        level = below
+
+
+def _others(reader: Reader, seqs: dict[int, list[int]]) -> Iterator[tuple[int, str]]:
+    for seq in seqs:
+        grain = reader.grain(seq)
+        if grain is not None and grain.type != "consent":
+            yield seq, grain.address
+
+
+def _signed(fields: dict[str, Any], signer: Signer) -> bytes:
+    from omsgrain import crypto
+
+    return crypto.sign(make(fields), signer)

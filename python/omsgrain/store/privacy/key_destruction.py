@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Destroying the keys of a person, and what goes with them: what was found by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from omsgrain.crypto.seal import LONGEST
+from omsgrain.errors import ErasedError, KeyMissingError, OmsError, RangeError
+from omsgrain.grain import Grain
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.records import forget_vectors
+from omsgrain.storage.tables import BLIND, KEPT, KEYED, PLAIN, SEQUENCE, SIGNATURES
+from omsgrain.store.privacy import removal
+from omsgrain.store.privacy.identity import Identities
+from omsgrain.store.privacy.removal import Names
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring.keyring import KeyRing
+    from omsgrain.crypto.seal import UserKeys
+    from omsgrain.store.base import Settings
+    from omsgrain.store.privacy.erasure import Order
+
+__all__ = [
+    "TABLES",
+    "Unkeyed",
+    "destroy",
+    "drop_beside",
+    "left_behind",
+    "numbers_of",
+    "opened",
+    "sealed_page",
+]
+
+TABLES = (BLIND, PLAIN, KEPT)
+"""What could be looked up with a key, or made its grains stay: of no use without it."""
+
+_NUMBER = 8
+
+
+class Unkeyed:
+    """What became of the keys of an order.
+
+    Attributes:
+        gone: destroyed now. They stay in memory for a moment: of the plain addresses of what they
+            sealed tombstones are made.
+        spent: destroyed before.
+        kept: not destroyed, since a grain must be kept.
+    """
+
+    __slots__ = ("gone", "kept", "spent")
+
+    def __init__(self) -> None:
+        self.gone: dict[bytes, UserKeys] = {}
+        self.spent: list[bytes] = []
+        self.kept: list[bytes] = []
+
+
+def numbers_of(ring: KeyRing | None, people: Identities) -> tuple[bytes, ...]:
+    """Return the numbers of the keys of a person that are not destroyed."""
+    found = []
+    for name in people if ring is not None else ():
+        try:
+            keys = ring.of_user(name) if ring is not None else None
+        except RangeError:  # so long a name is no user's
+            continue
+        if keys is not None:
+            found.append(keys.number)
+    return tuple(found)
+
+
+def left_behind(
+    reader: Reader, ring: KeyRing | None, people: Identities, *, ciphertext: bool
+) -> tuple[bytes, ...]:
+    """Return the numbers of keys of a person that were destroyed without this store.
+
+    A ring may serve several stores, and only the one that erases is swept.
+
+    Args:
+        reader: a snapshot.
+        ring: the keys.
+        people: the person's names.
+        ciphertext: also those of which nothing is left but what nobody can read.
+    """
+    if ring is None:
+        return ()
+    names = [name for name in people if len(name.encode()) <= LONGEST]
+    table = KEYED if ciphertext else PLAIN  # every sealed grain has a row in both until a sweep
+    return tuple(
+        number
+        for number in ring.destroyed(names)
+        if next(reader.rows(table, prefix=number), None) is not None
+    )
+
+
+def destroy(
+    writer: Writer, settings: Settings, order: Order, now: int, before: Unkeyed
+) -> Unkeyed:
+    """Destroy the keys of an order that no grain keeps.
+
+    It is done in a transaction, so that nobody can put a hold meanwhile; what is destroyed stays
+    so, whatever becomes of the transaction.
+
+    Args:
+        writer: the transaction, in which sealed grains are open.
+        settings: of the handle.
+        order: the order.
+        now: ms since 1970.
+        before: what an earlier run of the transaction has destroyed.
+    """
+    ring, done = settings.keys, Unkeyed()
+    done.gone = before.gone
+    names: list[str] = []
+    for number in order.numbers if ring is not None else ():
+        assert ring is not None
+        if number in done.gone:
+            continue
+        try:
+            keys, name = ring.by_number(number), ring.user_id_of(number)
+        except ErasedError:
+            done.spent.append(number)
+            continue
+        except KeyMissingError:  # of another key file
+            done.kept.append(number)
+            continue
+        if removal.keeps_key(writer, settings, number, now):
+            done.kept.append(number)
+        else:
+            done.gone[number] = keys
+            names.append(name)
+    if names and ring is not None:
+        ring.erase(names)
+    return done
+
+
+def sealed_page(
+    reader: Reader, number: bytes, after: bytes | None, most: int
+) -> tuple[list[int], bytes | None]:
+    """Return the next grains that a key has sealed, and where to go on; None at the end."""
+    rows = list(islice(reader.rows(KEYED, after, number), most))
+    seqs = [SEQUENCE.unpack(row[_NUMBER:])[0] for row, _ in rows]
+    return seqs, rows[-1][0] if rows else None
+
+
+def opened(reader: Reader, seq: int, keys: UserKeys | None) -> tuple[Names, Grain | None] | None:
+    """Return the addresses of a sealed grain, and the grain if there is a key to it."""
+    from omsgrain.crypto.seal import Sealer, open_plain
+
+    blob = reader.blob_at(seq)
+    if blob is None:
+        return None
+    stored = sha256(blob).digest()
+    if keys is None or not blob[1] & ENCRYPTED_BIT:
+        return Names(stored, None), None
+    try:
+        plain = open_plain(Sealer(keys.content).unseal(blob))
+    except OmsError:  # damaged
+        return Names(stored, None), None
+    return Names(stored, sha256(plain).digest(), plain), Grain._stored(plain, stored.hex())
+
+
+def drop_beside(writer: Writer, seqs: Sequence[int]) -> None:
+    """Delete vectors and signatures of grains."""
+    for seq in seqs:
+        key = SEQUENCE.pack(seq)
+        for row, _ in list(writer.rows(SIGNATURES, prefix=key)):
+            writer.set_row(SIGNATURES, row, None)
+    forget_vectors(writer, seqs)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was accepted on condition that somebody looks at it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+
+import msgpack
+
+from omsgrain.errors import IntegrityError, NotFoundError, number_found
+from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.tables import REVIEWS, SEQUENCE
+
+__all__ = [
+    "Review",
+    "add",
+    "is_about",
+    "reviewed",
+    "reviews",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Something that a policy accepted on condition that somebody looks at it.
+
+    Attributes:
+        number: its name for ``reviewed``.
+        operation: ``put``, ``supersede``, ``contest``, ``retract``, ``restrict`` or ``delete``.
+        address: the grain it was done to.
+        by: the grain that superseded it, if one did.
+        justification: the reason given.
+        time: ms since 1970.
+        rules: what asked for the review.
+    """
+
+    number: int
+    operation: str
+    address: str
+    by: str | None
+    justification: str | None
+    time: int
+    rules: tuple[str, ...] = ()
+
+
+def add(writer: Writer, review: Review) -> None:
+    """Put a review on the list."""
+    row = asdict(review)
+    number = row.pop("number")
+    writer.set_row(REVIEWS, SEQUENCE.pack(number), msgpack.packb(row))
+
+
+def reviews(reader: Reader) -> Iterator[Review]:
+    """What waits for a review.
+
+    Raises:
+        IntegrityError: a row is damaged.
+    """
+    for key, row in reader.rows(REVIEWS):
+        try:
+            found = Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
+        except (struct.error, ValueError, TypeError, msgpack.UnpackException):
+            raise IntegrityError("a review cannot be read: its row is damaged") from None
+        yield found
+
+
+def is_about(row: bytes, addresses: Collection[str]) -> bool:
+    """Whether a row of the list, even a damaged one, names one of some grains."""
+    try:
+        review = msgpack.unpackb(row)
+        return review.get("address") in addresses or review.get("by") in addresses
+    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+        return any(address.encode() in row for address in addresses)
+
+
+def reviewed(writer: Writer, number: int) -> None:
+    """Take a review off the list."""
+    key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
+    if key is None or writer.row(REVIEWS, key) is None:
+        raise NotFoundError("there is no such review", found=number_found(number))
+    writer.set_row(REVIEWS, key, None)

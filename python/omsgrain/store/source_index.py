@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding the grains of a user by what they were called in documents of other formats.
+
+An import asks for thousands of names, nearly all of which are not there. So they are looked up
+together in one snapshot, and a user of whom the store has nothing costs one look-up in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
+
+from omsgrain import _core
+from omsgrain.errors import RangeError
+from omsgrain.grain import Grain
+from omsgrain.query.origin import origins as names_of
+from omsgrain.storage.base import Reader, Which
+from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
+from omsgrain.storage.encrypted import SealedReader
+from omsgrain.storage.records import RESTRICTED, RETRACTED
+from omsgrain.storage.tables import BLIND, KEYED, SEQUENCE, STATES
+from omsgrain.store import source_tombstones
+from omsgrain.store.base import Base
+from omsgrain.store.search import sealer_of
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.seal import UserKeys
+
+__all__ = [
+    "Found",
+    "Snapshot",
+    "Sources",
+]
+
+_ANY = b"x"  # what the keys of all origins begin with
+_SEALED = _core.term("sealed", None)
+_BEFORE = 12  # bytes of a place before its sequence number: time and address
+
+
+class Found(NamedTuple):
+    """A grain that came from a document.
+
+    Attributes:
+        grain: opened, if it is sealed.
+        current: whether it was neither superseded nor withdrawn nor restricted.
+    """
+
+    grain: Grain
+    current: bool
+
+    @property
+    def address(self) -> str:
+        """The address that it stands under."""
+        return self.grain.address
+
+
+class Snapshot:
+    """The grains of one user at one moment; ``GrainStore.sources`` opens it.
+
+    Attributes:
+        seq: the last sequence number given; whatever has a higher one came later.
+    """
+
+    def __init__(self, reader: Reader, user_id: str) -> None:
+        self._user_id = normalize("NFC", user_id)
+        self._user = _core.term("user_id", user_id)
+        self._reader = self._plain = reader
+        self._keys: UserKeys | None = None
+        self.seq = reader.last_seq()
+        if isinstance(reader, SealedReader):
+            self._reader, self._plain = reader.narrowed(user_id, ()), reader.inner
+            with suppress(RangeError):  # so long a user id has no keys
+                self._keys = reader.ring.of_user(user_id)
+
+    def find(self, ids: Iterable[str], which: Which = "all") -> dict[str, list[Found]]:
+        """Find the grains that were called so, those that are current first, then the newest.
+
+        Args:
+            ids: what is not there is not in the answer. ``sha256:`` with the hash of a text finds
+                what has that text, if its format looks for duplicates.
+            which: only current ones, only past ones, or all.
+        """
+        # No grain is found by a name that begins with a byte order mark: no string of OMS does.
+        wanted = [name for name in dict.fromkeys(ids) if not name.startswith("\ufeff")]
+        found: dict[str, list[Found]] = {}
+        for name, seq in chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which)):
+            one = self._own(seq)
+            # Long names stand in the index by a hash.
+            if one is not None and normalize("NFC", name) in names_of(one.grain):
+                found.setdefault(name, []).append(one)
+        for several in found.values():
+            several.sort(key=lambda one: (one.current, one.grain.get("created_at", 0)))
+            several.reverse()
+        return found
+
+    def _in_the_clear(self, ids: Sequence[str], which: Which) -> Iterator[tuple[str, int]]:
+        plain, user = self._plain, self._user
+        if not plain.term_count(user) or next(plain.keys(_ANY), None) is None:
+            return
+        for name in ids:
+            for place in plain.places(_core.term("origin", name), None, True, which):
+                if plain.has_term(user, place):
+                    yield name, _seq(place)
+
+    def _under_keys(self, ids: Sequence[str], which: Which) -> Iterator[tuple[str, int]]:
+        keys = self._keys
+        if keys is None:
+            return
+        rows = self._plain.rows
+        if next(rows(KEYED, prefix=keys.number), None) is None:
+            return
+        terms = [_core.term("origin", name) for name in ids]
+        for name, token in zip(ids, _core.tokens(keys.token, terms), strict=True):
+            for row, _ in rows(BLIND, prefix=keys.number + token):
+                seq = _seq(row[NUMBER + TOKEN :])  # only the time of a place is masked
+                if which == "all" or self._plain.is_past(seq) == (which == "past"):
+                    yield name, seq
+
+    def get(self, address: str) -> Found | None:
+        """Return one of the user's grains by its stored or its plain address."""
+        (seq,) = self._reader.find([_core.parse_address(address)])
+        return None if seq is None else self._own(seq)
+
+    def begins(self, prefix: str, created_at: int) -> Found | None:
+        """Return one of the user's grains by how the address begins that it stands under.
+
+        Args:
+            prefix: hex digits of it, 12 at the least.
+            created_at: its time, ms since 1970, which leads to its place in the index if it is
+                not sealed.
+        """
+        address = bytes(255 - byte for byte in bytes.fromhex(prefix[:12]))
+        # A sealed grain does not show its time, and counts as of 1970 where its header tells.
+        for term, time in ((self._user, created_at), (_SEALED, 0)):
+            start = time.to_bytes(6, "big") + address
+            for place in self._plain.places(term, start + bytes(PLACE - _BEFORE), False):
+                if not place.startswith(start):
+                    break
+                one = self._own(_seq(place))
+                if one is not None and one.address.startswith(prefix):
+                    return one
+        return None
+
+    def vector(self, address: str, model: str) -> bytes | None:
+        """Return the vector of a grain under a model: float32, little-endian."""
+        from omsgrain.search import vectors
+
+        (seq,) = self._reader.find([_core.parse_address(address)])
+        if seq is None:
+            return None
+        sealer = sealer_of(self._reader, seq)
+        unseal = None if sealer is None else sealer.unseal_vector
+        found = vectors.vectors_of(self._reader, seq, unseal).get(model)
+        return None if found is None else vectors.pack(found)
+
+    def erased(self, records: Iterable[tuple[str, str]], *, format: str) -> list[bool]:
+        """Tell of records of the user whether they were erased.
+
+        Args:
+            records: the kind and the id of each; or TEXT, and SHA-256 of the text, in hex.
+            format: of the records.
+        """
+        return source_tombstones.erased(self._plain, self._user_id, records, format=format)
+
+    def is_withdrawn(self, found: Found) -> bool:
+        """Tell of a grain that does not count whether it was retracted or restricted.
+
+        If not, another one has superseded it.
+        """
+        (seq,) = self._reader.find([_core.parse_address(found.address)])
+        row = None if seq is None else self._plain.row(STATES, SEQUENCE.pack(seq))
+        return row is not None and bool(row[0] & (RETRACTED | RESTRICTED))
+
+    def _own(self, seq: int) -> Found | None:
+        grain = self._reader.grain(seq)
+        if grain is None or grain.sealed or grain.get("user_id") != self._user_id:
+            return None
+        return Found(grain, not self._plain.is_past(seq))
+
+
+def _seq(place: bytes) -> int:
+    return int.from_bytes(place[_BEFORE:PLACE], "big")
+
+
+class Sources(Base):
+    """The part of a GrainStore that knows what grains were called elsewhere."""
+
+    @contextmanager
+    def sources(self, user_id: str) -> Iterator[Snapshot]:
+        """Open a snapshot in which the grains of a user are found by their origins; keep it short.
+
+        Args:
+            user_id: whose they are.
+        """
+        with self._store.read() as reader:
+            yield Snapshot(reader, user_id)
+
+    def find_origins(self, ids: Iterable[str], *, user_id: str) -> dict[str, list[Found]]:
+        """Find the grains of a user by what they were called in documents of other formats.
+
+        Args:
+            ids: such as URNs; what is not there is not in the answer.
+            user_id: whose they are.
+
+        Returns:
+            By id the grains, those that are current first, then the newest first.
+        """
+        with self.sources(user_id) as snapshot:
+            return snapshot.find(ids)

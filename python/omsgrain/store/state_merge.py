@@ -1,0 +1,588 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking over what a file claims became of its grains.
+
+A grain proves itself by its address; its state is what somebody says. So a claim counts no more
+than the same act of whoever imports it: the policies are asked, and nothing is raised by it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import compress, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from omsgrain import container
+from omsgrain.batch import ItemError, OnError, stops
+from omsgrain.container.layout import Codec
+from omsgrain.container.read import blob_of, examine
+from omsgrain.container.verify import check_footer
+from omsgrain.counts import counted
+from omsgrain.errors import KeyMissingError, OmsError, SchemaError, StoreError
+from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.records import Verification
+from omsgrain.store import lifecycle
+from omsgrain.store.prepared import (
+    Incoming,
+    Intake,
+    is_sync_record,
+    superseding,
+    sync_record,
+    take_one,
+)
+from omsgrain.store.write import let_back, place, refuse, was_erased
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.store.base import Settings
+
+__all__ = [
+    "Arrivals",
+    "Arriving",
+    "Claim",
+    "ImportReport",
+    "Merged",
+    "Put",
+    "arriving",
+    "export_mg",
+    "import_mg",
+    "is_sync_file",
+    "merge_claims",
+    "take_in",
+]
+
+_BATCH = 4_000  # grains a commit
+_CLAIMS = 1_000  # claims a commit
+
+
+class Put(NamedTuple):
+    """What became of some grains.
+
+    Attributes:
+        new: how many were stored.
+        there: how many were there already.
+        errors: the refusals, by position.
+        unproven: how many signatures were kept whose DID could not be resolved.
+    """
+
+    new: int
+    there: int
+    errors: list[ItemError]
+    unproven: int = 0
+
+
+PutMany = Callable[[list[bytes]], Put]
+"""Stores blobs and envelopes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a manifest says became of a grain.
+
+    Attributes:
+        address: the grain.
+        superseded_by: by which it is said to be superseded.
+        verification_status: what verification is said to have found.
+        new: the superseding grain, if only superseding can store it: its blob, or an envelope of
+            it for each of its signers.
+    """
+
+    address: str
+    superseded_by: str | None
+    verification_status: Verification
+    new: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What became of claims.
+
+    Attributes:
+        stored: how many grains came in by superseding.
+        taken: how many changed something.
+        refused: those that a policy refused; and those whose grain came with a signature more
+            than it can have.
+        waiting: those that name a grain which is not here.
+        unproven: how many signatures came with them whose DID could not be resolved.
+    """
+
+    stored: int
+    taken: int
+    refused: list[tuple[str, OmsError]]
+    waiting: list[Claim]
+    unproven: int = 0
+
+    __repr__ = counted
+
+
+Merge = Callable[[list[Claim]], Merged]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of a .mg file.
+
+    Attributes:
+        stored: grains that were new.
+        duplicates: grains that were there already; of a grain that stands in the file once for
+            each of its signers, all but the first.
+        errors: the refusals; ``index`` counts the grains of all files, from 0.
+        claims: states in the manifest. What a file says of its grains' state is a claim.
+        merged: claims that were taken over; the rest said nothing new or nothing that counts.
+        refused: claims that a policy refused, by the address of the grain they are about; and
+            those taken over whose superseding grain came with a signature more than it can have.
+        waiting: claims that name a grain which is not here; import them again when it is.
+        unproven: signatures that were kept, and count for nothing: the DIDs of their signers could
+            not be resolved here.
+        passed_over: records of a sync among the grains; a store takes none of them.
+    """
+
+    stored: int
+    duplicates: int
+    errors: list[ItemError]
+    claims: int
+    merged: int = 0
+    refused: list[tuple[str, OmsError]] = field(default_factory=list)
+    waiting: int = 0
+    unproven: int = 0
+    passed_over: int = 0
+
+    __repr__ = counted
+
+
+def export_mg(
+    path: str | os.PathLike[str],
+    grains: Iterable[bytes],
+    states: Mapping[str, Mapping[str, Any]],
+    *,
+    codec: Codec,
+    seekable: bool,
+    sort: bool,
+) -> container.Written:
+    """Write blobs and envelopes of a store to a .mg file, with what became of them."""
+    return container.write(
+        path,
+        grains,
+        manifest=states,
+        codec=codec,
+        seekable=seekable,
+        sort=sort,
+        check=False,
+    )
+
+
+def import_mg(
+    path: str | os.PathLike[str],
+    put: PutMany,
+    merge: Merge,
+    *,
+    errors: OnError,
+    adapt: bool = False,
+) -> ImportReport:
+    """Put the grains of a .mg file, or of all its parts, into a store.
+
+    Every byte is verified before the first grain is written; then they go in by batches, so that
+    memory does not grow with the file. An import that was cut off can be run again.
+
+    Raises:
+        OmsError: with ``raise``, the first thing that is wrong; with ``collect``, what is wrong
+            with the file itself (its index, its footer). Nothing was written if it is wrong with
+            the file; the grains before one that the store refuses stay, with their states.
+    """
+    stop = stops(errors)
+    files = container.parts(path)
+    if is_sync_file(files):
+        raise SchemaError(
+            "a file of a sync, not of an export", expected="omsgrain sync FILE STORE"
+        )
+    if adapt:
+        return _import_adapted(files, put, merge, stop=stop)
+    bad: dict[int, OmsError] = {}
+    claims: dict[str, Mapping[str, Any]] = {}
+    first = 0
+    for file in files:
+        with container.read(file) as source:
+            report = source.verify(errors=errors)
+            for problem in report.problems:
+                # With such a problem, or too many to list, no grain of the file can be trusted.
+                if problem.part != "grain" or problem.number is None or not report.complete:
+                    raise problem.error
+                bad[first + problem.number] = problem.error
+            claims.update(source.manifest)
+            first += len(source)
+    if stop and bad:
+        raise bad[min(bad)]
+    refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
+    return take_in(_batches(files, bad), claims, refused, put, merge, stop=stop)
+
+
+def _import_adapted(
+    files: Sequence[os.PathLike[str]], put: PutMany, merge: Merge, *, stop: bool
+) -> ImportReport:
+    """As `import_mg`, of files whose grains another writer may have made wrongly."""
+    claims: dict[str, Mapping[str, Any]] = {}
+    refused: list[ItemError] = []
+    for file in files:
+        with container.read(file) as source:
+            check_footer(source)
+            claims.update(source.manifest)
+    for _ in _adapted(files, refused):
+        if stop and refused:
+            raise refused[0].error
+    if stop and refused:
+        raise refused[0].error
+    return take_in(_adapted(files, []), claims, refused, put, merge, stop=stop)
+
+
+def _adapted(
+    files: Iterable[os.PathLike[str]], refused: list[ItemError]
+) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Read the grains with their positions; adapt those that do not conform, if it can be done."""
+    from omsgrain.lenient import adapt
+
+    first = 0
+    for file in files:
+        with container.read(file) as source:
+            for number, _, block in source.inside.blocks():
+                grains = dict(enumerate(block.grains(), first + number))
+                for i, error in examine(block)[1]:
+                    at = first + number + i
+                    try:
+                        grains[at] = adapt(grains[at]).blob
+                    except OmsError:
+                        refused.append(ItemError(at, None, error))
+                        del grains[at]
+                yield list(grains), list(grains.values())
+            first += len(source)
+
+
+def take_in(
+    batches: Iterable[tuple[list[int], list[bytes]]],
+    claims: Mapping[str, Mapping[str, Any]],
+    refused: list[ItemError],
+    put: PutMany,
+    merge: Merge,
+    *,
+    stop: bool,
+) -> ImportReport:
+    """Put grains, and take over what is claimed of them.
+
+    Args:
+        batches: blobs and envelopes with their positions, those that were found to be good.
+        claims: what is said to have become of them, by address.
+        refused: the others.
+        put: stores them.
+        merge: takes claims over.
+        stop: whether the first that the store refuses ends it.
+
+    Raises:
+        OmsError: with ``stop``, that refusal; the grains before it stay, with their states.
+    """
+    named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
+    replacing: dict[str, list[bytes]] = {}
+    stored = duplicates = unproven = passed_over = 0
+    for positions, grains in batches:
+        if records := [i for i, one in enumerate(grains) if is_sync_record(one)]:
+            passed_over += len(records)
+            kept = [i for i in range(len(grains)) if i not in set(records)]
+            positions, grains = [positions[i] for i in kept], [grains[i] for i in kept]
+        if named:
+            positions, grains = _set_apart(positions, grains, named, replacing)
+        new, old, wrong, unknown = put(grains) if grains else Put(0, 0, [])
+        stored, duplicates, unproven = stored + new, duplicates + old, unproven + unknown
+        refused += [ItemError(positions[item.index], None, item.error) for item in wrong]
+        if stop and wrong:
+            _merged(claims, replacing, merge)  # what is stored by now is not to pass for current
+            raise wrong[0].error
+    merged = _merged(claims, replacing, merge)
+    kept_out = {address for address, _ in merged.refused} | {c.address for c in merged.waiting}
+    held_back = {claims[address].get("superseded_by") for address in kept_out}
+    apart = sum(len(same) for new, same in replacing.items() if new not in held_back)
+    refused.sort(key=lambda item: item.index)
+    return ImportReport(
+        stored + merged.stored,
+        duplicates + max(0, apart - merged.stored),
+        refused,
+        len(claims),
+        merged.taken,
+        merged.refused,
+        len(merged.waiting),
+        unproven + merged.unproven,
+        passed_over,
+    )
+
+
+def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
+    """Tell whether .mg files were written by a sync: what became of their grains is in records.
+
+    Such a file begins with a head and ends with a tail. A lone record among the grains of an
+    export makes no such file.
+
+    Args:
+        files: all parts, in order.
+    """
+    try:
+        with container.read(files[0]) as first, container.read(files[-1]) as last:
+            ends = (first[0], last[len(last) - 1]) if len(first) and len(last) else (b"", b"")
+    except OmsError:
+        return False  # whoever reads the grains tells what is wrong
+    return [sync_record(one) for one in ends] == ["head", "tail"]
+
+
+def _set_apart(
+    positions: list[int], grains: list[bytes], named: set[Any], apart: dict[str, list[bytes]]
+) -> tuple[list[int], list[bytes]]:
+    """Keep back grains that only superseding can store, if a claim says what they supersede."""
+    kept = []
+    blobs = [blob_of(grain) for grain in grains]
+    marked = superseding(blobs)
+    for i, blob in enumerate(blobs):
+        if i in marked and (address := sha256(blob).hexdigest()) in named:
+            apart.setdefault(address, []).append(grains[i])
+        else:
+            kept.append(i)
+    return [positions[i] for i in kept], [grains[i] for i in kept]
+
+
+def _merged(
+    claims: Mapping[str, Mapping[str, Any]], apart: Mapping[str, list[bytes]], merge: Merge
+) -> Merged:
+    """Offer the claims until none of those that wait can be taken over any more."""
+    waiting = [
+        Claim(
+            address,
+            (by := told.get("superseded_by")),
+            told.get("verification_status", "unverified"),
+            tuple(apart.get(by, ())) if by is not None else (),
+        )
+        for address, told in claims.items()
+    ]
+    stored = taken = unproven = 0
+    refused: list[tuple[str, OmsError]] = []
+    while True:
+        before, source = len(waiting), iter(waiting)
+        waiting = []
+        while batch := list(islice(source, _CLAIMS)):
+            merged = merge(batch)
+            stored, taken = stored + merged.stored, taken + merged.taken
+            unproven += merged.unproven
+            refused += merged.refused
+            waiting += merged.waiting
+        if len(waiting) in (0, before):
+            return Merged(stored, taken, refused, waiting, unproven)
+
+
+def _batches(
+    files: Iterable[os.PathLike[str]], bad: Mapping[int, OmsError]
+) -> Iterator[tuple[list[int], list[bytes]]]:
+    """The grains that are good, with their positions."""
+    positions: list[int] = []
+    grains: list[bytes] = []
+    first = 0
+    for file in files:
+        with container.read(file) as source:
+            for found in source.together():
+                numbers = range(first, first + len(found))
+                first += len(found)
+                if bad:
+                    good = [i not in bad for i in numbers]
+                    positions.extend(compress(numbers, good))
+                    grains.extend(compress(found, good))
+                else:
+                    positions.extend(numbers)
+                    grains.extend(found)
+                while len(grains) >= _BATCH:
+                    yield positions[:_BATCH], grains[:_BATCH]
+                    del positions[:_BATCH], grains[:_BATCH]
+    if grains:
+        yield positions, grains
+
+
+_RANK = {"verified": 0, "unverified": 1, "contested": 2, "retracted": 3}
+"""A status outside may only be followed away from trust."""
+
+
+Note: TypeAlias = Callable[[str, list[bytes]], None]
+"""Adds an entry to the audit trail: the operation, and the grains."""
+
+Arrivals: TypeAlias = Mapping[str, "Incoming | OmsError"]
+"""Grains that come in by superseding, by address: each alone, once for each of its signers."""
+
+
+class Arriving:
+    """The grains that claims bring along, verified.
+
+    Attributes:
+        intake: all of them together, as they can be sealed.
+    """
+
+    def __init__(self) -> None:
+        self.intake = Intake([], [], [])
+        self._places: dict[str, list[int]] = {}
+        self._refused: dict[str, OmsError] = {}
+
+    def add(self, address: str, items: Sequence[bytes], resolver: Resolver | None) -> None:
+        """Take a grain that stands in the file once for each of its signers."""
+        if address in self._places:
+            return
+        places = self._places.setdefault(address, [])
+        for item in items:
+            try:
+                taken = take_one(item, replacing=True, resolver=resolver)
+            except OmsError as error:
+                self._refused.setdefault(address, error)
+                continue
+            places.append(len(self.intake.pairs))
+            self.intake.whole.add(places[-1])
+            self.intake.pairs.extend(taken.pairs)
+            if 0 in taken.signatures:
+                self.intake.signatures[places[-1]] = taken.signatures[0]
+
+    def split(self, given: Incoming) -> Arrivals:
+        """Give each grain alone; one of which nothing holds, as its refusal."""
+        found: dict[str, Incoming | OmsError] = {}
+        for address, places in self._places.items():
+            if not places:
+                found[address] = self._refused[address]
+                continue
+            if not given.erased.isdisjoint(places):
+                found[address] = was_erased()
+                continue
+            found[address] = Incoming(
+                [given.pairs[i] for i in places],
+                {n: given.signatures[i] for n, i in enumerate(places) if i in given.signatures},
+                {n: given.sealed[i] for n, i in enumerate(places) if i in given.sealed},
+                given.generation,
+            )
+        return found
+
+
+def arriving(claims: Sequence[Claim], resolver: Resolver | None) -> Arriving:
+    """Verify the grains that claims bring along."""
+    found = Arriving()
+    for claim in claims:
+        if claim.superseded_by is not None and claim.new:
+            found.add(claim.superseded_by, claim.new, resolver)
+    return found
+
+
+def merge_claims(
+    writer: Writer,
+    settings: Settings,
+    claims: Sequence[Claim],
+    arrivals: Arrivals,
+    note: Note,
+    *,
+    allow_erased: bool = False,
+    trusted: bool = False,
+    since: int | None = None,
+) -> Merged:
+    """Take over those claims whose grains are here and whose policies allow it.
+
+    Args:
+        writer: the transaction.
+        settings: of the handle.
+        claims: what a file says.
+        arrivals: the grains that it brings along.
+        note: adds to the audit trail.
+        allow_erased: take in grains, too, that were erased before.
+        trusted: believe that a grain was verified, if nothing here says otherwise.
+        since: no policy comes to cover grains up to this number by a claim; None: it may.
+    """
+    taken, before = 0, writer.count()
+    refused: list[tuple[str, OmsError]] = []
+    waiting: list[Claim] = []
+    merged: set[str] = set()
+    for claim in claims:
+        try:
+            new = _new(writer, settings, claim, arrivals, allow_erased)
+            done, late = _merge(writer, settings, claim, new, note, trusted, since)
+        except StoreError:
+            raise
+        except OmsError as error:
+            refused.append((claim.address, error))
+            continue
+        if late is not None:
+            refused.append((claim.address, late))
+        if done is None:
+            waiting.append(claim)
+        else:
+            if allow_erased and new is not None:
+                let_back(writer, new)
+            taken += done
+            merged.update(filter(None, [claim.superseded_by]))
+    came = [given for new in merged if isinstance(given := arrivals.get(new), Incoming)]
+    unproven = sum(not one.proven for given in came for one in given.signatures.values())
+    return Merged(writer.count() - before, taken, refused, waiting, unproven)
+
+
+def _new(
+    writer: Writer, settings: Settings, claim: Claim, arrivals: Arrivals, allow_erased: bool
+) -> Incoming | None:
+    """The grain that is said to supersede; None if there is none, or it is not here."""
+    if claim.superseded_by is None:
+        return None
+    given = arrivals.get(claim.superseded_by)
+    if given is None:
+        return _stored(writer, claim.superseded_by)
+    if isinstance(given, OmsError):
+        raise given
+    refuse(writer, settings, given, allow_erased)
+    return given
+
+
+def _merge(
+    writer: Writer,
+    settings: Settings,
+    claim: Claim,
+    new: Incoming | None,
+    note: Note,
+    trusted: bool,
+    since: int | None,
+) -> tuple[bool | None, OmsError | None]:
+    """Take a claim over.
+
+    Returns:
+        Whether something changed; None if a grain that it names is not here. And why a signature
+        over the grain that it brings along was not kept.
+    """
+    digest = bytes.fromhex(claim.address)
+    seq = writer.find([digest])[0]
+    if seq is None or (new is None and claim.superseded_by is not None):
+        return None, None
+    changed, late = False, None
+    if new is not None:
+        after, done = lifecycle.supersede(
+            writer, settings, digest, new, None, whole=False, since=since
+        )
+        placed = place(writer, new, range(len(new.pairs)))
+        late = next((one.refusal for one in placed if one.refusal is not None), None)
+        if done:
+            note("supersede", [digest, after])
+            changed = True
+    status = claim.verification_status
+    if status in ("contested", "retracted") or (trusted and status == "verified"):
+        now = lifecycle.state_of(writer, seq).verification_status
+        if (now, status) == ("unverified", "verified") or _RANK[status] > _RANK[now]:
+            operation = lifecycle.set_verification(writer, settings, digest, status, None)
+            if operation is not None:
+                note(operation, [digest])
+                changed = True
+    return changed, late
+
+
+def _stored(reader: Reader, address: str) -> Incoming | None:
+    """A grain that is here, as who holds the keys sees it.
+
+    Raises:
+        KeyMissingError: it is sealed, and what it says of the supersession cannot be read.
+    """
+    seq = reader.find([bytes.fromhex(address)])[0]
+    grain = None if seq is None else reader.grain(seq)
+    if grain is None:
+        return None
+    if grain.sealed:
+        raise KeyMissingError("the superseding grain is sealed, and its key is not here")
+    return Incoming([(bytes.fromhex(grain.address), grain.blob)])

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put what many messages hold into a store, in one commit.
+
+A message is a blob, envelopes in a row, one JSON grain, a list of them, or JSON lines, as a file
+that is ingested. What is refused of one message holds up none of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+import omsgrain as og
+from omsgrain.counts import counted
+from omsgrain.errors import EmptyError, ErasedError, OmsError, TooLargeError
+from omsgrain.formats import source_lines
+from omsgrain.ops.signed import ENVELOPE, envelopes
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+
+__all__ = [
+    "MESSAGE",
+    "Refusal",
+    "Taken",
+    "take",
+]
+
+MESSAGE = 16 << 20
+"""Bytes of a message at the most; a grain of 1 MiB in JSON takes no more than 6 of them."""
+_BLOB = b"\x01"
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a message was not taken, or not all of it.
+
+    Attributes:
+        error: the first refusal; ``line`` says where in a message of several grains.
+        count: how many of its grains were refused.
+        erased: one of them was erased before, so that the message must be kept nowhere.
+    """
+
+    error: OmsError
+    count: int = 1
+    erased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of some messages.
+
+    Attributes:
+        stored: grains that are new in the store.
+        duplicates: grains that were there already.
+        warnings: grains that are allowed but look like a mistake.
+        refused: by the position of the message.
+    """
+
+    stored: int = 0
+    duplicates: int = 0
+    warnings: int = 0
+    refused: dict[int, Refusal] = field(default_factory=dict)
+
+    __repr__ = counted
+
+
+class _Place(NamedTuple):
+    """Where a grain stood: the message, and its line if it has several."""
+
+    message: int
+    line: int | None
+
+
+class _Refused(dict[int, Refusal]):
+    def add(self, place: _Place, error: OmsError) -> None:
+        if error.line is not None or place.line is not None:
+            error.line = place.line
+        before = self.get(place.message) or Refusal(error, 0)
+        erased = before.erased or isinstance(error, ErasedError)
+        self[place.message] = Refusal(before.error, before.count + 1, erased)
+
+
+def take(
+    store: GrainStore,
+    messages: Sequence[bytes],
+    *,
+    most: int = MESSAGE,
+    allow_erased: bool = False,
+) -> Taken:
+    """Store what the messages hold; it is durable when this returns.
+
+    What cannot be stored because the store cannot be written is no refusal: the call raises, and
+    nothing, or some whole part of it, is stored. It can be made again.
+
+    Args:
+        store: where to.
+        messages: the bytes of each.
+        most: bytes of a message; a larger one is refused.
+        allow_erased: take back what was erased.
+
+    Raises:
+        StoreError: read-only, full or broken.
+    """
+    refused = _Refused()
+    places: list[_Place] = []
+    blobs: list[bytes] = []
+    lines: list[bytes] = []  # JSON, of which blobs are made all at once
+    slots: list[int] = []  # where in `blobs` that of a line goes
+    for i, data in enumerate(messages):
+        place = _Place(i, None)
+        try:
+            for line, grain in _grains(data, most):
+                place = _Place(i, line)
+                if data[:1] not in (_BLOB, ENVELOPE):
+                    slots.append(len(blobs))
+                    lines.append(grain)
+                blobs.append(grain)
+                places.append(place)
+        except OmsError as error:
+            refused.add(_Place(i, error.line), error)
+    warnings = _encode(lines, slots, places, blobs, refused)
+    good = [n for n, blob in enumerate(blobs) if blob]
+    if not good:
+        return Taken(warnings=warnings, refused=dict(refused))
+    report = store.put_many(
+        [blobs[n] for n in good], errors="collect", batch_size=len(good), allow_erased=allow_erased
+    )
+    for item in report.errors:
+        refused.add(places[good[item.index]], item.error)
+    return Taken(report.stored, report.duplicates, warnings, dict(refused))
+
+
+def _encode(
+    lines: list[bytes],
+    slots: list[int],
+    places: list[_Place],
+    blobs: list[bytes],
+    refused: _Refused,
+) -> int:
+    """Put the blob of each line in its place, nothing where it is refused; count the warnings."""
+    if not lines:
+        return 0
+    # A blank line first: a byte order mark is one of the message, which was looked for there.
+    batch = og.encode_jsonl(b"\n".join((b"", *lines)), errors="collect")
+    for slot in slots:
+        blobs[slot] = b""
+    for index, blob in zip(batch.indices, batch.blobs, strict=True):
+        blobs[slots[index]] = blob
+    for item in batch.errors:
+        item.error.offset = None  # it counts from the first of all lines
+        refused.add(places[slots[item.index]], item.error)
+    return len(batch.warnings)
+
+
+def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
+    """The grains of a message, each a blob, an envelope or a line of JSON, with its line.
+
+    Raises:
+        OmsError: there is none, or what is there cannot be cut into grains.
+    """
+    if len(data) > most:
+        expected, found = f"at most {most} bytes", f"{len(data)} bytes"
+        raise TooLargeError("the message is too large", expected=expected, found=found)
+    if data[:1] == _BLOB:
+        yield None, data
+        return
+    if data[:1] == ENVELOPE:
+        for envelope in envelopes(data):
+            yield None, envelope
+        return
+    data = data.removeprefix(_BOM)
+    text = data.strip(source_lines.BLANK)
+    if not text:
+        raise EmptyError("the message is empty")
+    if text[:1] == b"{" and b"\n" not in text:
+        yield None, text
+        return
+    head = data[: source_lines.PEEK]
+    kind = source_lines.detect(head)
+    cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
+    count = 0
+    for lines in cut(BytesIO(data[source_lines.PEEK :]), head):
+        rows = lines.data.split(b"\n")
+        for line, row in zip(lines.numbers, rows, strict=False):
+            if row.strip(source_lines.BLANK):
+                count += 1
+                yield line, row
+        if lines.error is not None:
+            raise lines.error
+    if not count:
+        raise EmptyError("the message has no grain")

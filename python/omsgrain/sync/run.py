@@ -1,0 +1,536 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What does not fit into one batch, asked for until all is there.
+
+Whoever is asked can be anybody: one that comes no nearer to the end is not asked for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from omsgrain.counts import counted
+from omsgrain.errors import (
+    ErasedError,
+    NotFoundError,
+    RangeError,
+    SchemaError,
+    StoreError,
+    UnsupportedError,
+)
+from omsgrain.sync.parts import Scope
+from omsgrain.sync.peer import (
+    ITEMS,
+    LACKS,
+    START,
+    VERSION,
+    Batch,
+    Greeting,
+    Hello,
+    Item,
+    Peer,
+    Position,
+    Refusal,
+    Right,
+    Space,
+    Taken,
+)
+from omsgrain.sync.reconcile import lacked, shares_none
+
+__all__ = [
+    "Count",
+    "Direction",
+    "OnProgress",
+    "Passed",
+    "Progress",
+    "Step",
+    "SyncReport",
+    "Way",
+    "by_keys",
+    "onward",
+    "sync",
+    "whole",
+]
+
+_KEY = 32  # bytes; behind these stands where a piece of the item begins
+_PIECES = 10_000  # answers with a piece of an item, and not all of it
+
+
+def by_keys(peer: Peer, space: Space, keys: Sequence[bytes], hello: Hello) -> Iterator[Batch]:
+    """Ask for items by their keys; of each batch ``more`` says whether others follow.
+
+    Raises:
+        StoreError: the other store gives none of what it was asked for, nor says that it is gone;
+            or no end of an item.
+    """
+    left, pieces = list(keys), 0
+    while left:
+        page, left = left[:ITEMS], left[ITEMS:]
+        batch = peer.give(space, page, hello)
+        fresh = {*batch.rest} - {*page}
+        asked = {key[:_KEY]: key[_KEY:] for key in page}
+        pieces += bool(fresh)
+        if {*page} <= {*batch.rest} or pieces > _PIECES:
+            raise _circle()
+        if any(asked.get(key[:_KEY], key[_KEY:]) >= key[_KEY:] for key in fresh):
+            raise _circle()  # what was not asked for, or lies before that
+        left = [*batch.rest, *left]
+        yield replace(batch, until=None, rest=(), more=bool(left))
+
+
+def whole(peer: Peer, batch: Batch, hello: Hello) -> Iterator[Batch]:
+    """Give a batch of the feed with all that did not fit into it; ``until`` comes with the last.
+
+    Raises:
+        StoreError: as ``by_keys``.
+    """
+    if not batch.rest:
+        yield batch
+        return
+    yield replace(batch, until=None, rest=(), more=True)
+    for part in by_keys(peer, "states", batch.rest, hello):
+        yield replace(part, more=True)
+    last = Batch(batch.store, batch.namespaces, until=batch.until, taken=batch.taken)
+    yield replace(last, more=batch.more)
+
+
+def onward(peer: Peer, at: Position, hello: Hello) -> Iterator[Batch]:
+    """Follow a feed from a position to its end; a batch without ``more`` is the last.
+
+    Raises:
+        StoreError: the other store gives the same part of its feed again, or as ``by_keys``.
+    """
+    while True:
+        batch = peer.changes(at, hello)
+        if batch.until is not None and batch.until.seq <= at.seq:
+            raise _circle()
+        yield from whole(peer, batch, hello)
+        if batch.until is None or not batch.more:
+            return
+        at = batch.until
+
+
+def _circle() -> StoreError:
+    return StoreError("the other store goes round in a circle")
+
+
+Direction: TypeAlias = Literal["both", "push", "pull"]
+"""``push``: from the source to the target; ``pull``: the other way; ``both``: one after the
+other."""
+
+Way: TypeAlias = Literal["sent", "received"]
+
+Step = Literal["holds", "erasures", "grains", "states"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sync is.
+
+    Attributes:
+        way: ``sent`` from the source to the target, or ``received``.
+        step: what it is at.
+        grains: how many grains have crossed this way.
+        bytes: their bytes.
+    """
+
+    way: Way
+    step: Step
+    grains: int
+    bytes: int
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What went one way.
+
+    Attributes:
+        grains: that were new to who took them; of a dry run, those that would be.
+        duplicates: that were there.
+        bytes: of all grains that crossed.
+        states: that changed something.
+        tombstones: that were new.
+        erased: grains that were removed for them.
+        unproven: signatures whose signers could not be resolved.
+        batches: how many commits it took.
+        compared: the stores were compared by ranges; else the feed was gone on from.
+        refused: what was not taken, or is kept in the store that gives.
+    """
+
+    grains: int = 0
+    duplicates: int = 0
+    bytes: int = 0
+    states: int = 0
+    tombstones: int = 0
+    erased: int = 0
+    unproven: int = 0
+    batches: int = 0
+    compared: bool = False
+    refused: tuple[Refusal, ...] = ()
+
+    __repr__ = counted
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What a sync did.
+
+    Attributes:
+        sent: from the source to the target.
+        received: from the target to the source.
+        dry_run: nothing was changed.
+    """
+
+    sent: Passed = field(default_factory=Passed)
+    received: Passed = field(default_factory=Passed)
+    dry_run: bool = False
+
+    __repr__ = counted
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """What either side did not take or give."""
+        return (*self.sent.refused, *self.received.refused)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything changed on either side."""
+        return any(
+            one.grains or one.states or one.tombstones or one.erased
+            for one in (self.sent, self.received)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        return {
+            "sent": _values(self.sent),
+            "received": _values(self.received),
+            "dry_run": self.dry_run,
+        }
+
+
+def _values(passed: Passed) -> dict[str, Any]:
+    values = asdict(passed)
+    values["refused"] = [
+        {"part": one.part, "address": one.address.hex(), "code": one.code}
+        | ({} if one.rule is None else {"rule": one.rule})
+        for one in passed.refused
+    ]
+    return values
+
+
+class Count:
+    """What goes one way, while it goes."""
+
+    def __init__(self, way: Way, progress: OnProgress | None) -> None:
+        self._way, self._progress = way, progress
+        self._numbers = dict.fromkeys(
+            ("grains", "duplicates", "bytes", "states", "tombstones", "erased", "unproven"), 0
+        )
+        self._batches = 0
+        self._refused: dict[tuple[str, bytes], Refusal] = {}
+        self.compared = False
+
+    def add(self, step: Step, taken: Taken, size: int = 0) -> None:
+        """Count a batch that was taken."""
+        numbers = self._numbers
+        numbers["grains"] += taken.stored
+        numbers["duplicates"] += taken.duplicates
+        numbers["bytes"] += size
+        numbers["states"] += taken.states
+        numbers["tombstones"] += taken.tombstones
+        numbers["erased"] += taken.erased
+        numbers["unproven"] += taken.unproven
+        self._batches += 1
+        self.refuse(taken.refused)
+        if self._progress is not None:
+            moved = numbers["grains"] + numbers["duplicates"]
+            self._progress(Progress(self._way, step, moved, numbers["bytes"]))
+
+    def refuse(self, refused: tuple[Refusal, ...]) -> None:
+        """Count what was refused, each once."""
+        self._refused.update({(one.part, one.address): one for one in refused})
+
+    def passed(self) -> Passed:
+        """What went this way."""
+        return Passed(
+            **self._numbers,
+            batches=self._batches,
+            compared=self.compared,
+            refused=tuple(self._refused.values()),
+        )
+
+
+def sync(
+    source: Peer,
+    target: Peer,
+    *,
+    namespaces: Iterable[str] | None = None,
+    direction: Direction = "both",
+    full: bool = False,
+    dry_run: bool = False,
+    progress: OnProgress | None = None,
+) -> SyncReport:
+    """Bring two stores together: what one has and the other has not, and what became of it.
+
+    It can be cut off at any point, and run again: what was taken by then is not sent again.
+
+    Args:
+        source: one side, such as a robot's store.
+        target: the other, such as a hub.
+        namespaces: only grains of these; ``robots:*`` is all that begin with ``robots:``.
+        direction: ``both``, ``push`` to the target, or ``pull`` from it.
+        full: compare the stores, even if the feed of each could be gone on from: it offers again
+            what was refused, and finds what was deleted.
+        dry_run: change nothing, and tell how many grains would cross. Ids are made where there
+            are none yet, what was cut off before is finished, and a store notes in its audit trail
+            what it gave to be counted, unless its peer was told not to.
+        progress: called after each batch.
+
+    Raises:
+        SchemaError: an unknown direction or a bad choice of namespaces; or both sides are one
+            store.
+        UnsupportedError: the sides speak different versions, or one gives or takes nothing.
+        StoreError: a store is read-only, full or broken; what was taken by then stays.
+
+    Spec: OMS §9
+    """
+    if direction not in ("both", "push", "pull"):
+        raise SchemaError("no such direction", field="/direction", expected="both, push or pull")
+    scope = Scope(namespaces)
+    first = source.greet(Hello(b"", scope.namespaces))
+    theirs = target.greet(Hello(first.store, scope.namespaces))
+    ours = source.greet(Hello(theirs.store, scope.namespaces))
+    _check(ours, theirs)
+    left = _Side(source, ours, Hello(ours.store, scope.namespaces))
+    right = _Side(target, theirs, Hello(theirs.store, scope.namespaces))
+    sent, received = Count("sent", progress), Count("received", progress)
+    passes = []
+    if direction != "pull":
+        passes.append(_Pass(left, right, sent, dry_run))
+    if direction != "push":
+        passes.append(_Pass(right, left, received, dry_run))
+    for one in passes:
+        one.check()
+    if not dry_run and (ours.keys != theirs.keys or not ours.keys):
+        _share(left, right, sent)
+    if any(one.has_erasures(full) for one in passes):
+        for one in passes:
+            one.holds()
+        for one in passes:
+            one.erasures(full)
+    for one in passes:
+        one.look(full)
+    for one in passes:
+        one.grains()
+    return SyncReport(sent.passed(), received.passed(), dry_run)
+
+
+def _check(ours: Greeting, theirs: Greeting) -> None:
+    for one in (ours, theirs):
+        if one.version != VERSION:
+            raise UnsupportedError(
+                "another version of the rules of sync",
+                expected=str(VERSION),
+                found=str(one.version),
+            )
+    if ours.store and ours.store == theirs.store:
+        raise SchemaError("a store does not sync with itself, nor with a copy of its own file")
+
+
+_LIVING: frozenset[Right] = frozenset(("grains", "states", "restrictions", "holds"))
+"""Rights to bring what is not erased."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a sync.
+
+    Attributes:
+        peer: what answers.
+        greeting: what it said first.
+        hello: how it says who it is.
+    """
+
+    peer: Peer
+    greeting: Greeting
+    hello: Hello
+
+
+def _share(left: _Side, right: _Side, count: Count) -> None:
+    """Let each side know the other's erasures; where there were none, one key serves both."""
+    before = left.peer.share(()) if left.greeting.keys else ()
+    theirs = right.peer.share(before)
+    mine = left.peer.share(theirs)
+    erases = all("erasures" in side.greeting.rights for side in (left, right))
+    if erases and theirs and mine and not {*before, *mine} <= {*theirs}:
+        count.refuse((Refusal("erasure", b"", RangeError.code),))
+
+
+class _Pass:
+    """What goes one way.
+
+    Args:
+        giver: from where.
+        taker: where to.
+        count: of what goes.
+        dry_run: change nothing.
+    """
+
+    def __init__(self, giver: _Side, taker: _Side, count: Count, dry_run: bool) -> None:
+        self._giver, self._taker, self._count = giver, taker, count
+        self._dry_run = dry_run
+        self._rights = frozenset(taker.greeting.rights)
+        self._linear = False
+
+    def check(self) -> None:
+        """Refuse to begin what cannot end.
+
+        Raises:
+            UnsupportedError: one side gives nothing, or the other takes nothing.
+        """
+        if "give" not in self._giver.greeting.rights:
+            raise UnsupportedError("a store does not let its grains be read", expected="give")
+        if not self._rights - {"give"}:
+            raise UnsupportedError("a store takes nothing", expected="grains")
+
+    def holds(self) -> None:
+        """Bring holds, so that they are there before erasures come."""
+        if "holds" in self._rights and not self._dry_run:
+            self._bring("holds", "holds", self._lacked("holds"))
+
+    def has_erasures(self, full: bool) -> bool:
+        """Whether the giver may have erased what the taker does not know of."""
+        mine, theirs = self._giver.greeting, self._taker.greeting
+        known = () if full else (theirs.followed,)
+        told = mine.tombstones not in (b"", theirs.tombstones, *known)
+        return told and "erasures" in self._rights
+
+    def erasures(self, full: bool) -> None:
+        """Bring tombstones."""
+        if not self.has_erasures(full):
+            return
+        items = self._lacked("tombstones")
+        if self._dry_run:
+            self._count.add("erasures", Taken(tombstones=len(items)))
+            return
+        self._bring("tombstones", "erasures", items)
+        given = self._giver
+        if given.greeting.store:
+            end = Batch(given.greeting.store, given.hello.namespaces)
+            self._take("erasures", replace(end, followed=given.greeting.tombstones))
+
+    def look(self, full: bool) -> None:
+        """Find out if the feed can be followed, before grains cross: they would be in both."""
+        self._linear = bool(self._rights & _LIVING) and not full and self._is_linear()
+
+    def grains(self) -> None:
+        """Bring grains with their states."""
+        if self._rights & _LIVING and not (self._linear and self._follow()):
+            self._compare()
+
+    def _is_linear(self) -> bool:
+        """Whether the feed can be gone on from, or followed from its start."""
+        giver, taker = self._giver, self._taker
+        if not self._is_known():
+            return False
+        if taker.greeting.seen is not None:
+            return True
+        if not (taker.greeting.grains and giver.greeting.grains):
+            return True  # a new robot must not make its hub look at all it has
+        return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
+
+    def _is_known(self) -> bool:
+        """Whether the taker still has what the giver took from it, and so need not be given.
+
+        It has not if it was restored from a backup.
+        """
+        seen = self._giver.greeting.seen
+        if seen is None or "give" not in self._rights:
+            return True
+        return self._taker.peer.changes(seen, self._giver.hello, 0).known
+
+    def _follow(self) -> bool:
+        """Go on from where the feed was left; False if that is not in it any more."""
+        at = self._taker.greeting.seen or START
+        for batch in onward(self._giver.peer, at, self._taker.hello):
+            if not batch.known:
+                return False
+            self._offer("grains", batch)
+        return True
+
+    def _compare(self) -> None:
+        """Find what differs, and bring that; then the feed can be gone on from."""
+        self._count.compared = True
+        end = self._giver.greeting.position
+        waiting = self._bring("grains", "grains", self._lacked("grains"))
+        while waiting:  # those that supersede others may have come before these
+            found = self._bring("grains", "grains", [Item(key) for key in waiting])
+            if len(found) >= len(waiting):
+                break
+            waiting = found
+        if waiting:
+            code = NotFoundError.code
+            self._count.refuse(tuple(Refusal("grain", key, code) for key in waiting))
+        if "grains" in self._rights:
+            self._bring("signatures", "grains", self._lacked("signatures"))
+        self._bring("states", "states", self._lacked("states"))
+        given = self._giver
+        if not self._dry_run and given.greeting.store:
+            self._take("states", Batch(given.greeting.store, given.hello.namespaces, until=end))
+
+    def _lacked(self, space: Space) -> list[Item]:
+        giver, taker = self._giver, self._taker
+        items, erased = lacked(giver.peer, taker.peer, space, taker.hello, giver.hello)
+        code = ErasedError.code
+        self._count.refuse(tuple(Refusal("grain", key, code) for key in erased))
+        return items
+
+    def _bring(self, space: Space, step: Step, items: Sequence[Item]) -> list[bytes]:
+        """Bring items by their keys; those that wait for others."""
+        if space == "grains" and self._dry_run:
+            self._count.add(step, Taken(stored=len(items)))
+            return []
+        if self._dry_run:
+            return []
+        keys = [item.key for item in items]
+        batches = by_keys(self._giver.peer, space, keys, self._taker.hello)
+        return [one for batch in batches for one in self._offer(step, batch)]
+
+    def _offer(self, step: Step, batch: Batch) -> tuple[bytes, ...]:
+        """Give a batch to the taker, without what it does not take; those that wait."""
+        self._count.refuse(batch.withheld)
+        rights = self._rights
+        batch = replace(
+            batch,
+            grains=batch.grains if "grains" in rights else (),
+            states=batch.states if rights & {"states", "holds", "restrictions"} else (),
+            withheld=(),
+            rest=(),
+        )
+        if self._dry_run:
+            return self._try(batch)
+        if batch.grains or batch.states or batch.tombstones or batch.until is not None:
+            return self._take(step, batch).waiting
+        return ()
+
+    def _take(self, step: Step, batch: Batch) -> Taken:
+        taken = self._taker.peer.take(batch)
+        self._count.add(step, taken, sum(map(len, batch.grains)))
+        return taken
+
+    def _try(self, batch: Batch) -> tuple[bytes, ...]:
+        """Count what of a batch would be new."""
+        from omsgrain.container.read import address
+
+        digests = dict.fromkeys(bytes.fromhex(address(grain)) for grain in batch.grains)
+        items = [Item(digest) for digest in digests]
+        answers = self._taker.peer.lacking("grains", items) if items else b""
+        new = answers.count(LACKS)
+        size = sum(map(len, batch.grains))
+        self._count.add("grains", Taken(stored=new, duplicates=len(items) - new), size)
+        return ()
