@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from array import array
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -42,7 +43,7 @@ def monkeypatch_batch() -> object:
     """Blocks of 100 bytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("omsgrain.container.region.BATCH", 100)
-        patch.setattr("omsgrain.container.read.BATCH", 100)
+        patch.setattr(import_module("omsgrain.container.read"), "BATCH", 100)
         yield
 
 
@@ -87,7 +88,7 @@ def test_sizes_that_are_not_those_of_the_grains() -> None:
 
 @pytest.mark.parametrize("alone", [0, 1 << 40])
 def test_hashing_beside(monkeypatch: pytest.MonkeyPatch, alone: int) -> None:
-    monkeypatch.setattr(write, "_ALONE", alone)
+    monkeypatch.setattr(import_module("omsgrain.container.write"), "_ALONE", alone)
     pieces = [Random(n).randbytes(n * 100) for n in range(30)]
     with Hashing() as made:
         for piece in pieces:

@@ -9,18 +9,12 @@ import pytest
 
 import omsgrain as og
 from support import oracle
-from support.crafted_blobs import blob, pairs, payload
+from support.crafted_blobs import made
 from support.minimal_grains import minimal
-from support.oracle_tables import OLD_NAMES, TYPE_BYTE
+from support.oracle_tables import OLD_NAMES
 from support.refusals import SCHEMA, refused, rejected
 
 ENCODINGS = ("msgpack", "cbor")
-
-
-def made(encoding: str, small: dict[str, Any]) -> bytes:
-    """The blob of a compacted map, as another writer would have made it."""
-    byte = TYPE_BYTE[OLD_NAMES.get(small["t"], small["t"])]
-    return blob(encoding, payload(encoding, pairs(encoding, small)), type_byte=byte)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -12,7 +12,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_legacy import made
 
 import omsgrain as og
 from omsgrain import registry
@@ -45,6 +44,7 @@ from omsgrain.errors import (
 )
 from omsgrain.grain import Encoding, bare, make
 from support import oracle_disclosure
+from support.crafted_blobs import made
 from support.minimal_grains import minimal
 from support.random_grains import grains
 from support.signers import ALICE, IAT

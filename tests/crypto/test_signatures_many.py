@@ -11,7 +11,6 @@ import cbor2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_did import multikey
 from test_sign import ACCEPTED, REFUSED
 
 import omsgrain as og
@@ -38,21 +37,21 @@ from omsgrain.errors import (
 )
 from support.signers import (
     ALICE,
+    BLOB,
     BOB,
     CAROL,
     CBOR,
     FIELDS,
-    GRAIN,
     IAT,
     MSGPACK,
     SMALL,
+    Fixed,
     by_hand,
     headers,
 )
 
 SIGNERS = [ALICE, BOB, CAROL]
 OWN = [ALICE, CAROL]  # Ed25519: the core verifies what they sign
-BLOB = with_signed_bit(GRAIN).blob
 BLOBS = [with_signed_bit(og.Grain(og.encode(FIELDS | {"object": f"{n}"}))).blob for n in range(40)]
 CBOR_BLOB = with_signed_bit(og.Grain(og.encode(FIELDS, encoding="cbor"))).blob
 WEB = "did:web:robot.example"
@@ -97,24 +96,6 @@ def left_to_the_reference(envelopes: Sequence[bytes]) -> list[str]:
     assert set(verdicts(envelopes)) == {"unknown"}
     found = [one if isinstance(one, OmsError) else None for one in prove_many(envelopes)]
     return ["holds" if error is None else error.code for error in found]
-
-
-class Fixed:
-    """Signs everything with the same bytes."""
-
-    def __init__(self, alg: int, key: bytes, signature: bytes) -> None:
-        code = b"\x80\x24" if alg == -7 else b"\xed\x01"
-        self.alg, self.did, self._signature = alg, f"did:key:{multikey(code + key)}", signature
-
-    def sign(self, data: bytes) -> bytes:
-        return self._signature
-
-    def envelope(self, blob: bytes = BLOB) -> bytes:
-        return by_hand(headers(self), blob, self)  # type: ignore[arg-type]
-
-    def detached(self, data: bytes, aad: bytes) -> bytes:
-        head = headers(self, content_type=None)  # type: ignore[arg-type]
-        return by_hand(head, None, self, detached=data, aad=aad)  # type: ignore[arg-type]
 
 
 class Twisted:

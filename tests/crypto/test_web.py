@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import base64
 import ipaddress
-import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -23,7 +21,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
 from omsgrain.crypto import (
     PublicKey,
@@ -34,32 +31,11 @@ from omsgrain.crypto import (
 )
 from omsgrain.crypto.signers import Ed25519Signer
 from omsgrain.errors import DidError, UnsupportedError
+from support.did_documents import NAME, document, jwk, method
 from support.signers import ALICE, BOB, GRAIN
 
-NAME = "did:web:example.com"
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-
-
-def base64url(number: int) -> str:
-    return base64.urlsafe_b64encode(number.to_bytes(32, "big")).rstrip(b"=").decode()
-
-
-def method(key: str = "#a", signer: Any = ALICE, **more: Any) -> dict[str, Any]:
-    multikey = signer.did.removeprefix("did:key:")
-    return {"id": key, "type": "Multikey", "publicKeyMultibase": multikey, **more}
-
-
-def jwk(key: PublicKey) -> dict[str, str]:
-    assert isinstance(key, EllipticCurvePublicKey)
-    at = key.public_numbers()
-    return {"kty": "EC", "crv": "P-256", "x": base64url(at.x), "y": base64url(at.y)}
-
-
-def document(*methods: Any, uses: Any = None, **more: Any) -> bytes:
-    listed = [m["id"] for m in methods] if uses is None else uses
-    values = {"id": NAME, "verificationMethod": methods, "assertionMethod": listed}
-    return json.dumps(values | more).encode()
 
 
 def resolve(body: bytes, text: str = NAME) -> PublicKey:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-from test_sync_bounds import GOOD as SYNC
 
 import omsgrain as og
 from fuzz.target import Run, Target
@@ -18,6 +17,7 @@ from omsgrain.server.options import Options
 from omsgrain.server.routes import ROUTES
 from omsgrain.sync.protocol import MEDIA, QUESTIONS, pack
 from support.http_server import BLOB, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
+from support.sync_messages import GOOD as SYNC
 
 _LIMITS: Final = {"limit": 20}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgpack
-from test_sync_bounds import GOOD
 
 import omsgrain as og
 from fuzz.target import Run, Target
@@ -30,6 +29,7 @@ from omsgrain.sync import (
 )
 from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldTurn, Right, Tombstone
 from support.container_files import reclosed
+from support.sync_messages import GOOD
 from support.sync_stores import TIME, belief, memory, told
 
 _NAMES: Final = tuple(GOOD)

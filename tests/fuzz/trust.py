@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import cbor2
-from test_web import NAME as DID
-from test_web import document, jwk, method
 
 import omsgrain as og
 from fuzz import seeds
@@ -30,6 +28,8 @@ from omsgrain.grain import Grain
 from omsgrain.storage.audit import Checkpoint
 from omsgrain.store.privacy.certificate import Certificate
 from omsgrain.store.privacy.erasure import ErasureReport
+from support.did_documents import NAME as DID
+from support.did_documents import document, jwk, method
 from support.key_rings import MASTER, all_of, keys_of
 from support.signers import ALICE, BOB, CBOR, GRAIN, IAT, by_hand, headers
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_signatures_many import Fixed
 
 import omsgrain as og
 from omsgrain import errors as err
@@ -27,7 +26,7 @@ from support.signed_stores import (
     signed,
     signed_by,
 )
-from support.signers import ALICE, BOB, CAROL, FIELDS, GRAIN, IAT, SMALL
+from support.signers import ALICE, BOB, CAROL, FIELDS, GRAIN, IAT, SMALL, Fixed
 
 LATER = FIELDS["created_at"] + 1000
 COURT = frozenset({CAROL.did})

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from support import oracle
+from support.oracle_tables import OLD_NAMES, TYPE_BYTE
 
 #: A valid belief, compacted, without a namespace and at time 0: its header is nearly all zeros.
 BELIEF: dict[str, Any] = {"c": 1.0, "ca": 0, "o": "c", "r": "b", "s": "a", "t": "belief"}
@@ -78,3 +79,9 @@ def zstd_bomb(blocks: int, *, size: int) -> bytes:
 def compressed(encoding: str, frame: bytes) -> bytes:
     """The belief's header with the compressed bit, and this instead of the payload."""
     return blob(encoding, frame, flags=4)
+
+
+def made(encoding: str, small: dict[str, Any]) -> bytes:
+    """The blob of a compacted map, as another writer would have made it."""
+    byte = TYPE_BYTE[OLD_NAMES.get(small["t"], small["t"])]
+    return blob(encoding, payload(encoding, pairs(encoding, small)), type_byte=byte)

@@ -8,9 +8,15 @@ from typing import Any
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from test_did import multikey
 
 import omsgrain as og
-from omsgrain.crypto import Ed25519Signer, ES256Signer, KeySigner
+from omsgrain.crypto import (
+    Ed25519Signer,
+    ES256Signer,
+    KeySigner,
+    with_signed_bit,
+)
 from support.known_grains import VECTORS
 
 ALICE = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
@@ -65,3 +71,24 @@ def by_hand(
     structure = cbor2.dumps(["Signature1", p, aad, what])
     parts = (cbor2.dumps(p), u, cbor2.dumps(payload), cbor2.dumps(signer.sign(structure)))
     return b"\xd2\x84" + b"".join(parts)
+
+
+BLOB = with_signed_bit(GRAIN).blob
+
+
+class Fixed:
+    """Signs everything with the same bytes."""
+
+    def __init__(self, alg: int, key: bytes, signature: bytes) -> None:
+        code = b"\x80\x24" if alg == -7 else b"\xed\x01"
+        self.alg, self.did, self._signature = alg, f"did:key:{multikey(code + key)}", signature
+
+    def sign(self, data: bytes) -> bytes:
+        return self._signature
+
+    def envelope(self, blob: bytes = BLOB) -> bytes:
+        return by_hand(headers(self), blob, self)  # type: ignore[arg-type]
+
+    def detached(self, data: bytes, aad: bytes) -> bytes:
+        head = headers(self, content_type=None)  # type: ignore[arg-type]
+        return by_hand(head, None, self, detached=data, aad=aad)  # type: ignore[arg-type]

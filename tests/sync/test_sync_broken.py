@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from test_sync_bounds import GREETING
 from test_sync_http import at, filled, told
 
 import omsgrain as og
@@ -33,6 +32,7 @@ from support.http_server import Site, lamp, site
 from support.shell import Shell, exit_code
 from support.signers import ALICE
 from support.sync_lines import URL, Bridge, Proxy, answer, budgets, dialled
+from support.sync_messages import GREETING
 from support.sync_stores import belief, memory
 
 SCOPES = ("sync:read", "sync:write", "sync:admin")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
-from test_query_model import QueryModel
 
 import omsgrain as og
 from support import store_kinds
+from support.query_model import QueryModel
 
 pytestmark = pytest.mark.services
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from test_state import walk
 
 from omsgrain._core import term
 from omsgrain.errors import StoreError
@@ -26,6 +25,7 @@ from support.child_process import run
 from support.paths import TESTS
 from support.shared_commits import shared
 from support.small_grains import ALL, WHICH, change, facts, put, remove, retract, seqs, split
+from support.state_model import walk
 from support.store_contract import StoreContract
 from support.store_contract import put as put_pairs
 
