@@ -9,6 +9,8 @@ from omsgrain import _core
 
 #: Bits of the flags, the second byte. Who asks for one alone need not read the whole header.
 SIGNED_BIT, ENCRYPTED_BIT, COMPRESSED_BIT = 1, 2, 4
+#: First byte of a signed grain, a COSE_Sign1 envelope. A blob begins with its version, 1.
+ENVELOPE_BYTE = b"\xd2"
 SENSITIVITIES = ("public", "internal", "pii", "phi")
 
 

@@ -36,15 +36,12 @@ from omsgrain.errors import (
     UnsupportedError,
 )
 from omsgrain.grain import Grain
-from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT, as_bytes
+from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT, as_bytes
 
 if TYPE_CHECKING:
     from omsgrain.container.verify import Report
 
 Item = bytes | bytearray | memoryview | Grain
-
-#: First byte of a COSE_Sign1 envelope. A blob begins with its version, 1.
-ENVELOPE = b"\xd2"
 
 
 def gather(items: Iterable[Item], before: int = 0) -> Iterator[Block]:
@@ -86,7 +83,7 @@ def _wrong_size(grain: bytes) -> OmsError:
 
 def blob_of(grain: bytes) -> bytes:
     """What the address is computed of: the blob, if the grain stands in its envelope."""
-    return _core.envelope_blob(grain) if grain[:1] == ENVELOPE else grain
+    return _core.envelope_blob(grain) if grain[:1] == ENVELOPE_BYTE else grain
 
 
 def created_at(grain: bytes) -> int:
@@ -119,7 +116,7 @@ def check_grain(grain: bytes) -> bytes:
     """Check one grain, as `examine` does, and give its blob."""
     if not MIN_GRAIN <= len(grain) <= MAX_GRAIN:
         raise _wrong_size(grain)
-    if grain[:1] != ENVELOPE:
+    if grain[:1] != ENVELOPE_BYTE:
         _check_blob(grain)
         return grain
     blob, length = _core.envelope_blob(grain), _core.extent(grain)
@@ -261,7 +258,7 @@ class Container:
             OmsError: any refusal of the format; ERR_KEY if it is sealed.
         """
         data = self[number]
-        if data[:1] == ENVELOPE:
+        if data[:1] == ENVELOPE_BYTE:
             raise UnsupportedError("a signed grain is opened by verifying its signature")
         return Grain(data)
 

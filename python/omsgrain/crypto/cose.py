@@ -35,9 +35,8 @@ from omsgrain.errors import (
     UnsupportedError,
 )
 from omsgrain.grain import Grain, bare
-from omsgrain.header import SIGNED_BIT, as_bytes, read_header
+from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT, as_bytes, read_header
 
-TAG = b"\xd2"
 IAT = "iat"
 ALG, CRIT, CONTENT_TYPE, KID = 1, 2, 3, 4
 CWT_CLAIMS, CWT_IAT = 15, 6  # RFC 9597 §2, RFC 8392 §4
@@ -50,6 +49,8 @@ _MAX_ENTRIES = 23  # of a header map: as many as its first byte can say
 _MAP = 0xA0
 # A header of a CBOR blob: behind it the core measures any value in deterministic encoding.
 _CBOR_BLOB = bytes((1, 0x20, 1, 0, 0, 0, 0, 0, 0))
+_WINDOW = 4 << 10  # bytes that hold most envelopes
+_LONGEST = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,7 @@ def take_apart(cose: bytes) -> Parts:
         TooLargeError: larger than any of ours.
         UnsupportedError: it has headers that must be understood.
     """
-    if cose[:1] != TAG:
+    if cose[:1] != ENVELOPE_BYTE:
         raise _broken("not a COSE_Sign1 envelope", 0)
     if len(cose) > MAX_PAYLOAD + MAX_OVERHEAD:
         raise TooLargeError("an envelope is too large", found=f"{len(cose)} bytes")
@@ -618,3 +619,27 @@ def _opened(
     author = grain.get("author_did")
     matches = None if author is None else author == proof.signer
     return Signed(grain, proof.signer, proof.iat, matches, envelope)
+
+
+def envelopes(data: bytes) -> Iterator[bytes]:
+    """Cut envelopes that stand in a row; what is no envelope is given as the last of them."""
+    at = 0
+    while at < len(data):
+        size = _extent(data, at)
+        yield data[at : at + size]
+        at += size
+
+
+def _extent(data: bytes, at: int) -> int:
+    window = _WINDOW
+    while data[at : at + 1] == ENVELOPE_BYTE:
+        try:
+            size = _core.extent(_CBOR_BLOB + data[at + 1 : at + window])
+        except OmsError:
+            size = None
+        if size is not None:
+            return 1 + size - len(_CBOR_BLOB)
+        if window >= min(len(data) - at, _LONGEST):
+            break
+        window *= 8
+    return len(data) - at

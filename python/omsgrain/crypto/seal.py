@@ -36,7 +36,7 @@ from omsgrain.errors import (
     TooShortError,
 )
 from omsgrain.grain import bare
-from omsgrain.header import as_bytes, read_header
+from omsgrain.header import ENVELOPE_BYTE, as_bytes, read_header
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -131,7 +131,6 @@ _HEADER = 9
 _START = _HEADER + NONCE
 #: Bytes by which a sealed grain is longer than its inner bytes.
 OVERHEAD = _START + TAG
-_ENVELOPE = b"\xd2"
 _PIECE = 64 << 10  # masked at a time: fresh memory for all at once costs more than the work
 
 
@@ -262,7 +261,7 @@ def open_plain(inner: bytes) -> bytes:
     Raises:
         CorruptError: the envelope is none.
     """
-    return _core.envelope_blob(inner) if inner[:1] == _ENVELOPE else inner
+    return _core.envelope_blob(inner) if inner[:1] == ENVELOPE_BYTE else inner
 
 
 def seal_vector(data: bytes, key: bytes, aad: bytes) -> bytes:

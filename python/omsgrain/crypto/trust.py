@@ -13,6 +13,7 @@ from omsgrain.crypto.cose import Proof
 from omsgrain.crypto.did import PublicKey, Resolver, from_key, parse, resolve
 from omsgrain.crypto.signers import NamedKey, Pieces, verify
 from omsgrain.errors import DidError, OmsError, SignatureError
+from omsgrain.header import ENVELOPE_BYTE
 
 __all__ = ["Checked", "Trust", "check", "look", "missing", "read"]
 
@@ -161,7 +162,9 @@ def read(signature: bytes) -> cose.Parts:
         SignatureError: ``signature_invalid``: it is none.
     """
     try:
-        parts = cose.take_apart(signature if signature[:1] == cose.TAG else cose.TAG + signature)
+        parts = cose.take_apart(
+            signature if signature[:1] == ENVELOPE_BYTE else ENVELOPE_BYTE + signature
+        )
         cose.algorithm_of(parts.signed)
         cose.issued_at(parts)
     except OmsError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from omsgrain.errors import FormatError, OmsError, TooLargeError
-from omsgrain.ops.signed import ENVELOPE
+from omsgrain.header import ENVELOPE_BYTE
 
 Format = Literal["auto", "json", "jsonl", "blob"]
 
@@ -60,7 +60,7 @@ class Lines:
 
 def detect(head: bytes, name: str = "") -> Literal["json", "jsonl", "blob"]:
     """What an input that begins so (and is called so) is."""
-    if head[:1] in (b"\x01", ENVELOPE):
+    if head[:1] in (b"\x01", ENVELOPE_BYTE):
         return "blob"
     named_lines = name.lower().endswith((".jsonl", ".ndjson"))
     text = head.removeprefix(_BOM).lstrip(_SPACE)

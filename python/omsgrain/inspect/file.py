@@ -11,13 +11,14 @@ from typing import Any, Final
 import omsgrain as og
 from omsgrain import container
 from omsgrain.container.layout import MAGIC
+from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import OmsError, UnsupportedError
 from omsgrain.grain import bare
+from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.inspect.graph import chains, triples
 from omsgrain.inspect.shown import FAILURES, failure, moment, said, shown
 from omsgrain.inspect.tally import Newest, Tally
 from omsgrain.ops.lookup import read_blob
-from omsgrain.ops.signed import ENVELOPE, envelopes
 from omsgrain.ops.verify import verify
 
 __all__ = [
@@ -30,7 +31,7 @@ _LINKS: Final = 2_000  # of versions
 def of_file(path: Path, count: int, advance: Callable[[int], None]) -> dict[str, Any]:
     """Verify and show a file; arguments and errors are those of ``inspect``."""
     start = read_blob(path)
-    if start[:1] not in (b"\x01", ENVELOPE) and start[: len(MAGIC)] != MAGIC:
+    if start[:1] not in (b"\x01", ENVELOPE_BYTE) and start[: len(MAGIC)] != MAGIC:
         text = "neither a store nor a file of grains"
         raise UnsupportedError(text, expected="a store, .mg, an envelope or a blob")
     tally, newest = Tally(), Newest(count)
@@ -80,7 +81,7 @@ def _blobs(path: Path, start: bytes, links: list[tuple[str, str]]) -> Iterator[b
                 if isinstance(new := state.get("superseded_by"), str) and len(links) < _LINKS:
                     links.append((old, new))
             yield from (_unwrapped(data) for data in held)
-    elif start[:1] == ENVELOPE:
+    elif start[:1] == ENVELOPE_BYTE:
         yield from (_unwrapped(data) for data in envelopes(path.read_bytes()))
     else:
         yield start
@@ -88,7 +89,7 @@ def _blobs(path: Path, start: bytes, links: list[tuple[str, str]]) -> Iterator[b
 
 def _unwrapped(data: bytes) -> bytes:
     """The blob that an envelope holds; whether its signature holds, verifying has found."""
-    if data[:1] != ENVELOPE:
+    if data[:1] != ENVELOPE_BYTE:
         return data
     from omsgrain.crypto import cose
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omsgrain import container, formats
-from omsgrain.container.read import ENVELOPE
 from omsgrain.container.read import address as address_of
 from omsgrain.counts import counted
 from omsgrain.durable import NewFiles, refuse_existing
@@ -26,6 +25,7 @@ from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import CONTAINER, Sniffed, sniff_file
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
+from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.ops import linked
 from omsgrain.ops.opening import resolver_in_use
 
@@ -178,13 +178,13 @@ def _read_mg(path: Path, _: bool, __: dict[str, Any]) -> Found:
             except OmsError as error:
                 losses.append(Loss(address, "grain", f"it cannot be read: {error.code}"))
                 continue
-            if data[:1] == ENVELOPE:
+            if data[:1] == ENVELOPE_BYTE:
                 losses.append(Loss(address, "signature", "a record has no place for it"))
     return Found(Import(CONTAINER, grains), losses)
 
 
 def _opened(data: bytes) -> Grain:
-    if data[:1] != ENVELOPE:
+    if data[:1] != ENVELOPE_BYTE:
         return Grain(data)
     from omsgrain.crypto.cose import open_signed
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.grain import Grain
+from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.json_values import plain
 from omsgrain.ops.lookup import one_grain
 from omsgrain.ops.opening import resolver_in_use
@@ -14,8 +15,6 @@ from omsgrain.ops.signed import load_trust
 
 if TYPE_CHECKING:
     from omsgrain.crypto.disclosure import Disclosed
-
-_ENVELOPE = b"\xd2"
 
 
 def disclose(source: bytes, hide: Iterable[str]) -> Grain:
@@ -93,4 +92,4 @@ def check_values(found: Disclosed) -> dict[str, Any]:
 
 
 def _signed(source: bytes) -> bool:
-    return source[:1] == _ENVELOPE
+    return source[:1] == ENVELOPE_BYTE

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
 
 import omsgrain as og
+from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import source_lines
 from omsgrain.formats.source_lines import Format, Lines
+from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.ops.lookup import BLOB_LIMIT
-from omsgrain.ops.signed import ENVELOPE, envelopes
 from omsgrain.store.prepared import intakes
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def ingest(
     head = stream.read(source_lines.PEEK)
     kind = source_lines.detect(head, name) if format == "auto" else format
     if kind == "blob":
-        most = -1 if head[:1] == ENVELOPE else BLOB_LIMIT  # there may be many envelopes
+        most = -1 if head[:1] == ENVELOPE_BYTE else BLOB_LIMIT  # there may be many envelopes
         yield _blobs(store, head + stream.read(most), errors, options, allow_erased)
         return
     cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
@@ -94,7 +95,7 @@ def _blobs(
 ) -> Step:
     if options:
         raise UnsupportedError("bytes are stored as they are; options of encoding do not apply")
-    items = list(envelopes(data)) if data[:1] == ENVELOPE else [data]
+    items = list(envelopes(data)) if data[:1] == ENVELOPE_BYTE else [data]
     report = store.put_many(items, errors=errors, allow_erased=allow_erased)
     rejected = [item.error for item in report.errors]
     return Step(len(data), report.stored, report.duplicates, rejected)

@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from omsgrain.crypto.trust import Checked, Trust
 
 __all__ = [
-    "ENVELOPE",
     "SIGNATURE",
     "SignedBy",
     "detached",
-    "envelopes",
     "is_detached",
     "load_trust",
     "look_beside",
@@ -38,16 +36,8 @@ __all__ = [
     "verify_beside",
 ]
 
-ENVELOPE = b"\xd2"
-"""What an envelope, and a signature beside a file, begins with."""
-
 SIGNATURE = ".sig"
 """How a signature is called that lies beside what it signs."""
-
-# A header of a CBOR blob: behind it the core measures any value in deterministic encoding.
-_CBOR_BLOB = bytes((1, 0x20, 1, 0, 0, 0, 0, 0, 0))
-_WINDOW = 4 << 10  # bytes that hold most envelopes
-_LONGEST = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +59,6 @@ class SignedBy:
     def to_dict(self) -> dict[str, Any]:
         """The signature as JSON-ready values."""
         return {**asdict(self), "iat_proven": False}
-
-
-def envelopes(data: bytes) -> Iterator[bytes]:
-    """Cut envelopes that stand in a row; what is no envelope is given as the last of them."""
-    at = 0
-    while at < len(data):
-        size = _extent(data, at)
-        yield data[at : at + size]
-        at += size
-
-
-def _extent(data: bytes, at: int) -> int:
-    window = _WINDOW
-    while data[at : at + 1] == ENVELOPE:
-        try:
-            size = _core.extent(_CBOR_BLOB + data[at + 1 : at + window])
-        except OmsError:
-            size = None
-        if size is not None:
-            return 1 + size - len(_CBOR_BLOB)
-        if window >= min(len(data) - at, _LONGEST):
-            break
-        window *= 8
-    return len(data) - at
 
 
 def is_detached(data: bytes) -> bool:
@@ -118,7 +84,7 @@ def opened(
         address: what the grain in a single one must have.
         trust: whose signatures count; None: those of all.
     """
-    from omsgrain.crypto.cose import open_many, prove_many
+    from omsgrain.crypto.cose import envelopes, open_many, prove_many
 
     given = list(envelopes(data))
     resolver = resolver_in_use() if trust is None else trust.resolver(resolver_in_use())

@@ -17,12 +17,12 @@ from omsgrain.container.layout import MAGIC, os_errors
 from omsgrain.counts import counted
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.formats.problems import DocumentError
+from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.ops import bundles, mif_files, statements
 from omsgrain.ops.bundles import Document
 from omsgrain.ops.lookup import one_grain, read_blob
 from omsgrain.ops.opening import open_store, resolver_in_use
 from omsgrain.ops.signed import (
-    ENVELOPE,
     SIGNATURE,
     SignedBy,
     detached,
@@ -197,10 +197,10 @@ def _file(file: Path, address: str | None, of: Path | None, asked: _Asked) -> Ve
 
     with file.open("rb") as stream:
         head = stream.read(_HEAD)
-    if file.suffix == SIGNATURE or head[:1] == ENVELOPE:
+    if file.suffix == SIGNATURE or head[:1] == ENVELOPE_BYTE:
         with file.open("rb") as stream:
-            data = stream.read(-1 if head[:1] == ENVELOPE else MAX_OVERHEAD + 1)
-        if is_detached(data) or head[:1] != ENVELOPE:
+            data = stream.read(-1 if head[:1] == ENVELOPE_BYTE else MAX_OVERHEAD + 1)
+        if is_detached(data) or head[:1] != ENVELOPE_BYTE:
             return _detached(data, file, address, of, asked.trust)
     if of is not None:
         what = "a signature that lies beside what it signs"
@@ -238,7 +238,7 @@ def _content(file: Path, head: bytes, address: str | None, asked: _Asked) -> Ver
         if not failures and is_sync_file([file]):
             failures = _sync_failures(file)
         return Verified(report.verified, failures)
-    if head[:1] == ENVELOPE:
+    if head[:1] == ENVELOPE_BYTE:
         return _envelopes(file, address, asked.trust)
     what = None if address is not None else bundles.sniffed(file)
     if what is not None and what.format in mif_files.FORMATS:

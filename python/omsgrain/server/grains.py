@@ -25,6 +25,7 @@ from omsgrain.formats.aimem.fields import Limits
 from omsgrain.formats.json_text import bounded, parse
 from omsgrain.formats.problems import DocumentError
 from omsgrain.grain import make
+from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.json_values import plain, revive
 from omsgrain.ops import removing
 from omsgrain.ops.query import envelope
@@ -47,7 +48,6 @@ __all__ = [
 
 _DEPTH = 64
 _MOST = 1_000  # problems that an answer tells
-_ENVELOPE = b"\xd2"
 
 
 def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
@@ -137,9 +137,9 @@ def _items(
     if call.media == BLOB:
         data = given = file.read()
         try:
-            if adapt and data[:1] != _ENVELOPE:
+            if adapt and data[:1] != ENVELOPE_BYTE:
                 data = og.adapt(data).blob
-            grain = og.decode(_core.envelope_blob(data) if data[:1] == _ENVELOPE else data)
+            grain = og.decode(_core.envelope_blob(data) if data[:1] == ENVELOPE_BYTE else data)
         except KeyMissingError as error:
             detail = "a sealed grain does not show whose it is"
             raise Refusal("invalid_grain", detail, code=error.code) from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from omsgrain.batch import OnError
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
-from omsgrain.header import SIGNED_BIT
+from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RESTRICTED
@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 _GRAINS_A_PAGE = 1_000
-_ENVELOPE = b"\xd2"
 _RESOLVED = b"did:key:"  # in the first bytes of nearly every envelope
 
 
@@ -314,7 +313,7 @@ class Moving(Finding, Putting, Changing):
         asked = [
             (bytes.fromhex(address), grain)
             for grain, address in zip(grains, addresses, strict=True)
-            if grain[:1] == _ENVELOPE and address is not None and _RESOLVED not in grain[:64]
+            if grain[:1] == ENVELOPE_BYTE and address is not None and _RESOLVED not in grain[:64]
         ]
         if not asked:
             return 0

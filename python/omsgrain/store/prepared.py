@@ -27,7 +27,7 @@ from omsgrain.errors import (
     TooShortError,
 )
 from omsgrain.grain import Grain, bare, options
-from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
+from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.blind_index import Veil
 from omsgrain.storage.scan import stored
@@ -66,7 +66,6 @@ Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 Pair: TypeAlias = tuple[bytes, bytes]
 """A digest and its blob."""
 
-_ENVELOPE = 0xD2  # its first byte; that of a blob is 1
 _SYNC = bytes((SYNC_BYTE,))
 _LEAST_SEALED = 9 + 12 + 1 + 16  # header, nonce, an empty map, tag
 
@@ -115,7 +114,7 @@ def take_one(item: Item, *, replacing: bool = False, resolver: Resolver | None =
             blob, notes = _core.encode(item, options())  # type: ignore[arg-type]  # refuses no map
             intake.warnings.extend([ItemWarning(0, None, note) for note in notes])
         intake.pairs[0] = (sha256(blob).digest(), blob)
-    elif blob[1:2] and not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) and blob[0] != _ENVELOPE:
+    elif blob[1:2] and not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) and blob[:1] != ENVELOPE_BYTE:
         _core.check(blob)
         intake.pairs[0] = (sha256(blob).digest(), blob)
         intake.whole.add(0)
@@ -209,7 +208,7 @@ def _verify(
     given: dict[int, bytes], intake: Intake, first: int, resolver: Resolver | None
 ) -> None:
     intake.whole.update(given)
-    signed = [place for place, blob in given.items() if blob[:1] == bytes((_ENVELOPE,))]
+    signed = [place for place, blob in given.items() if blob[:1] == ENVELOPE_BYTE]
     wrong: dict[int, OmsError] = {}
     if signed:
         wrong = _open(signed, given, intake, resolver)
@@ -318,7 +317,7 @@ def is_sync_record(grain: bytes) -> bool:
 
 def sync_record(grain: bytes) -> str | None:
     """Return which record of a sync a blob or an envelope is; None if it is none."""
-    enclosed = grain[:1] == bytes((_ENVELOPE,))
+    enclosed = grain[:1] == ENVELOPE_BYTE
     if not enclosed and grain[2:3] != _SYNC:
         return None
     try:
@@ -345,7 +344,6 @@ def _marks() -> tuple[tuple[str, ...], _core.Marks]:
 
 
 _CONSENT = 10  # type byte
-_ENVELOPE_BYTE = b"\xd2"
 _EVERYBODY = ""  # whose key seals what a rule wants sealed and what belongs to no user
 
 
@@ -528,7 +526,7 @@ def _adopt(ring: KeyRing, given: Incoming, resolver: Resolver | None) -> Incomin
             if found is None:
                 continue
             inner, keys = found
-            if inner[:1] == _ENVELOPE_BYTE:
+            if inner[:1] == ENVELOPE_BYTE:
                 signatures.setdefault(i, examine(inner, resolver)[1])
             opened[i] = open_plain(inner), keys
         except OmsError as error:

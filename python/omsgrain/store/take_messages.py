@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import omsgrain as og
 from omsgrain.counts import counted
+from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import EmptyError, ErasedError, OmsError, TooLargeError
 from omsgrain.formats import source_lines
-from omsgrain.ops.signed import ENVELOPE, envelopes
+from omsgrain.header import ENVELOPE_BYTE
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -115,7 +116,7 @@ def take(
         try:
             for line, grain in _grains(data, most):
                 place = _Place(i, line)
-                if data[:1] not in (_BLOB, ENVELOPE):
+                if data[:1] not in (_BLOB, ENVELOPE_BYTE):
                     slots.append(len(blobs))
                     lines.append(grain)
                 blobs.append(grain)
@@ -168,7 +169,7 @@ def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
     if data[:1] == _BLOB:
         yield None, data
         return
-    if data[:1] == ENVELOPE:
+    if data[:1] == ENVELOPE_BYTE:
         for envelope in envelopes(data):
             yield None, envelope
         return

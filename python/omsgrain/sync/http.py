@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from omsgrain import errors
-from omsgrain.container.read import ENVELOPE
 from omsgrain.errors import (
     IntegrityError,
     KeyMissingError,
@@ -26,6 +25,7 @@ from omsgrain.errors import (
     UnsupportedError,
     packages_of,
 )
+from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.sync import parts, protocol
 from omsgrain.sync.peer import (
     HAS,
@@ -492,7 +492,7 @@ class HttpPeer:
         return tuple(
             grain
             for grain, answer in zip(grains, there, strict=True)
-            if answer != HAS or not (whole or grain[:1] != ENVELOPE)
+            if answer != HAS or not (whole or grain[:1] != ENVELOPE_BYTE)
         )
 
     def close(self) -> None:
