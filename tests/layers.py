@@ -7,82 +7,105 @@ import ast
 import sys
 from pathlib import Path
 
-#: The rooms from the ground up. A room may import from its own floor and from those before it.
+#: The packages from the ground up. One may import from its own floor and from those before it.
 FLOORS = (
     ("_core", "counts", "durable", "errors"),
     ("registry", "header"),
-    ("grain", "lenient", "constructors"),
-    ("text",),
+    ("grain", "lenient", "constructors", "json_values"),
     ("crypto",),
     ("batch", "container"),
     ("formats",),
-    ("store",),
-    ("intake",),
-    ("index", "privacy"),
+    ("search.words", "search.stem"),
+    ("storage",),
+    ("policy", "privacy"),
     ("search",),
-    ("exchange", "analytics"),
-    ("engine",),
+    ("query",),
+    ("store",),
     ("omsgrain",),
-    ("gateways", "sync"),
-    ("ops",),
-    ("cli", "conformance", "services"),
+    ("interchange", "sync"),
+    ("memory", "ops"),
+    ("inspect",),
+    ("server",),
+    ("bridge", "mcp"),
+    ("conformance",),
+    ("cli",),
 )
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 #: What may read arguments, the environment or sockets.
-OUTSIDE = {"cli", "services"}
+OUTSIDE = {"bridge", "cli", "mcp", "server"}
 FORBIDDEN = {"argparse", "socket", "click"}
 #: The one file of the library that does: it must see the address before it connects.
-RESOLVER = "crypto/web.py"
+RESOLVER = "crypto/did_web.py"
 PACKAGE = Path(__file__).parents[1] / "python" / "omsgrain"
 
 
-def imports(tree: ast.AST) -> list[tuple[int, str]]:
-    """Line and full name of every import, lazy ones too; those for types only are left out."""
-    typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for inner in ast.walk(node)
-    }
+def imports(tree: ast.AST, *, lazy: bool = True) -> list[tuple[int, str]]:
+    """Line and full name of every import but those for types; without `lazy`, of the module only."""
     found = []
-    for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
+    todo = list(ast.iter_child_nodes(tree))
+    while todo:
+        node = todo.pop()
         if isinstance(node, ast.Import):
             found += [(node.lineno, name.name) for name in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            inside = node.module == "omsgrain"
-            names = [f"omsgrain.{n.name}" for n in node.names] if inside else [node.module]
-            found += [(node.lineno, name) for name in names]
-    return found
+            found += [(node.lineno, f"{node.module}.{name.name}") for name in node.names]
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            todo += node.orelse
+        elif lazy or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            todo += ast.iter_child_nodes(node)
+    return sorted(found)
 
 
 def room_of(module: str) -> str:
     """The room of a module of ours; a name that is no room is one of the package's own exports."""
     parts = module.split(".")
-    room = parts[1] if len(parts) > 1 else "omsgrain"
+    inner = ".".join(parts[1:3])
+    room = inner if inner in FLOOR else parts[1] if len(parts) > 1 else "omsgrain"
     return room if room in FLOOR else "omsgrain"
 
 
 def faults() -> list[str]:
-    """Every import that points up, or outside from where it must not."""
+    """Every import that points up, or outside from where it must not, and every circle."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        room = "omsgrain" if parts == ("__init__",) else parts[0]
-        if parts == ("__main__",):
-            room = "cli"
-        if room not in FLOOR:
-            found.append(f"{path}: room {room!r} stands on no floor")
+    for path, module in MODULES.items():
+        room = "cli" if module == "omsgrain.__main__" else room_of(module)
+        if module.count(".") and room == "omsgrain":
+            found.append(f"{path}: {module} stands on no floor")
             continue
-        for line, module in imports(ast.parse(path.read_text("utf-8"))):
-            top = module.split(".")[0]
-            if top == "omsgrain" and FLOOR[room_of(module)] > FLOOR[room]:
-                found.append(f"{path}:{line}: {room} imports {module}, which is above it")
+        for line, name in imports(ast.parse(path.read_text("utf-8"))):
+            top = name.split(".")[0]
+            if top == "omsgrain" and FLOOR[room_of(name)] > FLOOR[room]:
+                found.append(f"{path}:{line}: {room} imports {name}, which is above it")
             outside = room in OUTSIDE or path.relative_to(PACKAGE).as_posix() == RESOLVER
             if top in FORBIDDEN and not outside:
-                found.append(f"{path}:{line}: {room} imports {module}")
-    return found
+                found.append(f"{path}:{line}: {room} imports {name}")
+    return found + [f"circle of imports: {' '.join(circle)}" for circle in circles()]
+
+
+def _module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def circles() -> list[list[str]]:
+    """The modules that import each other in a circle as they load."""
+    names = set(MODULES.values())
+    needs = {}
+    for path, module in MODULES.items():
+        wanted = {name for _, name in imports(ast.parse(path.read_text("utf-8")), lazy=False)}
+        known = {w if w in names else w.rpartition(".")[0] for w in wanted} & names
+        needs[module] = known - {module}
+    while free := [module for module, wanted in needs.items() if not wanted & needs.keys()]:
+        for module in free:
+            del needs[module]
+    # What is left stands in a circle, or imports one.
+    while free := [m for m in needs if not any(m in wanted for wanted in needs.values())]:
+        for module in free:
+            del needs[module]
+    return [sorted(needs)] if needs else []
+
+
+MODULES = {path: _module_of(path) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from omsgrain.formats.convert.base import AIMEM
 from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.source import is_beside
-from omsgrain.gateways.around import Around
 from omsgrain.grain import Grain
 from omsgrain.interchange.aimem_plan import Index, Rows
+from omsgrain.interchange.around import Around
 from omsgrain.interchange.user_memory import Memory, Page
 from omsgrain.search.vectors import Model
 from omsgrain.store import export_filter

@@ -27,9 +27,9 @@ from omsgrain.formats.json_text import Texts, drained
 from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.problems import MEMBER, OURS, Problem, together
 from omsgrain.formats.source import Source, checking, getter, is_beside
-from omsgrain.gateways.around import Around
 from omsgrain.grain import Grain, as_put
 from omsgrain.interchange import mif_ld
+from omsgrain.interchange.around import Around
 from omsgrain.interchange.documents import FORMAT, Foreign, spell
 from omsgrain.interchange.redact import finished
 from omsgrain.interchange.report import PLURALS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-import omsgrain as og
+from omsgrain.batch import encode_jsonl
 from omsgrain.counts import counted
 from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import EmptyError, ErasedError, OmsError, TooLargeError
@@ -146,7 +146,7 @@ def _encode(
     if not lines:
         return 0
     # A blank line first: a byte order mark is one of the message, which was looked for there.
-    batch = og.encode_jsonl(b"\n".join((b"", *lines)), errors="collect")
+    batch = encode_jsonl(b"\n".join((b"", *lines)), errors="collect")
     for slot in slots:
         blobs[slot] = b""
     for index, blob in zip(batch.indices, batch.blobs, strict=True):
