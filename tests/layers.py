@@ -40,7 +40,7 @@ PACKAGE = Path(__file__).parents[1] / "python" / "omsgrain"
 
 
 def imports(tree: ast.AST, *, lazy: bool = True) -> list[tuple[int, str]]:
-    """Line and full name of every import but those for types; without `lazy`, of the module only."""
+    """Line and name of every import but those for types; without `lazy`, of the module only."""
     found = []
     todo = list(ast.iter_child_nodes(tree))
     while todo:
