@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from omsgrain.crypto import KeySigner, PublicKey, did
 from omsgrain.errors import DidError, SignatureError
+from support.did_keys import multikey
 from support.known_grains import DID
 from support.signers import ALICE, BOB, SMALL
 
@@ -37,16 +38,6 @@ VECTORS = {
     DID: ed25519("2e6fcce36701dc791488e0d0b1745cc1e33a4c1c9fcc41c63bd343dbbe0970e6"),
     "did:key:zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169": p256(P256_X, P256_Y),
 }
-
-
-def multikey(data: bytes) -> str:
-    """Any bytes in multibase base58btc, by its definition."""
-    alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-    number, text = int.from_bytes(data, "big"), ""
-    while number:
-        number, digit = divmod(number, 58)
-        text = alphabet[digit] + text
-    return "z" + "1" * (len(data) - len(data.lstrip(b"\0"))) + text
 
 
 @pytest.mark.parametrize("name", VECTORS)

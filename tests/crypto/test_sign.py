@@ -10,7 +10,6 @@ from typing import Any
 
 import cbor2
 import pytest
-from test_did import multikey
 
 import omsgrain as og
 from omsgrain import container, crypto
@@ -44,6 +43,7 @@ from omsgrain.errors import (
     VersionError,
 )
 from omsgrain.grain import Encoding
+from support.did_keys import multikey
 from support.known_grains import VECTORS
 from support.paths import TEST_DATA
 from support.random_grains import random_grain

@@ -8,7 +8,6 @@ from typing import Any
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from test_did import multikey
 
 import omsgrain as og
 from omsgrain.crypto import (
@@ -17,6 +16,7 @@ from omsgrain.crypto import (
     KeySigner,
     with_signed_bit,
 )
+from support.did_keys import multikey
 from support.known_grains import VECTORS
 
 ALICE = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
