@@ -2,8 +2,7 @@
 """AIMEM bundles: good ones, and each rule broken once.
 
 The changes are those of omsgrain.conformance, which are data. What is wrong stands there as well,
-said by who wrote the change and not by what the validator found; checksums are made by
-oracle_jcs.py.
+said by who wrote the change and not by what the validator found; checksums are made by jcs.py.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from support import oracle_jcs
+import jcs
 from omsgrain.conformance.edits import edited
 from omsgrain.conformance.http.faults import FAULTS, TEXTS
 from omsgrain.conformance.http.goods import GOODS
@@ -95,7 +94,7 @@ def _small(
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
     """With its checksum."""
-    return document | {"checksum": oracle_jcs.checksum(document)}
+    return document | {"checksum": jcs.checksum(document)}
 
 
 def spelled(document: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from support import oracle
+import oracle
 from source.forms import Vector, encoded, expand, read, refused_read
 from source.frames import CBOR, COMPRESSED, blob, msgpack, raw_frame, sizeless_frame
 from source.types import AT, HASH

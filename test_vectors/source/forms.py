@@ -7,8 +7,8 @@ import base64
 import copy
 from typing import Any
 
-from support import oracle
-from support.oracle_tables import BY_TYPE, NESTED, OLD_NAMES, SHORT
+import oracle
+from oracle_tables import BY_TYPE, NESTED, OLD_NAMES, SHORT
 
 Vector = dict[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from support import oracle
+import oracle
 from source.types import AT
 
 COMPRESSED, CBOR = 4, 32

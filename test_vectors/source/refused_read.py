@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from support import oracle
+import oracle
 from source.forms import Vector, refused_read
 from source.frames import (
     COMPRESSED,

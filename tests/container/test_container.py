@@ -14,13 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import containers
 import omsgrain as og
-from omsgrain import container, errors
-from omsgrain.container import layout
-from omsgrain.container.layout import pack_manifest, pack_states
-from omsgrain.container.read import Item
-from support import container_files
-from support.container_files import (
+from containers import (
     CODECS,
     address,
     blob,
@@ -32,6 +28,10 @@ from support.container_files import (
     sealed,
     signed,
 )
+from omsgrain import container, errors
+from omsgrain.container import layout
+from omsgrain.container.layout import pack_manifest, pack_states
+from omsgrain.container.read import Item
 
 POOL = pool(40)
 SUCCESSOR = "ab" * 32
@@ -316,9 +316,9 @@ def test_layout_is_the_oracle() -> None:
     assert layout.MAX_GRAIN > 2**20
     flags = (layout.SORTED, layout.DEDUPLICATED, layout.PACKED, layout.FIELD_MAP, layout.MANIFEST)
     assert flags == (
-        container_files.SORTED,
-        container_files.DEDUPLICATED,
-        container_files.PACKED,
-        container_files.FIELD_MAP,
-        container_files.MANIFEST,
+        containers.SORTED,
+        containers.DEDUPLICATED,
+        containers.PACKED,
+        containers.FIELD_MAP,
+        containers.MANIFEST,
     )

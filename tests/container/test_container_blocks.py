@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omsgrain as og
+from containers import CODECS, address, blob, pool, sealed, signed
 from omsgrain import _core, container, errors
 from omsgrain.container.layout import Codec
 from omsgrain.container.read import examine, gather
 from omsgrain.container.region import Block, digest, even
 from omsgrain.container.write import Hashing
 from omsgrain.store import export_filter
-from support.container_files import CODECS, address, blob, pool, sealed, signed
 
 POOL = pool(40)
 BAD = [b"\x01 no grain", b"\x01", blob(1) + b"\x00", signed(blob(1))[:-1], sealed(1)[:9]]

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain import container
-from omsgrain.container.layout import is_sealed
-from support.container_files import (
+from containers import (
     CODECS,
     address,
     blob,
@@ -23,6 +21,8 @@ from support.container_files import (
     sealed,
     signed,
 )
+from omsgrain import container
+from omsgrain.container.layout import is_sealed
 from support.container_problems import problems
 
 GRAINS = [blob(1), signed(blob(2)), blob(3, namespace="lab"), sealed(4), blob(5)]

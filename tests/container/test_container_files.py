@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from containers import CODECS, address, belief, blob, pool, sealed
 from omsgrain import container, errors
 from omsgrain.container import layout
-from support.container_files import CODECS, address, belief, blob, pool, sealed
 
 GRAINS = pool(60, "files")
 

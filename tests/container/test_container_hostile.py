@@ -12,10 +12,7 @@ import pytest
 from test_container_files import peak
 
 from conftest import Scale
-from omsgrain import _core, container
-from omsgrain.container.layout import MAX_GRAIN
-from omsgrain.errors import CorruptError
-from support.container_files import (
+from containers import (
     address,
     blob,
     looked_at,
@@ -28,6 +25,9 @@ from support.container_files import (
     signed,
     zstd_frame,
 )
+from omsgrain import _core, container
+from omsgrain.container.layout import MAX_GRAIN
+from omsgrain.errors import CorruptError
 from support.container_problems import problems
 
 TWO = [blob(1), blob(2)]

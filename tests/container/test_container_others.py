@@ -17,10 +17,10 @@ import zstandard
 from test_container_files import peak
 
 import omsgrain as og
+from containers import PACKED, blob, make, pool, saved, sealed
 from omsgrain import _core, container
 from omsgrain.container import region
 from omsgrain.container.layout import Codec
-from support.container_files import PACKED, blob, make, pool, saved, sealed
 from support.container_problems import problems
 
 CODEC: dict[str, int] = {"zstd": 1, "lz4": 2}

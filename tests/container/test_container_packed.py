@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from containers import blob, looked_at, pool, sealed, signed
 from omsgrain import _core, errors
 from omsgrain.container import stream
 from omsgrain.container.stream import Unpacked, pack_stream
-from support.container_files import blob, looked_at, pool, sealed, signed
 
 GRAINS = [*pool(20, "packed"), sealed(1), signed(blob(1))]
 LIMIT = 1 << 20

@@ -13,8 +13,8 @@ from typing import BinaryIO, cast
 import pytest
 
 import omsgrain as og
+from containers import blob, pool, sealed, signed
 from omsgrain import container, errors
-from support.container_files import blob, pool, sealed, signed
 
 GRAINS = [*pool(20, "stream"), sealed(1), signed(blob(1))]
 

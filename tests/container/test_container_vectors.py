@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from containers import saved
 from omsgrain import container
-from support.container_files import saved
 from support.paths import TEST_DATA
 
 FILES = sorted((TEST_DATA / "containers").glob("*.json"))

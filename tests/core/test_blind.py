@@ -11,11 +11,11 @@ import cbor2
 import pytest
 
 import omsgrain as og
+import oracle_seal as oracle
 from conftest import Scale
 from omsgrain import _core
 from omsgrain.crypto.seal import seal
 from omsgrain.errors import CorruptError, KeyMissingError
-from support import oracle_seal as oracle
 from support.random_grains import random_grain
 from support.random_values import random_text
 

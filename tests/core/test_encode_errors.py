@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+import oracle
 from omsgrain.errors import OmsError
-from support import oracle
+from oracle_tables import BY_TYPE, NESTED, SHORT
 from support.known_grains import DID
 from support.minimal_grains import A, minimal
-from support.oracle_tables import BY_TYPE, NESTED, SHORT
 from support.refusals import CORRUPT, EMPTY, FLOAT, RANGE, SCHEMA, rejected
 
 FORMAT, LENGTH = "ERR_HASH_FORMAT", "ERR_HASH_LENGTH"

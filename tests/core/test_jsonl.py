@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omsgrain as og
+import oracle
 from omsgrain.errors import OmsError
-from support import oracle
 from support.minimal_grains import minimal
 from support.random_grains import grains, json_line
 from support.refusals import CORRUPT, EMPTY, FLOAT, FORMAT, RANGE, SCHEMA

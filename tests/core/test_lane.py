@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omsgrain as og
+import oracle
 from conftest import Scale
 from omsgrain import _core
 from omsgrain.grain import make, options
-from support import oracle
 from support.random_grains import grains, random_grain, shuffled
 from support.random_values import values
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from support import oracle
+import oracle
+from oracle_tables import OLD_NAMES
 from support.crafted_blobs import made
 from support.minimal_grains import minimal
-from support.oracle_tables import OLD_NAMES
 from support.refusals import SCHEMA, refused, rejected
 
 ENCODINGS = ("msgpack", "cbor")

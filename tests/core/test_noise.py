@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 import omsgrain as og
+import oracle
 from conftest import Scale
 from omsgrain.errors import OmsError
-from support import oracle
 from support.known_grains import VECTORS
 from support.random_grains import random_grain
 from support.rewritten_blobs import rewrite

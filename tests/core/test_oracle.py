@@ -9,7 +9,7 @@ from typing import Any
 import cbor2
 import pytest
 
-from support import oracle
+import oracle
 from support.known_grains import VECTORS, Vector
 
 

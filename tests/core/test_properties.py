@@ -24,9 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import omsgrain as og
+import oracle
 from conftest import Scale
-from support import oracle
-from support.oracle_tables import NESTED, OLD_NAMES, SAME, SHORT
+from oracle_tables import NESTED, OLD_NAMES, SAME, SHORT
 from support.random_grains import grains, json_line, random_grain, shuffled
 from support.random_values import values
 from support.rewritten_blobs import rewrite

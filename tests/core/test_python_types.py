@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+import oracle
 from omsgrain.errors import OmsError
-from support import oracle
 from support.minimal_grains import minimal
 from support.refusals import CORRUPT, SCHEMA, rejected
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from support import oracle
+import oracle
+from oracle_tables import TYPE_BYTE
 from support.crafted_blobs import BELIEF, blob, pairs, payload
 from support.known_grains import DID
 from support.minimal_grains import MINIMAL, A, minimal
-from support.oracle_tables import TYPE_BYTE
 from support.refusals import EMPTY, NO_TYPE, SCHEMA, refused, rejected
 
 SHAPES = list(MINIMAL)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+import oracle
 from omsgrain.errors import OmsError
-from support import oracle
 from support.crafted_blobs import BELIEF, belief, blob, pairs, payload, with_value
 from support.known_grains import VECTORS, Vector
 from support.refusals import CORRUPT, FLOAT, NO_TYPE, NOT_MAP, RANGE, SCHEMA, refused

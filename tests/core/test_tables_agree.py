@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from random import Random
 
+import oracle_tables as tables
 from omsgrain import registry
-from support import oracle_tables as tables
-from support.oracle import short_key
+from oracle import short_key
 from support.random_grains import OPTIONAL, PROFILE_FIELDS, REQUIRED, random_grain
 
 

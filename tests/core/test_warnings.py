@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from support import oracle
+import oracle
 from support.minimal_grains import A, minimal
 
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import disclosures
 import omsgrain as og
 from omsgrain import registry
 from omsgrain.crypto import (
@@ -43,13 +44,12 @@ from omsgrain.errors import (
     TooLargeError,
 )
 from omsgrain.grain import Encoding, bare, make
-from support import oracle_disclosure
 from support.crafted_blobs import made
 from support.minimal_grains import minimal
 from support.random_grains import grains
 from support.signers import ALICE, IAT
 
-VECTORS = json.loads(oracle_disclosure.DATA.read_text(encoding="utf-8"))
+VECTORS = json.loads(disclosures.DATA.read_text(encoding="utf-8"))
 GOOD = [vector for vector in VECTORS if "address" in vector]
 FORGED = [vector for vector in VECTORS if "expect_error" in vector]
 ENCODINGS: tuple[Encoding, ...] = ("msgpack", "cbor")
@@ -120,7 +120,7 @@ def test_forged_vectors(vector: dict[str, Any]) -> None:
 
 
 def test_the_vectors_are_what_the_oracle_gives() -> None:
-    assert oracle_disclosure.DATA.read_text(encoding="utf-8") == oracle_disclosure.text()
+    assert disclosures.DATA.read_text(encoding="utf-8") == disclosures.text()
 
 
 @settings(max_examples=settings().max_examples // 2)

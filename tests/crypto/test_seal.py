@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import omsgrain as og
+import oracle_seal as oracle
 from conftest import Scale
 from omsgrain.crypto import prove, sign, verify_signed
 from omsgrain.crypto.seal import (
@@ -47,7 +48,6 @@ from omsgrain.errors import (
     VersionError,
 )
 from omsgrain.header import read_header
-from support import oracle_seal as oracle
 from support.random_grains import random_grain
 from support.signers import ALICE, GRAIN
 

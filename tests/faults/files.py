@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import omsgrain as og
+from containers import blob, pool
 from faults.commits import event, sound
 from faults.scenario import Said, Scenario, Steps
 from omsgrain import container
@@ -16,7 +17,6 @@ from omsgrain.formats import load
 from omsgrain.ops.mif import export_mif
 from omsgrain.sync import LocalPeer, take_bundle, write_bundle
 from omsgrain.sync.bundle import BundleFile
-from support.container_files import blob, pool
 from support.key_rings import MASTER, OTHER, all_of, keys_of
 from support.sync_stores import addresses
 from support.sync_stores import belief as lamp

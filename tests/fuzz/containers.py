@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from containers import pool, reclosed
 from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import container
 from omsgrain.container.stream import Unpacked, pack_stream
 from omsgrain.errors import OmsError
-from support.container_files import pool, reclosed
 
 _MOST = 4 << 20  # bytes that a packed stream may unpack to
 

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from containers import reclosed
 from fuzz import seeds
 from fuzz.documents import with_checksum
 from fuzz.target import Run, Target
@@ -18,7 +19,6 @@ from omsgrain.interchange.aimem import export_bundle, import_bundle
 from omsgrain.interchange.mif import export_document, import_document
 from omsgrain.storage.memory import MemoryStore
 from omsgrain.store import GrainStore
-from support.container_files import reclosed
 
 _USER: Final = "ada"
 Step: TypeAlias = Callable[[GrainStore, bytes], object]

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgpack
 
 import omsgrain as og
+from containers import reclosed
 from fuzz.target import Run, Target
 from omsgrain import container
 from omsgrain.container.stream import pack_stream
@@ -28,7 +29,6 @@ from omsgrain.sync import (
     write_bundle,
 )
 from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldTurn, Right, Tombstone
-from support.container_files import reclosed
 from support.sync_messages import GOOD
 from support.sync_stores import TIME, belief, memory, told
 

@@ -420,7 +420,7 @@ def test_without_the_libraries_an_export_warns_that_nobody_looked(
         raise UnsupportedError(f"{module} is not installed")
 
     maker.take(store, maker.memory(1, "call +1 202-555-0143"), keep_document=False)
-    for name in ("ibans", "phones"):
+    for name in ("numbers", "personal"):
         monkeypatch.setattr(f"omsgrain.privacy.detectors.{name}.library", library)
     dump, report = export_document(store, USER, format=maker.format)
     assert privacy_of(json.loads(dump.data)) is None

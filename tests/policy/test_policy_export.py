@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+import oracle
 from omsgrain.policy import check_export, claim
-from support import oracle
 from support.policy_world import grain, opaque
 
 

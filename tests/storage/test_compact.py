@@ -407,8 +407,8 @@ def test_a_fork_beside_a_compaction(path: Path) -> None:
 # Dies before the n-th time that it makes, names or changes a file; says so if it got to the end.
 DYING = """
 import os, sys
-from omsgrain.storage import compact, lmdb
-store = lmdb.LmdbStore(sys.argv[1])
+from omsgrain.storage.lmdb import compact, storage
+store = storage.LmdbStore(sys.argv[1])
 store.write(lambda writer: None)
 left = int(sys.argv[2])
 def count(event, args):

@@ -77,7 +77,10 @@ def test_nothing_returned_is_lost(tmp_path: Path, request: pytest.FixtureRequest
 
 
 # The same, with an index that is written every few grains.
-FLUSHING = "from omsgrain.storage import lmdb, recent\nlmdb.RUN = recent.RUN = 90\n" + WRITER
+FLUSHING = (
+    "from omsgrain.storage.lmdb import memtable, storage\nstorage.RUN = memtable.RUN = 90\n"
+    + WRITER
+)
 
 
 def test_nothing_returned_is_lost_from_the_index(
@@ -159,20 +162,20 @@ def test_readers_beside_a_killed_writer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        "file.lmdb.open = die",  # the directory is made
-        "file.open_tables = die",  # LMDB's file is made
-        "opening.os.fsync = die",  # the tables are committed
+        "data_file.lmdb.open = die",  # the directory is made
+        "data_file.open_tables = die",  # LMDB's file is made
+        "open.os.fsync = die",  # the tables are committed
     ],
 )
 def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
     path = tmp_path / "memory.omsg"
     code = f"""if True:
         import os, sys
-        from omsgrain.storage import file, lmdb, opening
+        from omsgrain.storage.lmdb import data_file, open, storage
         def die(*args, **options):
             os.kill(os.getpid(), 9)
         {moment}
-        lmdb.LmdbStore(sys.argv[1])
+        storage.LmdbStore(sys.argv[1])
     """
     assert ended(code, path).returncode == -9
     assert path.is_dir()
@@ -205,14 +208,14 @@ def test_killed_before_a_short_file_is_extended(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
     code = """if True:
         import os, sys
-        from omsgrain.storage import environment, lmdb
+        from omsgrain.storage.lmdb import environment, storage
         def die(*args):
             os.kill(os.getpid(), 9)
         def work(writer):
             for blob in (b"small", b"large" * 100_000):  # the first has all other pages in place
                 writer.put([(b"b" * 32, blob)])
                 writer.remove(writer.find([b"b" * 32])[0])
-        store = lmdb.LmdbStore(sys.argv[1])
+        store = storage.LmdbStore(sys.argv[1])
         environment.extend = die
         store.write(work)
     """

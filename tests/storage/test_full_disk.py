@@ -32,8 +32,8 @@ BEGIN = """
 import resource, signal, sys
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage import lmdb, upkeep
-lmdb.RUN = 300
+from omsgrain.storage.lmdb import maintenance, storage
+storage.RUN = 300
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -68,7 +68,7 @@ store.close()
 """
 
 FLUSH = """
-lmdb.RUN = 1_000_000
+storage.RUN = 1_000_000
 for start in range(0, 2_000, 500):
     addresses += store.put_many([event(n) for n in range(start, start + 500)]).addresses
 size = store.stats().file_bytes
@@ -98,7 +98,7 @@ store.close()
 """
 
 SHORT = """
-lmdb.RUN = 1_000_000
+storage.RUN = 1_000_000
 codes, found = set(), set()
 for room in range(0, 40_000, 1_000):  # some writes of LMDB end half way
     limit(store.stats().file_bytes + room)
@@ -246,7 +246,7 @@ import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.storage import LmdbStore
 from omsgrain.storage.lmdb import storage as lmdb
-lmdb.RUN = 300
+storage.RUN = 300
 disk = sys.argv[1]
 def event(n):
     return {"type": "event", "content": f"number {n} " + "x" * (n % 3_000),

@@ -217,8 +217,8 @@ def test_two_processes_write(path: Path) -> None:
     code = """if True:
         import sys, omsgrain as og
         path, who, run = sys.argv[1], sys.argv[2], int(sys.argv[3])
-        from omsgrain.storage import lmdb, recent
-        lmdb.RUN = recent.RUN = run
+        from omsgrain.storage.lmdb import memtable, storage
+        storage.RUN = memtable.RUN = run
         with og.open(path) as store:
             print("ready", flush=True)
             sys.stdin.readline()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omsgrain as og
-from support.oracle_tables import TYPES
+from oracle_tables import TYPES
 from support.random_grains import random_grain
 
 BELIEF = {

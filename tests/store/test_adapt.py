@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+import oracle
+from containers import make, saved
 from omsgrain import container, errors
-from support import oracle
-from support.container_files import make, saved
 from support.shell import Shell
 
 AT = 1_768_471_200_000

@@ -115,7 +115,7 @@ def test_a_history_that_is_too_long_to_look_through(
     chain = [store.put(belief("0"))]
     for number in range(1, 5):
         chain.append(store.supersede(chain[-1], belief(str(number), number)))
-    monkeypatch.setattr(lifecycle, "LIMIT", 3)
+    monkeypatch.setattr(lifecycle, "MOST_VERSIONS", 3)
     with pytest.raises(err.RangeError):
         store.supersede(chain[-1], store.get(chain[0]))
 

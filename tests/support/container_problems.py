@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from containers import saved
 from omsgrain import container
 from omsgrain.container import Problem
 from omsgrain.errors import OmsError
-from support.container_files import saved
 
 
 def problems(room: Path, data: bytes) -> list[Problem]:

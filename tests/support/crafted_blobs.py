@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from support import oracle
-from support.oracle_tables import OLD_NAMES, TYPE_BYTE
+import oracle
+from oracle_tables import OLD_NAMES, TYPE_BYTE
 
 #: A valid belief, compacted, without a namespace and at time 0: its header is nearly all zeros.
 BELIEF: dict[str, Any] = {"c": 1.0, "ca": 0, "o": "c", "r": "b", "s": "a", "t": "belief"}

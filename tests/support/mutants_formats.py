@@ -18,7 +18,7 @@ from support.mutants import (
 __all__ = ["MUTANTS"]
 
 _AIMEM = "omsgrain.formats.aimem."
-_HEARD = f"{_AIMEM}check_values.Values._wrong"
+_HEARD = f"{_AIMEM}check.Values._wrong"
 _SHAPED = "omsgrain.formats.schema.Checker._wrong"
 _WARNED = "omsgrain.formats.schema.Checker._warn"
 _LOADED = ("omsgrain.formats.mif_ld.schema_walk.load",)
@@ -27,14 +27,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # AIMEM
     Mutant(
         "tenants",
-        (f"{_AIMEM}urn.is_tenant",),
+        (f"{_AIMEM}fields.is_tenant",),
         always(True),
         "aimem.envelope",
         "aimem.envelope.tenant",
     ),
     Mutant(
         "checksums",
-        (f"{_AIMEM}bundle.is_other",),
+        (f"{_AIMEM}document.is_other",),
         always(False),
         "aimem.checksum aimem.order",
         "aimem.checksum.verified aimem.order",

@@ -15,6 +15,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from oracle_tables import ALIASES, NAMES_1_1, OLD_NAMES, TYPES
 from support.field_values import (
     Make,
     address,
@@ -30,7 +31,6 @@ from support.field_values import (
     time,
     whole,
 )
-from support.oracle_tables import ALIASES, NAMES_1_1, OLD_NAMES, TYPES
 from support.random_values import maps, random_map, random_text, random_value, unique_keys, values
 
 tag = one_of(

@@ -7,7 +7,7 @@ One thing is read that we never write: a namespace hash where there is no namesp
 from __future__ import annotations
 
 import omsgrain as og
-from support.oracle_tables import TYPES
+from oracle_tables import TYPES
 
 #: Zero, and what SHA-256 of "" and of "shared" begin with.
 NO_NAMESPACE = (0, 0xE3B0, 0xA4D2)

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from containers import sealed as noise
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.server.options import Options
 from omsgrain.sync import LocalPeer, protocol, sync
 from omsgrain.sync.http import HttpPeer
 from omsgrain.sync.peer import HAS, LACKS, START, Batch, GrainState, Hello, Item, Taken
-from support.container_files import sealed as noise
 from support.http_server import TIME, Site, lamp, site
 from support.sync_lines import Bridge, dialled
 

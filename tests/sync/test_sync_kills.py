@@ -17,9 +17,9 @@ from support.sync_stores import addresses, belief, together, told
 SYNC = """
 import sys
 import omsgrain as og
-from omsgrain.sync import LocalPeer, peer, running, giving, comparing, local, sync
+from omsgrain.sync import LocalPeer, local, reconcile, run, sync
 from omsgrain.sync import take as taking
-giving.ITEMS = running.ITEMS = comparing.ITEMS = 7
+local.ITEMS = run.ITEMS = reconcile.ITEMS = 7
 inner, count, limit = taking.take, 0, int(sys.argv[3])
 def counted(*given):
     global count

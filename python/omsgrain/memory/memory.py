@@ -31,16 +31,13 @@ from omsgrain.formats.source import DUPLICATE, Source, is_beside
 from omsgrain.grain import make
 from omsgrain.interchange.snapshot import trimmed
 from omsgrain.json_values import time_text
-from omsgrain.ops.opening import open_to_read
 from omsgrain.ops.query import gist
 from omsgrain.search.words import split
-from omsgrain.storage.location import Where
 from omsgrain.store.import_batch import Step
 
 if TYPE_CHECKING:
     from omsgrain.formats.source import Get
     from omsgrain.grain import Grain
-    from omsgrain.query.query import Hit, Page
     from omsgrain.storage.records import State
     from omsgrain.store.source_index import Found, Snapshot
 
@@ -611,34 +608,3 @@ def _by_words(store: og.GrainStore, query: str, filters: Mapping[str, Any]) -> I
             weights[address] = weights.get(address, 0.0) + 1 / len(hits)
             grains[address] = hit.grain
     yield from (grains[address] for address in sorted(grains, key=lambda a: -weights[a]))
-
-
-def search(store: Where, text: str, filters: Mapping[str, Any], *, limit: int = 10) -> Page:
-    """Find grains by words; filters and errors are those of ``GrainStore.search``.
-
-    Raises:
-        StoreError: there is no store at the path.
-    """
-    with open_to_read(store, count_access=False) as grains:
-        return grains.search(text, limit=limit, **filters)
-
-
-def marked(hit: Hit, text: str) -> str:
-    """What a grain says, on one line, with what was searched for in brackets.
-
-    If that is not in it, the field in which it was found follows.
-
-    Args:
-        hit: what was found.
-        text: what was searched for.
-    """
-    from omsgrain.search.find import read_query
-    from omsgrain.search.snippet import piece, show
-
-    query = read_query(text)
-    said = piece(gist(hit.grain), query)
-    found = None if said.marks else show(hit.grain, query).snippet
-    line = said.marked()
-    if found is not None:
-        line += f" ({found.field}: {found.marked()})"
-    return " ".join(line.split())

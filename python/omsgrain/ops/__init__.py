@@ -11,7 +11,6 @@ from omsgrain.json_values import (
     revive,
     time_text,
 )
-from omsgrain.memory.memory import marked, search
 from omsgrain.ops.audit import audit_checkpoint, audit_entries, audit_verify, entry_values
 from omsgrain.ops.change import (
     JSON_LIMIT,
@@ -33,6 +32,7 @@ from omsgrain.ops.lookup import envelope_of, get, one_grain, read_blob, signatur
 from omsgrain.ops.opening import open_store, using
 from omsgrain.ops.policy import Broken, policy_check, policy_rules
 from omsgrain.ops.query import Answer, envelope, gist, query, standing
+from omsgrain.ops.search import marked, search
 from omsgrain.ops.signed import SignedBy
 from omsgrain.ops.sync import open_peer, sync
 from omsgrain.ops.upkeep import backup, check, compact, rebuild, restore

@@ -3,7 +3,7 @@
 
     python tests/data/containers/make.py
 
-They are put together by tests/support/container_files.py, which shares no code with the package.
+They are put together by tests/containers.py, which shares no code with the package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from support.container_files import address, blob, lz4_frame, make, sealed, signed, zstd_frame  # noqa: E402
+from containers import address, blob, lz4_frame, make, sealed, signed, zstd_frame  # noqa: E402
 
 GRAINS = [blob(1), signed(blob(2)), blob(3), sealed(4), blob(5)]
 TWO = [blob(1), blob(2)]
@@ -160,7 +160,7 @@ def vectors() -> dict[str, dict[str, Any]]:
     good = dict(GOOD)
     for name, (program, codec, region) in THEIRS.items():
         good[name] = (GRAINS, {"codec": codec, "region": bytes.fromhex(region)}, {})
-        MADE_BY[f"good-{name}"] = f"{program}, in a file by tests/support/container_files.py"
+        MADE_BY[f"good-{name}"] = f"{program}, in a file by tests/containers.py"
     for name, (grains, options, states) in good.items():
         data = make(grains, **options)
         found[f"good-{name}"] = {
@@ -181,7 +181,7 @@ def main() -> None:
     for name, vector in vectors().items():
         path = HERE / f"{name}.json"
         if not path.exists():
-            made_by = MADE_BY.get(name, "tests/support/container_files.py")
+            made_by = MADE_BY.get(name, "tests/containers.py")
             said = {"name": name, "made_by": made_by} | vector
             path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+import jcs
 import omsgrain as og
 from omsgrain import _core
 from omsgrain import errors as err
@@ -27,7 +28,6 @@ from omsgrain.formats.aimem.records import from_grain, to_grain
 from omsgrain.grain import make
 from omsgrain.storage.memory import MemoryStore
 from omsgrain.store.base import Settings
-from support import oracle_jcs
 from support.aimem_strategies import TENANT, documents
 from support.conversion_pairs import FEWER
 
@@ -37,7 +37,7 @@ def text_of(document: dict[str, Any]) -> bytes:
 
 
 def with_checksum(document: dict[str, Any]) -> bytes:
-    return text_of(document | {"checksum": oracle_jcs.checksum(document)})
+    return text_of(document | {"checksum": jcs.checksum(document)})
 
 
 @FEWER

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+import jcs
 from omsgrain.conformance.edits import edited
 from omsgrain.conformance.http.faults import FAULTS, Fault
 from omsgrain.conformance.http.sample import bundle as sample
@@ -21,7 +22,6 @@ from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import check
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem.fields import ARRAYS, Hashed, Kind, Limits
-from support import oracle_jcs
 from support.aimem_strategies import documents
 
 Document = dict[str, Any]
@@ -55,7 +55,7 @@ def problems(text: bytes, limits: Limits | None = None) -> list[tuple[str, str, 
 def whole(document: Document) -> Document:
     """With all arrays, as lines cannot say that one is absent."""
     document = {name: [] for name in ARRAYS} | document
-    return document | {"checksum": oracle_jcs.checksum(document)}
+    return document | {"checksum": jcs.checksum(document)}
 
 
 @given(documents())
@@ -69,7 +69,7 @@ def test_what_is_good_in_one_is_good_by_lines(document: Document) -> None:
     names = {kind: name for name, kind in ARRAYS.items()}
     for kind, record in stream.records(source):
         read[names[kind]].append(record)
-    assert oracle_jcs.checksum(scan.envelope | read) == document["checksum"]
+    assert jcs.checksum(scan.envelope | read) == document["checksum"]
     written = b"".join(stream.write_lines(scan.envelope, lambda kind: read[names[kind]]))
     again = json.loads(written.splitlines()[0])
     assert again["checksum"] == document["checksum"]

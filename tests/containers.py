@@ -14,8 +14,8 @@ from typing import Any
 import cbor2
 import pytest
 
+import oracle
 from omsgrain import _core
-from support import oracle
 from support.random_grains import random_grain
 
 SORTED, DEDUPLICATED, PACKED, FIELD_MAP, MANIFEST = 1, 2, 4, 8, 16

@@ -204,7 +204,7 @@ def vectors() -> dict[str, Any]:
     users = [("ann", known("salt"), 1), ("Ame\u0301lie", known("salt"), 2), ("", known("salt"), 1),
              ("ann", None, 0)]  # fmt: skip
     return {
-        "made_by": "tests/support/oracle_seal.py",
+        "made_by": "tests/oracle_seal.py",
         "key": key.hex(),
         "token_key": token_key.hex(),
         "words": [word.decode() for word in words],

@@ -8,14 +8,14 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from support import oracle
+import oracle
+from oracle_tables import OLD_NAMES
 from support.known_grains import DID
 from support.minimal_grains import A
-from support.oracle_tables import OLD_NAMES
 from support.paths import TEST_DATA
 
 DATA = TEST_DATA / "disclosure.json"
-ORACLE = "tests/support/oracle_disclosure.py, over an encoder in Python's standard library alone"
+ORACLE = "tests/disclosures.py, over an encoder in Python's standard library alone"
 CORE = "omsgrain.crypto.disclosure"
 AT = 1768471200000
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, TypedDict
 from unicodedata import normalize
 
-from support import oracle_tables as tables
+import oracle_tables as tables
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _RFC3339 = re.compile(
