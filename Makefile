@@ -80,9 +80,9 @@ bench-stages: ## the core stage by stage, without Python
 # that Python loads, its own runtime cannot stand first in the process; that of gcc is loaded first.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 SANITIZED := target/sanitize/python
-BOUND := $(addprefix tests/test_,lane.py python_types.py jsonl.py jcs.py reading_many.py strictness.py \
+BOUND := $(foreach file,lane.py python_types.py jsonl.py jcs.py reading_many.py strictness.py \
 	compressed.py container_blocks.py container_packed.py signatures_many.py formats_shapes.py \
-	formats_like.py blind.py recent.py fingerprint.py)
+	formats_like.py blind.py recent.py fingerprint.py,$(wildcard tests/*/test_$(file)))
 sanitize: build ## the core's tests, and those of the binding, with AddressSanitizer
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --all-features --lib --tests \
 		--target $(HOST) --target-dir target/sanitize

@@ -40,7 +40,7 @@ ALONG = "files"  # where files go that are no pages
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 #: Page -> its title, and what of the package's exports it shows.
 REFERENCE = {
-    "reference/store.md": ("Stores", ("engine",)),
+    "reference/store.md": ("Stores", ("store",)),
     "reference/grains.md": ("Grains", ("grain", "constructors", "header", "lenient")),
     "reference/batches.md": ("Batches", ("batch",)),
     "reference/errors.md": ("Errors", ("errors",)),

@@ -13,6 +13,7 @@ import pytest
 
 from omsgrain.errors import StoreError
 from omsgrain.search import ann
+from omsgrain.search.ann import write
 from omsgrain.search.nearest import Nearest
 from omsgrain.storage.base import Store
 from omsgrain.storage.lmdb.storage import LmdbStore
@@ -144,7 +145,7 @@ class TestGraphFiles(WithGraph):
                     store, [10 + len(events)]
                 )  # after the graph was made, before it is in place
             events.append(stamp.event)
-            ann.write(path, made, stamp)
+            write(path, made, stamp)
 
         monkeypatch.setattr(ann, "write", slow)
         remove(store, [5])
@@ -160,7 +161,7 @@ class TestGraphFiles(WithGraph):
 
         def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
             remove(store, [next(seqs)])
-            ann.write(path, made, stamp)
+            write(path, made, stamp)
 
         monkeypatch.setattr(ann, "write", slow)
         remove(store, [5])
@@ -176,12 +177,12 @@ class TestGraphFiles(WithGraph):
         newest = []
 
         def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
-            monkeypatch.setattr(ann, "write", ann.write)
-            ann.write(path, made, stamp)
+            monkeypatch.setattr(ann, "write", write)
+            write(path, made, stamp)
             add(store, rows_of(store, 50, 6_000))
             other.catch_up(store)
             newest.append(file(folder).read_bytes())
-            ann.write(path, made, stamp)  # the other one swept it away
+            write(path, made, stamp)  # the other one swept it away
 
         monkeypatch.setattr(ann, "write", slow)
         add(store, rows_of(store, 50, 5_000))

@@ -19,7 +19,7 @@ import sys
 import omsgrain as og
 from omsgrain.sync import LocalPeer, local, reconcile, run, sync
 from omsgrain.sync import take as taking
-local.ITEMS = run.ITEMS = reconcile.ITEMS = 7
+local._MOST_GIVEN = run.ITEMS = reconcile.ITEMS = 7
 inner, count, limit = taking.take, 0, int(sys.argv[3])
 def counted(*given):
     global count

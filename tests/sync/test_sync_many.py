@@ -102,7 +102,7 @@ def test_successors_and_holds_in_pieces(pieces: Crowd, way: Way, tmp_path: Path)
 def test_one_that_supersedes_many(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "ITEMS", 50)
+    monkeypatch.setattr(local, "_MOST_GIVEN", 50)
     robot, hub = memory(), memory()
     new = belief("new", 9_999)
     old = [robot.put(belief(f"old {n}", n)) for n in range(120)]

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
 
 import omsgrain as og
-from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import source_lines
 from omsgrain.formats.source_lines import Format, Lines
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.ops.lookup import BLOB_LIMIT
-from omsgrain.store.prepared import intakes
 
 if TYPE_CHECKING:
     from omsgrain.batch import GrainBatch, ItemError
@@ -95,6 +93,8 @@ def _blobs(
 ) -> Step:
     if options:
         raise UnsupportedError("bytes are stored as they are; options of encoding do not apply")
+    from omsgrain.crypto.cose import envelopes
+
     items = list(envelopes(data)) if data[:1] == ENVELOPE_BYTE else [data]
     report = store.put_many(items, errors=errors, allow_erased=allow_erased)
     rejected = [item.error for item in report.errors]
@@ -121,6 +121,8 @@ def _lines(
             batch, errors=errors, batch_size=max(1, len(batch)), allow_erased=allow_erased
         )
     except SchemaError:
+        from omsgrain.store.prepared import intakes
+
         (intake,) = intakes(batch, len(batch))
         raise _place(lines, batch, intake.errors[0]) from None
     for item in report.errors:

@@ -84,6 +84,8 @@ __all__ = [
 _KEY: Final = 32
 _TOLD: Final = 2 << 20
 """Bytes of states in a batch, about: as Python objects they take many times as much."""
+_MOST_GIVEN: Final = ITEMS
+"""Grains, states or events of a batch, at the most."""
 _PROFILE: Final = b"profile:"
 _SHARING: Final = export_filter.SHARING.encode()
 _HOUSE: Final = ("move", "access")
@@ -193,9 +195,9 @@ def _rows(
     while end := within(after + 1):
         after = end
     page = reader.page(after) if chosen is None else _page(reader, chosen, after)
-    events = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), ITEMS))
+    events = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), _MOST_GIVEN))
     bound = page[-1][0] if page else last
-    if len(events) == ITEMS:
+    if len(events) == _MOST_GIVEN:
         bound = min(bound, SEQUENCE.unpack(events[-1][0])[0])
     rows = [(seq, blob, b"") for seq, blob in page]
     about = None if chosen is None else frozenset(chosen)
@@ -246,7 +248,7 @@ class _Packing:
     def is_full(self) -> bool:
         """Whether it should take no more."""
         count = len(self._met) + len(self._states) + len(self._rest)
-        return self._bytes >= self._size or self._is_told or count >= ITEMS
+        return self._bytes >= self._size or self._is_told or count >= _MOST_GIVEN
 
     @property
     def _is_told(self) -> bool:
@@ -282,7 +284,7 @@ class _Packing:
         if told is not None:
             self._add(told)
         for n, (old, address) in enumerate(states.predecessors(self._reader, seq) if more else ()):
-            if n and (self._is_told or len(self._states) >= ITEMS):
+            if n and (self._is_told or len(self._states) >= _MOST_GIVEN):
                 self._rest.setdefault(address, 0)  # it superseded thousands
             else:
                 self._before(old, address, digest)

@@ -125,7 +125,7 @@ def test_cut_off_at_every_commit(
 
 CHILD = """
     import os, sys
-    sys.path.insert(0, {tests!r})
+    sys.path[:0] = {tests!r}
     import test_erasure_crash as t
     from omsgrain.store.privacy import erasure as carrying
     from omsgrain.storage.lmdb.storage import LmdbStore
@@ -150,7 +150,7 @@ CHILD = """
 @pytest.mark.parametrize("step", [2, 9])
 def test_killed(made: tuple[Path, list[str], list[str]], step: int) -> None:
     folder, own, others = made
-    tests = str(TESTS)
+    tests = [str(TESTS), str(TESTS / "store" / "privacy")]
     code = CHILD.format(tests=tests, step=step, folder=str(folder))
     assert ended(code).returncode == -9
     with opening(folder) as store:

@@ -51,7 +51,8 @@ store        ``PostgresStore``
 
 from __future__ import annotations
 
-from omsgrain.storage.postgres.storage import PostgresStore, check_driver
+from omsgrain.storage.postgres.driver import check_driver  # isort: skip
+from omsgrain.storage.postgres.storage import PostgresStore
 
 __all__ = [
     "PostgresStore",

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar, cast
 
 import psycopg
 
-from omsgrain.errors import StoreError, UnsupportedError, packages_of
+from omsgrain.errors import StoreError
 from omsgrain.storage.base import (
     CheckReport,
     CompactReport,
@@ -36,7 +36,6 @@ from omsgrain.storage.tables import FORMAT, META
 
 __all__ = [
     "PostgresStore",
-    "check_driver",
     "is_store",
     "is_writable",
 ]
@@ -86,26 +85,6 @@ def _connected(url: str) -> Iterator[Connection]:
             yield connection
     except psycopg.Error as error:
         raise failure(place, "look for a store", error) from None
-
-
-try:
-    import psycopg
-except ImportError:
-    raise UnsupportedError(
-        "a store in PostgreSQL needs more packages", expected=packages_of("postgres")
-    ) from None
-
-if not psycopg.Pipeline.is_supported():
-    raise UnsupportedError(
-        "a store in PostgreSQL needs a newer client library",
-        expected="libpq 14 or newer",
-        found=f"libpq {psycopg.pq.version() // 10_000}",
-    )
-
-
-def check_driver() -> str:
-    """Return the version of the driver."""
-    return psycopg.__version__
 
 
 T = TypeVar("T")
