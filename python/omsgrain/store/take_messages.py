@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain.batch import encode_jsonl
 from omsgrain.counts import counted
-from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import EmptyError, ErasedError, OmsError, TooLargeError
 from omsgrain.formats import source_lines
 from omsgrain.header import ENVELOPE_BYTE
@@ -170,6 +169,8 @@ def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
         yield None, data
         return
     if data[:1] == ENVELOPE_BYTE:
+        from omsgrain.crypto.cose import envelopes
+
         for envelope in envelopes(data):
             yield None, envelope
         return

@@ -8,7 +8,6 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from omsgrain.crypto.seal import LONGEST
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, RangeError
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
@@ -88,6 +87,8 @@ def left_behind(
     """
     if ring is None:
         return ()
+    from omsgrain.crypto.seal import LONGEST
+
     names = [name for name in people if len(name.encode()) <= LONGEST]
     table = KEYED if ciphertext else PLAIN  # every sealed grain has a row in both until a sweep
     return tuple(
