@@ -231,12 +231,12 @@ def read_rules(data: bytes, file: str) -> RuleFile:
     if len(data) > MOST_BYTES:
         raise FormatError(f"{file} is too large", expected="1 MiB at the most")
     try:
-        text = data.decode("utf-8").replace("\r\n", "\n")
-        read = tomllib.loads(text)
+        toml = data.decode("utf-8").replace("\r\n", "\n")
+        read = tomllib.loads(toml)
     except (ValueError, RecursionError) as error:
         line = _LINE.search(str(error))
         raise FormatError(f"{file} is not TOML", line=int(line[1]) if line else None) from None
-    table = _Table(_Source(file, text), (), read)
+    table = _Table(_Source(file, toml), (), read)
     name = table.take("name", checked_name)
     title = table.take("title", text)
     rules = dict[str, Rule]()
