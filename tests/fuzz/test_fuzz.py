@@ -45,7 +45,7 @@ def test_what_was_found_once(path: Path, tmp_path: Path) -> None:
 
 def test_the_list_of_targets_names_each_once() -> None:
     """docs/security.md says what is fuzzed; no target is missing there, and none is made up."""
-    root = Path(__file__).parent.parent
+    root = TESTS.parent
     page = (root / "docs" / "security.md").read_text(encoding="utf-8")
     (section,) = re.findall(r"^## 8\..*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     rows = re.findall(r"^\| [^|]+ \| ((?:`[\w-]+`(?:, )?)+) \|$", section, re.MULTILINE)

@@ -22,7 +22,7 @@ from omsgrain import _core
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.ops import mif
 from support.mif_large import USER, Large
-from support.paths import ROOT
+from support.paths import ROOT, TESTS
 
 LEAST = 120_000_000
 """Bytes of anonymous memory: the interpreter, its modules, what a store keeps of its index."""
@@ -33,10 +33,10 @@ format all records are objects for a while."""
 WORK = """
 import sys, time
 from pathlib import Path
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1:4]
 from benches.sampler import Sampler
 from test_mif_scale import done
-what, store, file, format = sys.argv[3], *map(Path, sys.argv[4:6]), sys.argv[6]
+what, store, file, format = sys.argv[4], *map(Path, sys.argv[5:7]), sys.argv[7]
 began = time.monotonic()
 with Sampler() as sampler:
     told = done(what, store, file, format)
@@ -50,7 +50,8 @@ def work(
     """Import or export: the peak and milliseconds of a process of its own, and what was told."""
     if not apart:
         return [0, 0, *done(what, store, file, format)]
-    command = [sys.executable, "-c", WORK, ROOT, ROOT / "tests", what, store, file, format]
+    paths = [ROOT, TESTS, TESTS / "interchange"]
+    command = [sys.executable, "-c", WORK, *paths, what, store, file, format]
     ended = subprocess.run([*map(str, command)], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     return [*map(int, ended.stdout.split())]
