@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+import oracle
 from omsgrain import registry
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import seal
 from omsgrain.server import grains as finding
-from support import oracle
 from support.http_server import (
     ADA,
     BLOB,

@@ -21,10 +21,11 @@ from omsgrain.formats.mif1.document import Consent as Block
 from omsgrain.formats.problems import Problem
 from omsgrain.grain import make
 from omsgrain.interchange import merge_outcome, mif_ld
+from omsgrain.interchange.fresh_ids import lead, rename
 from omsgrain.interchange.merge_outcome import Decision
 from omsgrain.interchange.mif_ld import FORMAT
 from omsgrain.interchange.parse import Arrived, Document, arrived, natives, read
-from omsgrain.interchange.plan import Plan, Planner, Terms, lead, rename
+from omsgrain.interchange.plan import Plan, Planner, Terms
 from omsgrain.interchange.references import resolved
 from omsgrain.interchange.report import MifReport, RecordReport
 from omsgrain.interchange.snapshot import Keeping

@@ -15,7 +15,7 @@ from omsgrain.durable import private_files, refuse_existing, write_new
 from omsgrain.errors import SchemaError
 from omsgrain.ops.opening import keys_in_use, open_store, writable
 from omsgrain.storage.location import Where, home_of
-from omsgrain.store.lifecycle import check_reason
+from omsgrain.store.base import check_reason
 
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey

@@ -12,7 +12,7 @@ from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import SchemaError, StoreError
 from omsgrain.storage.base import Store, Writer
 from omsgrain.storage.lmdb.files import Budget
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
@@ -28,6 +28,7 @@ __all__ = [
     "Access",
     "Base",
     "Settings",
+    "check_reason",
     "now",
 ]
 
@@ -264,3 +265,28 @@ class Base:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+_LONGEST = 256  # letters
+
+
+def check_reason(reason_code: object) -> None:
+    """See that a reason can stand in the audit trail, where it stays: a word, and no sentence.
+
+    It is asked whether or not there is an audit trail: the reason of a hold, or of an erasure that
+    waits, stands in the store, too.
+
+    Raises:
+        SchemaError: it is no word.
+    """
+    if (
+        not isinstance(reason_code, str)
+        or not 0 < len(reason_code) <= _LONGEST
+        or reason_code.split() != [reason_code]
+        or not reason_code.isprintable()
+    ):
+        raise SchemaError(
+            "not a reason for the audit trail",
+            field="/reason_code",
+            expected="a word of 1 to 256 letters, without white space",
+        )

@@ -45,6 +45,7 @@ from omsgrain.storage.tables import (
 from omsgrain.store import holds as holding
 from omsgrain.store import policy_context, reviews
 from omsgrain.store import reviews as reviewing
+from omsgrain.store.base import check_reason
 from omsgrain.store.holds import Hold
 from omsgrain.store.policy_context import StoreWorld, address_of, seq_of, stored_digest
 from omsgrain.store.prepared import Incoming, Item, take_one
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Changing",
-    "check_reason",
     "delete",
     "restrict",
     "restrict_asked",
@@ -399,31 +399,6 @@ def _refuse_circle(world: StoreWorld, old: str, new: str, most: int, *, sure: bo
                     "too many versions came after the new grain to tell whether the old one did",
                     expected=f"at most {most}",
                 )
-
-
-_LONGEST = 256  # letters
-
-
-def check_reason(reason_code: object) -> None:
-    """See that a reason can stand in the audit trail, where it stays: a word, and no sentence.
-
-    It is asked whether or not there is an audit trail: the reason of a hold, or of an erasure that
-    waits, stands in the store, too.
-
-    Raises:
-        SchemaError: it is no word.
-    """
-    if (
-        not isinstance(reason_code, str)
-        or not 0 < len(reason_code) <= _LONGEST
-        or reason_code.split() != [reason_code]
-        or not reason_code.isprintable()
-    ):
-        raise SchemaError(
-            "not a reason for the audit trail",
-            field="/reason_code",
-            expected="a word of 1 to 256 letters, without white space",
-        )
 
 
 _STATUSES = ("unverified", "verified", "contested", "retracted")

@@ -44,8 +44,8 @@ from omsgrain.storage.tables import (
     event_of,
 )
 from omsgrain.store import holds, lifecycle, state_merge
+from omsgrain.store.base import check_reason
 from omsgrain.store.holds import Hold
-from omsgrain.store.lifecycle import check_reason
 from omsgrain.store.prepared import Incoming, Intake, intakes, superseding, take_one
 from omsgrain.store.state_merge import Claim
 from omsgrain.store.write import joined

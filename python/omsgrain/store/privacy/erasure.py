@@ -25,7 +25,7 @@ from omsgrain.storage.base import Reader, Store, Writer
 from omsgrain.storage.due import WITHIN, Due
 from omsgrain.storage.tables import DUE, KEYED, Table
 from omsgrain.store import lifecycle
-from omsgrain.store.lifecycle import check_reason
+from omsgrain.store.base import check_reason
 from omsgrain.store.maintenance import Care
 from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal

@@ -11,8 +11,7 @@ from omsgrain import _core
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.storage.base import Writer
 from omsgrain.store import lifecycle
-from omsgrain.store.base import Base
-from omsgrain.store.lifecycle import check_reason
+from omsgrain.store.base import Base, check_reason
 from omsgrain.store.policy_context import seq_of
 from omsgrain.store.privacy.identity import Found, Identities, by_pages, select
 
