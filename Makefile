@@ -17,7 +17,7 @@ AUDIT := target/audit
 PIP := pip install -q --disable-pip-version-check
 # All that the core stands on is taken as the build has left it; the core is not optimised, which
 # with its tests would take two thirds as long as the whole build. What is shipped, Python tests.
-CORE_TESTS := cargo test --release --locked -q -p omsgrain-core --all-features --lib --tests \
+CORE_TESTS := cargo test --release --locked -q -p omsgrain-core --features binding --lib --tests \
 	--config profile.release.package.omsgrain-core.opt-level=0
 CORE_EXAMPLES := $(subst --lib --tests,--doc,$(CORE_TESTS))
 # The build backend finds maturin by PATH.
@@ -73,8 +73,8 @@ small: build ## a core built for size, beside the usual one, and what both cost
 	cargo build --locked -q -p omsgrain-py --profile small
 	$(BIN)/python -m benches.small
 
-bench-stages: ## the core stage by stage, without Python
-	cargo bench --locked --manifest-path rust/benches/Cargo.toml --target-dir target/benches
+bench-stages: ## the core stage by stage, without Python; FEATURES=without-sha hashes without SHA instructions
+	cargo bench --locked --manifest-path rust/benches/Cargo.toml --target-dir target/benches --features "$(FEATURES)"
 
 # The stable compiler has the sanitizer, behind a flag that it takes as a nightly would. In a library
 # that Python loads, its own runtime cannot stand first in the process; that of gcc is loaded first.
@@ -84,7 +84,7 @@ BOUND := $(foreach file,lane.py python_types.py jsonl.py jcs.py reading_many.py 
 	compressed.py container_blocks.py container_packed.py signatures_many.py formats_shapes.py \
 	formats_like.py blind.py recent.py fingerprint.py,$(wildcard tests/*/test_$(file)))
 sanitize: build ## the core's tests, and those of the binding, with AddressSanitizer
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --all-features --lib --tests \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --features binding --lib --tests \
 		--target $(HOST) --target-dir target/sanitize
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Zexternal-clangrt" cargo build --release --locked -q \
 		-p omsgrain-py --features pyo3/extension-module --config profile.release.opt-level=1 \

@@ -11,9 +11,11 @@ use omsgrain_core::codec::{EXTENDED, Encoding, Wire as _};
 use omsgrain_core::encode::{Options, encode, encode_into};
 use omsgrain_core::fields::gather;
 use omsgrain_core::memtable::Memtable;
+use omsgrain_core::shape_cache::ShapeCache;
 use omsgrain_core::signature::{Verdict, prove};
 use omsgrain_core::validate::validate;
 use omsgrain_core::{Header, address, batch, decode, fingerprint, index_rows, json, json::lines, text};
+use sha2::{Digest as _, Sha256};
 
 const DID: &str = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp";
 
@@ -48,9 +50,26 @@ fn writing(c: &mut Criterion) {
             })
         });
     }
-    let text: String = (0..1000).map(|i| line(i) + "\n").collect();
     let options = Options::default();
-    c.bench_function("json: 1,000 lines to blobs", |b| {
+    let (mut out, mut cache) = (Vec::new(), ShapeCache::default());
+    c.bench_function("encode: msgpack, shape cache", |b| {
+        b.iter(|| {
+            out.clear();
+            cache.encode(&black_box(&value), &options, &mut out)
+        })
+    });
+    let text: String = (0..1000).map(|i| line(i) + "\n").collect();
+    c.bench_function("json: 1,000 lines, parse and encode", |b| {
+        b.iter(|| {
+            let (mut out, mut warnings) = (Vec::new(), Vec::new());
+            for line in black_box(&text).lines() {
+                let value = json::parse(line.as_bytes()).unwrap();
+                encode_into(&&value, &options, &mut out, &mut warnings).unwrap();
+            }
+            out.len()
+        })
+    });
+    c.bench_function("json: 1,000 lines, shape cache", |b| {
         b.iter(|| lines::encode_jsonl(black_box(text.as_bytes()), &options).len())
     });
 }
@@ -72,6 +91,9 @@ fn hashing(c: &mut Criterion) {
     for size in [84, 231, 2261] {
         let bytes: Vec<u8> = (0..size * 512).map(|i| (i % 251) as u8).collect();
         let messages: Vec<&[u8]> = bytes.chunks(size).collect();
+        c.bench_function(&format!("sha256 of {size} bytes, sha2"), |b| {
+            b.iter(|| Sha256::digest(black_box(messages[7])))
+        });
         c.bench_function(&format!("sha256 of {size} bytes"), |b| {
             b.iter(|| address::sha256(black_box(messages[7])))
         });
@@ -87,10 +109,12 @@ fn reading(c: &mut Criterion) {
     let digest = address::sha256(&blob);
     c.bench_function("header", |b| b.iter(|| Header::read(black_box(&blob)).unwrap()));
     c.bench_function("read", |b| {
-        let (header, payload) = decode::open(&blob).unwrap();
-        b.iter(|| decode::read(header, black_box(&payload)).unwrap().items.len())
+        b.iter(|| {
+            let (header, payload) = decode::open(black_box(&blob)).unwrap();
+            decode::read(header, &payload).unwrap().items.len()
+        })
     });
-    c.bench_function("verify", |b| b.iter(|| decode::verify(black_box(&blob)).unwrap()));
+    c.bench_function("verify, shape cache", |b| b.iter(|| decode::verify(black_box(&blob)).unwrap()));
     c.bench_function("fingerprint", |b| b.iter(|| fingerprint::fingerprint(black_box(&blob)).unwrap()));
     c.bench_function("index rows", |b| {
         let mut bytes = 0;

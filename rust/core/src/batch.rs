@@ -105,7 +105,7 @@ impl Batch {
         self.warned.extend(messages.into_iter().map(|message| Warned { index, line, message }));
     }
 
-    /// Takes one item that a lane appends to the bytes it is given, unless it declines.
+    /// Takes one item that the shape cache appends to the given bytes, unless it declines.
     #[inline]
     pub fn put(&mut self, index: usize, encode: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let accepted = encode(&mut self.bytes);

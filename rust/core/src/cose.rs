@@ -8,6 +8,8 @@
 //! The reference is `omsgrain.crypto.cose`. What is not of this shape may be good all the same, and
 //! is left to it: so nothing is refused here, and nothing is taken that it would refuse.
 //! Spec: RFC 9052 §4.2, OMS §9
+//!
+//! Part of the row that `signature` names.
 
 use crate::codec::cbor::Cbor;
 use crate::codec::{Cursor, Head, Wire};

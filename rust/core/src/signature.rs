@@ -5,6 +5,9 @@
 //! The verdict is that of the reference, which is OpenSSL's: without cofactor, S below the order.
 //! Keys of small order and in another spelling are left to the reference, which refuses them. Never
 //! an equation over a batch, whose verdict on crafted signatures is another.
+//!
+//! Row C1 of benches/RESULTS.md: 6.5 times as fast as pycose, and 3.7 times as fast as the reference in
+//! Python on one core; the fuzz targets `cose` and `sealed` run it.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the lane takes when reading, the general way takes too: whole grains and damaged ones.
+//! What the shape cache takes when reading, the general code takes too: whole grains and damaged ones.
 
 use std::borrow::Cow;
 
@@ -19,10 +19,10 @@ fn general(blob: &[u8], check: impl FnOnce(Result<Decoded<'_>>)) {
     }
 }
 
-/// A plan took this blob: the general way says the same of it.
+/// A plan took this blob: the general code says the same of it.
 fn agree(plan: &Plan, blob: &[u8]) {
     general(blob, |decoded| {
-        let decoded = decoded.unwrap_or_else(|refused| panic!("the lane took {blob:02x?}: {refused}"));
+        let decoded = decoded.unwrap_or_else(|refused| panic!("the shape cache took {blob:02x?}: {refused}"));
         assert_eq!(decoded.warnings, Vec::<String>::new(), "{blob:02x?}");
         assert_eq!(decoded.grain_type.map(|t| t.byte), Some(plan.grain_type.byte));
         let steps = plan.steps(decoded.header.encoding());
@@ -33,7 +33,7 @@ fn agree(plan: &Plan, blob: &[u8]) {
     });
 }
 
-/// Reads blobs that follow one another; tells how many the lane took.
+/// Reads blobs that follow one another; tells how many the shape cache took.
 fn taken(blobs: &[Vec<u8>]) -> usize {
     let (mut reader, mut count) = (Reader::default(), 0);
     for blob in blobs {
@@ -86,11 +86,11 @@ fn damaged(rng: &mut Rng, blob: &[u8]) -> Vec<u8> {
 fn whole_and_damaged_grains() {
     let mut rng = Rng(3);
     for (of, grain_type) in TYPES.iter().enumerate() {
-        let (mut good, mut on_lane) = (0, 0);
+        let (mut good, mut cached) = (0, 0);
         for _ in 0..120 {
             let good_ones = blobs(&mut rng, of, 6);
             good += good_ones.len();
-            on_lane += taken(&good_ones);
+            cached += taken(&good_ones);
             let mut mixed = good_ones.clone();
             for blob in &good_ones {
                 mixed.extend((0..12).map(|_| damaged(&mut rng, blob)));
@@ -98,8 +98,8 @@ fn whole_and_damaged_grains() {
             }
             taken(&mixed);
         }
-        println!("{}: {on_lane} of {good}", grain_type.name);
-        assert!(on_lane * 3 > good && on_lane > 10, "{}: {on_lane} of {good}", grain_type.name);
+        println!("{}: {cached} of {good}", grain_type.name);
+        assert!(cached * 3 > good && cached > 10, "{}: {cached} of {good}", grain_type.name);
     }
 }
 

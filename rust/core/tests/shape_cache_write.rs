@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the lane accepts, the general way accepts with the same bytes and without warnings.
+//! What the shape cache accepts, the general code accepts with the same bytes and without warnings.
 
 use std::borrow::Cow;
 
@@ -193,10 +193,10 @@ fn general(grain: &Value<'_>, options: &Options) -> Option<(Vec<u8>, Vec<String>
     Some((out, warnings))
 }
 
-/// Whether the lane accepted; if so, the general way agreed.
-fn same(lane: &mut ShapeCache, grain: &Value<'_>, options: &Options) -> bool {
+/// Whether the shape cache accepted; if so, the general code agreed.
+fn same(cache: &mut ShapeCache, grain: &Value<'_>, options: &Options) -> bool {
     let mut out = vec![7; 3];
-    if !lane.encode(&grain, options, &mut out) {
+    if !cache.encode(&grain, options, &mut out) {
         assert_eq!(out, [7; 3], "what is declined leaves nothing");
         return false;
     }
@@ -224,12 +224,12 @@ fn random_grains_of_every_type() {
         let (mut accepted, mut taken) = (0, 0);
         for _ in 0..400 {
             let (names, options) = (rng.shape(of), options(&mut rng));
-            let mut lane = ShapeCache::default();
+            let mut cache = ShapeCache::default();
             for _ in 0..6 {
                 let grain = Value::Map(rng.grain(of, &names));
                 let general = general(&grain, &options).is_some_and(|(_, warnings)| warnings.is_empty());
                 taken += usize::from(general);
-                accepted += usize::from(same(&mut lane, &grain, &options));
+                accepted += usize::from(same(&mut cache, &grain, &options));
                 same(&mut long, &grain, &options);
             }
         }
@@ -283,17 +283,17 @@ fn the_grains_that_are_measured() {
         ("namespace", str("lab")),
     ]);
     for encoding in [Encoding::Msgpack, Encoding::Cbor] {
-        let (options, mut lane) = (Options { encoding, ..Options::default() }, ShapeCache::default());
+        let (options, mut cache) = (Options { encoding, ..Options::default() }, ShapeCache::default());
         for grain in [&standard, &event, &sensor, &standard, &event, &sensor] {
-            assert!(same(&mut lane, grain, &options));
+            assert!(same(&mut cache, grain, &options));
         }
-        assert_eq!(lane.plans(), 3);
+        assert_eq!(cache.plans(), 3);
     }
 }
 
 #[test]
 fn many_shapes_hold_no_memory() {
-    let mut lane = ShapeCache::default();
+    let mut cache = ShapeCache::default();
     for i in 0..100_000 {
         let own = Cow::Owned(format!("lab:{i}"));
         let grain = vec![
@@ -302,7 +302,7 @@ fn many_shapes_hold_no_memory() {
             ("context".into(), Value::Map(Vec::new())),
             (own, Value::Bool(true)),
         ];
-        lane.encode(&&Value::Map(grain), &Options::default(), &mut Vec::new());
+        cache.encode(&&Value::Map(grain), &Options::default(), &mut Vec::new());
     }
-    assert_eq!(lane.plans(), 8);
+    assert_eq!(cache.plans(), 8);
 }

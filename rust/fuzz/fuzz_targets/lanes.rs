@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of any lengths, hashed side by side as one by one, which are two ways to do it; where
-//! they begin is no matter.
+//! Messages of any lengths have the same hashes side by side as one by one. The feature `without-sha`
+//! makes this hold on processors with SHA instructions too.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes after good grains of their kind: by the lane the verdict of the general way.
+//! Any bytes after good grains of their kind: by the shape cache, the verdict of the general code.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two bytes of options, as for json_encode, and JSON lines: what the lane takes, the general way takes with the same
+//! Two bytes of options, as for json_encode, and JSON lines: what the shape cache takes, the general code takes with the same
 //! bytes and without warnings.
 #![no_main]
 
@@ -18,17 +18,17 @@ fuzz_target!(|data: &[u8]| {
         sensitivity: choice >> 6,
         ..Options::default()
     };
-    let mut lane = ShapeCache::default();
+    let mut cache = ShapeCache::default();
     // Twice, so that each shape is met by its own plan too.
     for line in text.split(|b| *b == b'\n').chain(text.split(|b| *b == b'\n')) {
         let Ok(value) = json::parse(line) else { continue };
-        let mut by_lane = vec![7];
-        if !lane.encode(&&value, &options, &mut by_lane) {
-            assert_eq!(by_lane, [7], "what is declined leaves nothing");
+        let mut by_plan = vec![7];
+        if !cache.encode(&&value, &options, &mut by_plan) {
+            assert_eq!(by_plan, [7], "what is declined leaves nothing");
             continue;
         }
         let (mut out, mut warnings) = (vec![7], Vec::new());
-        encode_into(&&value, &options, &mut out, &mut warnings).expect("what the lane takes is good");
-        assert_eq!((by_lane, Vec::<String>::new()), (out, warnings));
+        encode_into(&&value, &options, &mut out, &mut warnings).expect("what the cache takes is good");
+        assert_eq!((by_plan, Vec::<String>::new()), (out, warnings));
     }
 });

@@ -81,7 +81,7 @@ pub fn encode<'py>(
     Ok((PyBytes::new(py, &out), warnings))
 }
 
-/// The blob of some fields, with no options; None if they are not for the lane.
+/// The blob of some fields, with no options; None if the shape cache declines them.
 #[pyfunction]
 pub fn encode_plain<'py>(fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     shape_cache::encode_one(fields)

@@ -7,6 +7,8 @@
 //! attached, and no Python code runs, so that no container that we are in changes. Only exact
 //! types are looked into (a subclass could run code), and none of the functions called here runs
 //! code for an object of an exact type.
+//!
+//! Part of the rows that `shape_cache` names.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -38,7 +40,7 @@ impl AsRef<str> for Key<'_> {
 /// What is not of the common types, said without words: it is looked at again in a general way.
 #[cold]
 pub fn declined() -> Error {
-    Error::new(Code::Schema, "not for the lane")
+    Error::new(Code::Schema, "not for the shape cache")
 }
 
 impl<'a> Exact<'a> {

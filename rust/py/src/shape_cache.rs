@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lane for Python dicts: those of a shape seen before, of the common types alone.
+//! The shape cache for Python: dicts of a known shape to blobs, and blobs that a plan read to dicts.
+//!
+//! Rows E1, E2 and E4 of benches/RESULTS.md. On a grain of 224 bytes `encode` is 5 times as fast as the
+//! general code, which a subclass of dict takes; `decode` is 2.0 times and `decode_many` 2.8 times as fast
+//! as for a grain with a warning, which the cache declines.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -39,24 +43,24 @@ struct DictCache {
 const KEPT: usize = 4096;
 
 thread_local! {
-    static LANE: RefCell<DictCache> = RefCell::default();
+    static CACHE: RefCell<DictCache> = RefCell::default();
 }
 
 /// Appends the blob of a dict; on false it was declined, and `out` is as it was. No Python code
-/// runs here, so that nothing else can ask for the lane of this thread meanwhile.
+/// runs here, so that nothing else can ask for the cache of this thread meanwhile.
 pub fn encode(fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
-    LANE.with_borrow_mut(|lane| lane.encode(fields, options, out))
+    CACHE.with_borrow_mut(|cache| cache.encode(fields, options, out))
 }
 
 /// The blob of a dict, with no options; none if it was declined.
 pub fn encode_one<'py>(fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
-    LANE.with_borrow_mut(|lane| {
-        let mut out = std::mem::take(&mut lane.scratch);
-        let accepted = lane.encode(fields, &Options::default(), &mut out);
+    CACHE.with_borrow_mut(|cache| {
+        let mut out = std::mem::take(&mut cache.scratch);
+        let accepted = cache.encode(fields, &Options::default(), &mut out);
         let blob = accepted.then(|| PyBytes::new(fields.py(), &out));
         out.clear();
         out.shrink_to(KEPT);
-        lane.scratch = out;
+        cache.scratch = out;
         blob
     })
 }
@@ -99,8 +103,8 @@ impl DictCache {
     }
 }
 
-// Grains that a plan of the lane took, as Python dicts: straight from their payloads, and what the
-// last grain of the shape had already is taken from there.
+// Grains that a plan read, as Python dicts: straight from their payloads. A value that the last grain of
+// the shape had too is taken from there.
 
 /// The fields of one blob that this plan took.
 pub fn fields<'py>(
@@ -217,7 +221,7 @@ pub fn long_texts(plan: &Plan, header: Header, blob: &[u8]) -> Long {
     found
 }
 
-/// Goes past a value that the lane has let pass, and tells which text it was, if it was one.
+/// Goes past a value that a plan has read, and tells which text it was, if it was one.
 fn skip<'p>(encoding: Encoding, cursor: &mut Cursor<'p>) -> Option<&'p [u8]> {
     let head = head(encoding, cursor).ok()?;
     if let Head::Str(len) = head {
@@ -275,7 +279,7 @@ fn head(encoding: Encoding, cursor: &mut Cursor<'_>) -> omsgrain_core::Result<He
     }
 }
 
-/// Any value that the lane has let pass, which bounds its depth. Maps have the names of `table`; the
+/// Any value that a plan has read, which bounds its depth. Maps have the names of `table`; the
 /// maps of a list those of `items`.
 fn value<'py, W: Wire>(
     py: Python<'py>,

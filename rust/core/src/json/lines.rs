@@ -69,7 +69,7 @@ struct Part {
     batch: Batch,
     items: usize,
     lines: usize,
-    lane: Lines,
+    shapes: Lines,
 }
 
 impl Part {
@@ -87,7 +87,7 @@ impl Part {
         while at < piece.len() {
             self.lines += 1;
             let (out, mut messages) = (&mut self.batch.bytes, Vec::new());
-            let read = text.and_then(|text| self.lane.encode(text, at, options, out, &mut messages));
+            let read = text.and_then(|text| self.shapes.encode(text, at, options, out, &mut messages));
             let (end, written) = match read {
                 Some((end, written)) => (end, Some(written)),
                 None => {

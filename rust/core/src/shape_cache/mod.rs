@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lane: grains of a shape seen before, taken in one pass.
+//! The shape cache: grains of a shape seen before are read and written in one pass.
 //!
-//! Most grains of a batch have the same keys in the same order. What the registry says of those
-//! keys is gathered once, in a [`Plan`]; then a grain is judged and written value by value, with no
-//! look-up and no allocation.
+//! Most grains of a batch have the same keys in the same order. A [`Plan`] holds what the registry says
+//! of those keys; with it each value is checked and copied without a look-up or an allocation.
 //!
-//! A lane accepts or declines; it never refuses. Invariant: what it accepts, the general way
-//! accepts too, with the same bytes and without warnings. Whatever is unusual it declines, and
-//! leaves nothing behind; the general way then treats the grain from the start.
+//! The cache accepts a grain or declines it; it never refuses one. Invariant: the general code
+//! (`encode`, `decode`, `json`) accepts what the cache accepts, with the same bytes and no warnings. A
+//! declined grain leaves nothing behind and goes to the general code.
+//!
+//! It wins these rows of `make bench-stages` against the general code: "encode: msgpack" 5.6 times as
+//! fast, "read" 4.5, "json: 1,000 lines" 3.0. Rows E1 to E4 of benches/RESULTS.md run on it. The fuzz
+//! targets `shape_write`, `shape_read` and `shape_json` compare both.
 
 #[cfg(feature = "binding")]
 mod json;
@@ -23,5 +26,4 @@ pub use json::Lines;
 pub use plan::{KeyBytes, Need, Plan, Rule, Step, Word};
 pub use read::{Last, Reader, learn_one, takes, takes_one};
 pub use scalar::{is_word, passes, tag_level};
-
 pub use write::{Cache, ShapeCache, write};

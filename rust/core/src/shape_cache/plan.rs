@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the registry says of one shape of grains: each key with its rule, in the order of the payload.
+//!
+//! Both ways use it: the rows stand in `read`, `write` and `json`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -88,11 +90,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A shape with more keys is none for the lane.
+    /// A shape with more keys has no plan.
     pub const MAX_KEYS: usize = 32;
 
     /// The plan for grains with these names in this order; `text` gives the value at a place if it
-    /// is text. None for shapes that the lane does not take.
+    /// is text. None for shapes that have no plan.
     pub fn learn<'t>(side: Side, names: &[&str], text: impl Fn(usize) -> Option<&'t str>) -> Option<Plan> {
         if names.len() > Self::MAX_KEYS || names.iter().any(|name| name.len() > MAX_NAME || !name.is_ascii())
         {
@@ -258,7 +260,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// None if a grain of this shape is never good, or is none for the lane.
+    /// None if a grain of this shape is never good, or if it has no plan.
     pub fn new<'t>(
         grain_type: &'static GrainType,
         at: [Option<usize>; COUNT],

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether one scalar passes its step: the same for what is written and what is read.
+//!
+//! Part of the rows that `read` and `write` name.
 
 use crate::fields::Side;
 use crate::header::seconds;

@@ -3,6 +3,8 @@
 //!
 //! [`Scan`] accepts a line or declines it. What it accepts, [`crate::json::parse`] accepts with the
 //! same content; what it declines, be it malformed or only rare, is left to that.
+//!
+//! Part of the row that `json` names.
 
 use super::json::Glue;
 use super::json::Line;
