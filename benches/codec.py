@@ -33,7 +33,7 @@ def _pack_cbor(fields: data.Fields) -> tuple[bytes, str]:
     return payload, sha256(payload).hexdigest()
 
 
-def _both(batch: og.GrainBatch) -> tuple[list[str], list[bytes]]:
+def _both(batch: og.batch.GrainBatch) -> tuple[list[str], list[bytes]]:
     return batch.addresses, batch.blobs
 
 

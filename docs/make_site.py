@@ -44,7 +44,10 @@ REFERENCE = {
     "reference/grains.md": ("Grains", ("grain", "constructors", "header", "lenient")),
     "reference/batches.md": ("Batches", ("batch",)),
     "reference/errors.md": ("Errors", ("errors",)),
-    "reference/rooms.md": ("Files, keys, fields", ("container", "crypto", "registry")),
+    "reference/rooms.md": (
+        "Files, documents, keys, fields, sync",
+        ("container", "crypto", "formats", "registry", "sync"),
+    ),
 }
 
 

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """git objects for agent memory: memory grains (OMS 1.2), canonical, addressed, stored.
 
-The rooms, in the order of the flow:
+The packages, from the ground up:
 
     grain, constructors, batch     dicts and JSON lines to grains, and back
-    text                           words, and the fields that have them
     crypto                         identities, signatures, keys, sealing
     container                      grains in .mg files and streams
-    store                          blobs by sequence number and address, in LMDB
-    index                          terms, queries, policies, history
-    search                         words and vectors
-    privacy                        presets of rules
-    engine                         GrainStore, the one object that users hold
-    ops                            each verb, written once
-    cli                            the command line
+    formats                        MIF 2.0, MIF 1.0, AIMEM, MIF in JSON-LD
+    storage                        blobs, states and index rows, in LMDB or PostgreSQL
+    policy, privacy                who may change what; rules of presets, personal data
+    query, search                  filters, history; words and vectors
+    store                          GrainStore, the object that users hold
+    interchange, sync              documents in and out of a store; two stores brought together
+    memory                         remember, recall, forget
+    cli, server, mcp, bridge       the command line, HTTP, agents, brokers
 
-Beside them: errors (the one tree), registry (all fields), header.
+Beside them: errors (one tree), registry (all fields), header.
 """
 
 from __future__ import annotations
@@ -27,13 +27,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from omsgrain import container, crypto, errors, registry
+    from omsgrain import batch as batch
+    from omsgrain import container, crypto, errors, formats, registry, sync
+    from omsgrain import header as header
     from omsgrain.batch import (
-        DecodeBatch,
-        GrainBatch,
-        ItemError,
-        ItemWarning,
-        VerifyReport,
         address_many,
         decode_many,
         encode_jsonl,
@@ -53,10 +50,8 @@ if TYPE_CHECKING:
         Workflow,
     )
     from omsgrain.crypto import disclose
-    from omsgrain.errors import OmsError, OmsWarning
     from omsgrain.grain import Grain, address, decode, encode, verify
-    from omsgrain.header import Header, read_header
-    from omsgrain.lenient import adapt
+    from omsgrain.header import read_header
     from omsgrain.store import GrainStore, open, restore
 
 if _core.DEBUG:
@@ -70,24 +65,15 @@ __all__ = [
     "Belief",
     "Consensus",
     "Consent",
-    "DecodeBatch",
     "Event",
     "Goal",
     "Grain",
-    "GrainBatch",
     "GrainStore",
-    "Header",
-    "ItemError",
-    "ItemWarning",
     "Observation",
-    "OmsError",
-    "OmsWarning",
     "Reasoning",
     "State",
-    "VerifyReport",
     "Workflow",
     "__version__",
-    "adapt",
     "address",
     "address_many",
     "container",
@@ -99,21 +85,18 @@ __all__ = [
     "encode_jsonl",
     "encode_many",
     "errors",
+    "formats",
     "open",
     "read_header",
     "registry",
     "restore",
+    "sync",
     "verify",
     "verify_many",
 ]
 
 _HOMES = {
     "batch": (
-        "DecodeBatch",
-        "GrainBatch",
-        "ItemError",
-        "ItemWarning",
-        "VerifyReport",
         "address_many",
         "decode_many",
         "encode_jsonl",
@@ -134,12 +117,21 @@ _HOMES = {
     ),
     "crypto": ("disclose",),
     "store": ("GrainStore", "open", "restore"),
-    "errors": ("OmsError", "OmsWarning"),
     "grain": ("Grain", "address", "decode", "encode", "verify"),
-    "header": ("Header", "read_header"),
-    "lenient": ("adapt",),
+    "header": ("read_header",),
 }
-_ROOMS = ("batch", "constructors", "container", "crypto", "errors", "grain", "header", "registry")
+_ROOMS = (
+    "batch",
+    "constructors",
+    "container",
+    "crypto",
+    "errors",
+    "formats",
+    "grain",
+    "header",
+    "registry",
+    "sync",
+)
 
 
 def __getattr__(name: str) -> object:
@@ -155,7 +147,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)
 
 
 def _room(name: str) -> ModuleType:

@@ -307,6 +307,27 @@ class Grain(Mapping[str, Any]):
         except (TypeError, ValueError):
             return json.dumps(plain(self.fields), ensure_ascii=False, allow_nan=False)
 
+    @staticmethod
+    def adapt(blob: bytes) -> Grain:
+        """Make a grain that conforms of a blob that another writer made wrongly.
+
+        The grain is derived from the blob, by its address, and keeps it whole in ``x_original``,
+        so that whoever erases the grain erases the blob. Values of another form are converted. A
+        value that OMS 1.2 has no place for stands in ``x_foreign`` by its field, and ``x_added``
+        names the fields that OMS requires and the blob lacks. The same blob always gives the same
+        grain.
+
+        Args:
+            blob: the blob. One that conforms is returned as it is.
+
+        Raises:
+            OmsError: it cannot be read at all, is signed, sealed or packed, or lacks what cannot
+                be filled in.
+        """
+        from omsgrain.lenient import adapt
+
+        return adapt(as_bytes(blob))
+
     def upgrade(self) -> Grain:
         """The same grain with 1.2 names: another blob and another address, unless it has them.
 

@@ -115,20 +115,7 @@ _ORIGINAL, _KEPT, _ADDED = "x_original", "x_foreign", "x_added"
 
 
 def adapt(blob: bytes) -> Grain:
-    """Make a grain that conforms of a blob that another writer made wrongly.
-
-    The grain is derived from the blob, by its address, and keeps it whole in ``x_original``, so
-    that whoever erases the grain erases the blob. Values of another form are converted. A value
-    that OMS 1.2 has no place for stands in ``x_foreign`` by its field, and ``x_added`` names the
-    fields that OMS requires and the blob lacks. The same blob always gives the same grain.
-
-    Args:
-        blob: the blob. One that conforms is returned as it is.
-
-    Raises:
-        OmsError: it cannot be read at all, is signed, sealed or packed, or lacks what cannot be
-            filled in.
-    """
+    """Make a grain that conforms of a blob that another writer made wrongly: `Grain.adapt`."""
     foreign = read_leniently(blob)
     if foreign.blob == blob and not _is_refused(blob):
         return foreign

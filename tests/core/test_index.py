@@ -20,7 +20,7 @@ from support.child_process import run
 TIME = 1_700_000_000_000
 
 
-def grains(count: int, seed: int = 1) -> og.GrainBatch:
+def grains(count: int, seed: int = 1) -> og.batch.GrainBatch:
     """Grains with terms of every kind, some long, in no order of time."""
     random = Random(seed)
     kinds: list[dict[str, Any]] = [

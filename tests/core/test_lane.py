@@ -63,7 +63,7 @@ def general(fields: Any, encoding: str) -> tuple[str, Any, list[str]]:
     """What comes of the fields without the lane: `_core.encode` never goes by it."""
     try:
         blob, warnings = _core.encode(fields, options(encoding=encoding))  # type: ignore[arg-type]
-    except og.OmsError as error:
+    except og.errors.OmsError as error:
         return (error.code, error.field, [])
     return ("", blob, warnings)
 

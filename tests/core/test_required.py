@@ -281,7 +281,7 @@ def test_external_citations(name: str, encoding: Any) -> None:
 def test_what_cites_and_refers_at_once_stays_accepted() -> None:
     entry = {"uri": "cas://x", "modality": "image", "citation_type": 5}
     fields = minimal("belief", content_refs=[entry])
-    with pytest.warns(og.OmsWarning):
+    with pytest.warns(og.errors.OmsWarning):
         assert og.encode(fields) == oracle.encode(fields)
 
 

@@ -112,7 +112,7 @@ FINE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fields", DOUBTFUL, ids=str)
 def test_one_warning(fields: dict[str, Any]) -> None:
-    with pytest.warns(og.OmsWarning) as caught:
+    with pytest.warns(og.errors.OmsWarning) as caught:
         blob = og.encode(fields)
     assert len(caught) == 1
     assert blob == oracle.encode(fields)
@@ -140,14 +140,14 @@ def test_a_warning_names_its_line() -> None:
 
 def test_several_warnings() -> None:
     fields = minimal("belief", subjects="x", relation="mg:adores")
-    with pytest.warns(og.OmsWarning) as caught:
+    with pytest.warns(og.errors.OmsWarning) as caught:
         og.encode(fields)
     assert len(caught) == 2
 
 
 @pytest.mark.parametrize(("byte", "version"), [(11, "1.4"), (12, "1.5"), (13, "1.6")])
 def test_a_type_byte_of_a_later_version(byte: int, version: str) -> None:
-    with pytest.warns(og.OmsWarning, match=f"OMS {version}"):
+    with pytest.warns(og.errors.OmsWarning, match=f"OMS {version}"):
         blob = og.encode({"type": "x", "created_at": 0}, type_byte=byte)
     assert og.decode(blob).fields["type"] == "x"
 
@@ -164,5 +164,5 @@ def test_a_type_of_a_later_version_is_refused_with_its_version(name: str, versio
     ("name", "version"), [("embedding_text", "1.4"), ("rstat", "1.5"), ("tcron", "1.6")]
 )
 def test_the_warning_names_the_version(name: str, version: str) -> None:
-    with pytest.warns(og.OmsWarning, match=f"OMS {version}"):
+    with pytest.warns(og.errors.OmsWarning, match=f"OMS {version}"):
         og.encode(minimal("belief", **{name: "x"}))

@@ -370,7 +370,7 @@ def test_many_are_opened() -> None:
     strange += [sign(bytes([1, 3, 1, *bytes(6)]) + bytes(40), ALICE)]  # sealed
     strange += [by_hand(headers(), BLOB[:2] + b"\2" + BLOB[3:])]  # of another type
     plain = {key: value for key, value in FIELDS.items() if key != "author_did"}
-    with pytest.warns(og.OmsWarning):
+    with pytest.warns(og.errors.OmsWarning):
         more = [og.encode(plain, compress=True), og.encode(plain | {"subjet": "a typo"})]
     more += [og.encode({"type": "x:y", "created_at": 1, "k": 2}, type_byte=0xF0)]
     envelopes = [*GOOD, *strange, GOOD[0][:-1], *(sign(blob, BOB) for blob in more), *GOOD]

@@ -70,10 +70,12 @@ def test_error_codes() -> None:
 def test_error_groups() -> None:
     rows = [row[:2] for row in table(ERRORS, "class", "exit code", "catches")]
     classes = [
-        c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, og.OmsError)
+        c
+        for c in vars(errors).values()
+        if isinstance(c, type) and issubclass(c, og.errors.OmsError)
     ]
     under = {base for cls in classes for base in cls.__bases__}
-    groups = [cls for cls in classes if cls in under and cls is not og.OmsError]
+    groups = [cls for cls in classes if cls in under and cls is not og.errors.OmsError]
     assert rows == [[cls.__name__, str(cls.exit_code)] for cls in groups]
 
 
@@ -97,9 +99,9 @@ def test_flag_bits() -> None:
         assert blob[1] == level << low
         assert og.read_header(blob).sensitivity == level
     assert [int(bit) for bit in bits.values()] == list(range(low))
-    nothing = og.Header(1, 0, 1, 0, 0)
+    nothing = og.header.Header(1, 0, 1, 0, 0)
     for name, bit in bits.items():
-        header = og.Header(1, 1 << int(bit), 1, 0, 0)
+        header = og.header.Header(1, 1 << int(bit), 1, 0, 0)
         differ = {n for n in bits if getattr(header, n) != getattr(nothing, n)}
         assert differ == {name}
     content = {"content_refs": [{"uri": "file:a.png", "modality": "image"}]}
@@ -113,7 +115,7 @@ def test_flag_bits() -> None:
         assert blob[1] == 1 << int(bits[name]), name
     for name, code in {"signed": "ERR_SIGNED_MISMATCH", "encrypted": "ERR_KEY"}.items():
         blob = og.encode(BELIEF)
-        with pytest.raises(og.OmsError) as caught:
+        with pytest.raises(og.errors.OmsError) as caught:
             og.decode(blob[:1] + bytes([1 << int(bits[name])]) + blob[2:])
         assert caught.value.code == code
 
@@ -202,3 +204,16 @@ def test_import_loads_little() -> None:
     code = f"import sys, omsgrain; print(sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_package_shows_its_surface() -> None:
+    verbs = (
+        "open restore encode decode address verify read_header encode_many encode_jsonl "
+        "decode_many address_many verify_many disclose"
+    )
+    constructors = (
+        "Action Belief Consensus Consent Event Goal Observation Reasoning State Workflow"
+    )
+    packages = "errors registry container crypto formats sync"
+    shown = f"{verbs} {constructors} {packages} Grain GrainStore __version__"
+    assert dir(og) == sorted(shown.split())

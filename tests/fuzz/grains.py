@@ -21,7 +21,7 @@ from support.rewritten_blobs import rewrite
 @contextmanager
 def _blob(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
-        for read in (lambda b: og.decode(b, strict=False), og.adapt, read_header, og.verify):
+        for read in (lambda b: og.decode(b, strict=False), og.Grain.adapt, read_header, og.verify):
             try:
                 read(data)
             except OmsError:

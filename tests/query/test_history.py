@@ -161,7 +161,7 @@ def test_up_and_down(kept: Kept) -> None:
         {"method": "guess"},
         {"source_hash": 7},
     ]
-    with pytest.warns(og.OmsWarning):
+    with pytest.warns(og.errors.OmsWarning):
         fields = belief("leaf", derived_from=[right, left, right], provenance_chain=steps)
         (leaf,) = kept.put(fields)
     up = kept.ask(provenance, leaf)

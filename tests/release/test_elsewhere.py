@@ -35,7 +35,7 @@ said = [{"type": "belief", "subject": "lamp", "relation": "is", "object": f"bras
 def refused(work, code):
     try:
         work()
-    except og.OmsError as error:
+    except og.errors.OmsError as error:
         assert error.code == code, error
     else:
         raise AssertionError(code)

@@ -128,7 +128,7 @@ def test_a_blob_of_another_engine(served: Site) -> None:
     answer = served.ask("POST", path, token, content=blob, headers=headers)
     (address,) = answer.json()["addresses"]
     kept = served.service.stores.main.get(address)
-    assert kept.fields == og.adapt(blob).fields
+    assert kept.fields == og.Grain.adapt(blob).fields
     assert (kept["x_original"], kept["derived_from"]) == (blob, [og.address(blob)])
     for data, rule in (
         (foreign(**{user: GRACE}), "other_tenant"),

@@ -141,7 +141,7 @@ def test_a_large_batch_of_all_kinds_is_read_as_one_by_one() -> None:
     for i, blob in enumerate(blobs):
         try:
             alone = og.decode(blob)
-        except og.OmsError as error:
+        except og.errors.OmsError as error:
             assert (refused[i].code, str(refused[i])) == (error.code, str(error))
             continue
         grain = next(read)

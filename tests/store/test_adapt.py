@@ -53,8 +53,8 @@ def test_a_blob_of_the_other_engine(name: str, flags: int) -> None:
         og.decode(blob)
     shown = og.decode(blob, strict=False)
     assert shown.fields["confidence"] == 1.0 and shown.warnings
-    grain = og.adapt(blob)
-    assert grain == og.adapt(blob)
+    grain = og.Grain.adapt(blob)
+    assert grain == og.Grain.adapt(blob)
     og.verify(grain.blob, grain.address)
     assert grain.fields["x_original"] == blob
     assert grain.fields["derived_from"][0] == og.address(blob)
@@ -64,7 +64,7 @@ def test_a_blob_of_the_other_engine(name: str, flags: int) -> None:
 
 def test_what_is_converted_kept_and_added() -> None:
     def adapted(name: str) -> dict[str, Any]:
-        found = dict(og.adapt(foreign(name)).fields)
+        found = dict(og.Grain.adapt(foreign(name)).fields)
         return {
             k: v for k, v in found.items() if k not in ("x_original", "confidence", "created_at")
         }
@@ -91,7 +91,7 @@ def test_what_is_converted_kept_and_added() -> None:
 
 def test_a_blob_that_conforms_stays() -> None:
     blob = og.encode({"type": "reasoning", "created_at": 0})
-    assert og.adapt(blob).blob == blob
+    assert og.Grain.adapt(blob).blob == blob
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_blob_that_conforms_stays() -> None:
 )
 def test_what_cannot_be_adapted(blob: bytes) -> None:
     with pytest.raises(errors.OmsError):
-        og.adapt(blob)
+        og.Grain.adapt(blob)
 
 
 def test_a_file_of_them(tmp_path: Path) -> None:

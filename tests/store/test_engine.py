@@ -264,7 +264,7 @@ def test_duplicates_in_one_call(store: og.GrainStore) -> None:
 
 def test_warnings_reach_the_caller(store: og.GrainStore) -> None:
     odd = belief(1, confidense=0.5)
-    with pytest.warns(og.OmsWarning):
+    with pytest.warns(og.errors.OmsWarning):
         store.put(odd)
     report = store.put_many([belief(2), odd])
     assert [note.index for note in report.warnings] == [1]

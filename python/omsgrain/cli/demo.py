@@ -170,7 +170,7 @@ def _tamper(story: Story, reading: Grain) -> None:
     try:
         og.verify(bytes(flipped), reading.address)
         found = "nothing"
-    except og.OmsError as error:
+    except og.errors.OmsError as error:
         story.say(str(error))
         found = error.code
     story.check("the address tells: ERR_INTEGRITY", found == "ERR_INTEGRITY")

@@ -134,7 +134,7 @@ def _flip(story: Story, file: Path, flipped: Path, other: Path) -> None:
         try:
             store.import_mg(flipped)
             refused = False
-        except og.OmsError:
+        except og.errors.OmsError:
             refused = True
         story.check("importing it is refused and stores nothing", refused and not len(store))
 

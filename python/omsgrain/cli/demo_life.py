@@ -74,7 +74,7 @@ def _refuse(story: Story, store: GrainStore) -> None:
     ):
         try:
             act()
-        except og.OmsError as error:
+        except og.errors.OmsError as error:
             refused.append(error.code)
     story.say(f"Superseding, retracting, deleting: {', '.join(refused)}.")
     story.check("all three are refused", refused == ["ERR_INVALIDATION_DENIED"] * 3)

@@ -108,7 +108,7 @@ def _sign(story: Story, store: GrainStore, belief: Grain) -> None:
     try:
         crypto.verify_signed(flipped)
         code = "nothing"
-    except og.OmsError as error:
+    except og.errors.OmsError as error:
         code = error.code
     story.check("one bit of it flipped: ERR_SIGNATURE", code == "ERR_SIGNATURE")
     view = disclose(grain, ["author_did", "derived_from"])
@@ -160,7 +160,7 @@ def _refused(act: Callable[[], object]) -> bool:
 
     try:
         act()
-    except og.OmsError as error:
+    except og.errors.OmsError as error:
         return error.code == "ERR_ERASED"
     return False
 

@@ -147,7 +147,7 @@ def _unpacked(blob: bytes, grain: og.Grain | None) -> bytes:
     return blob[:HEADER_SIZE] + again[HEADER_SIZE:]
 
 
-def _header(blob: bytes, header: og.Header, namespace: Any) -> tuple[HeaderPart, ...]:
+def _header(blob: bytes, header: og.header.Header, namespace: Any) -> tuple[HeaderPart, ...]:
     flags = [name for bit, name in enumerate(_FLAGS) if header.flags >> bit & 1]
     flags.append(f"sensitivity {header.sensitivity} ({_LEVELS[header.sensitivity]})")
     rows = (

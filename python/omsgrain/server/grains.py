@@ -138,7 +138,7 @@ def _items(
         data = given = file.read()
         try:
             if adapt and data[:1] != ENVELOPE_BYTE:
-                data = og.adapt(data).blob
+                data = og.Grain.adapt(data).blob
             grain = og.decode(_core.envelope_blob(data) if data[:1] == ENVELOPE_BYTE else data)
         except KeyMissingError as error:
             detail = "a sealed grain does not show whose it is"

@@ -235,7 +235,7 @@ class Moving(Finding, Putting, Changing):
             errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
             allow_erased: take in those, too, that were erased before.
             adapt: store a conforming grain in place of one that another engine wrote in its own
-                way, and keep the foreign blob in it; see ``omsgrain.adapt``.
+                way, and keep the foreign blob in it; see ``omsgrain.Grain.adapt``.
             trust_state_from: DIDs, or files of public keys. A grain that is unverified here
                 becomes verified if the file says so, and one of these keys has signed every part
                 of it, as ``PART.sig``.

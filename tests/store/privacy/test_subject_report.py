@@ -43,7 +43,7 @@ from support.invented_people import (
 )
 from support.signers import ALICE, CAROL
 
-pytestmark = pytest.mark.filterwarnings("ignore::omsgrain.OmsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::omsgrain.errors.OmsWarning")
 
 
 @pytest.fixture(params=EVERYWHERE)

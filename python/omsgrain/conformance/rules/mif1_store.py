@@ -221,7 +221,7 @@ def _sharing(bench: Bench) -> Iterator[Tried]:
     found = "left"
     try:
         left = _exported(store)["memories"]
-    except og.OmsError as error:
+    except og.errors.OmsError as error:
         found = error.code
     else:
         found = "nothing" if not left else "left"

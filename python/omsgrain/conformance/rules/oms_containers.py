@@ -153,7 +153,7 @@ def _import_bad(bench: Bench) -> Iterator[Tried]:
 def _refused(store: og.GrainStore, path: Any) -> bool:
     try:
         store.import_mg(path)
-    except og.OmsError:
+    except og.errors.OmsError:
         return True
     return False
 

@@ -66,7 +66,7 @@ def _subject(bench: Bench) -> Iterator[Tried]:
 def _is_there(store: og.GrainStore, address: str) -> bool:
     try:
         store.get(address)
-    except og.OmsError:
+    except og.errors.OmsError:
         return False
     return True
 

@@ -219,7 +219,7 @@ def _strict(_: Bench) -> Iterator[Tried]:
         found = True
         try:
             signers.verify(key, -8, bytes.fromhex(one["signature"]), bytes.fromhex(one["message"]))
-        except og.OmsError:
+        except og.errors.OmsError:
             found = False
         yield Tried(one["name"], one["holds"], found)
 
@@ -228,7 +228,7 @@ def _strict(_: Bench) -> Iterator[Tried]:
 def _many(_: Bench) -> Iterator[Tried]:
     good, bad = _signed("python-cwt, Ed25519"), _signed("ours, Ed25519")[:-1] + b"\x00"
     found = crypto.prove_many([good, bad, _signed("python-cwt, ES256")])
-    told = [one.code if isinstance(one, og.OmsError) else one[1].signer for one in found]
+    told = [one.code if isinstance(one, og.errors.OmsError) else one[1].signer for one in found]
     yield Tried("a good one, a changed one, one of ES256", [ADA, "ERR_SIGNATURE", BEN], told)
 
 
@@ -254,6 +254,6 @@ def _detached(_: Bench) -> Iterator[Tried]:
 def _is_refused(envelope: bytes) -> bool:
     try:
         crypto.verify_signed(envelope)
-    except og.OmsError:
+    except og.errors.OmsError:
         return True
     return False
