@@ -20,7 +20,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 def origins(grain: Grain) -> tuple[str, ...]:
     """The ``id`` of the side channel, and ``sha256:`` with its ``h``: the hash of a record's text.
 
-    What there is not, or is no such value, is left out (``rust/core/src/origin.rs``).
+    What there is not, or is no such value, is left out (``rust/core/src/index_rows.rs``).
     """
     value = grain.get(KEY)
     if not isinstance(value, bytes):

@@ -7,4 +7,5 @@ mod memtable;
 mod round_trip;
 mod shape_cache_read;
 mod shape_cache_write;
+mod surface;
 mod vectors;
