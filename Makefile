@@ -50,6 +50,7 @@ check: build ## format, lints, the crate as published, types, stubs, layers, fil
 	cargo clippy --release --locked -p omsgrain-core --no-default-features -q -- -D warnings
 	cargo clippy --release --locked -p omsgrain-core -q -- -D warnings
 	cargo package --locked --allow-dirty -q -p omsgrain-core
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --locked --no-deps -q -p omsgrain-core --features binding
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy python/omsgrain tests benches release

@@ -69,7 +69,7 @@ pub enum Kind {
     Basis = b'b',
     /// The same statement, whenever it was made.
     Fingerprint = b'f',
-    /// A grain that this one refers to in one of [`LINKS`].
+    /// A grain that this one refers to in one of `LINKS`.
     Link = b'l',
     /// The id that a record had in a document of another format; the hash of its text.
     Origin = b'x',
