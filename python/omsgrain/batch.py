@@ -111,11 +111,7 @@ class VerifyReport:
 
 
 def stops(errors: OnError) -> bool:
-    """Whether the first bad item ends the call.
-
-    Raises:
-        SchemaError: neither "raise" nor "collect".
-    """
+    """Whether the first bad item ends the call."""
     if errors not in ("raise", "collect"):
         raise SchemaError("unknown way to treat errors", expected='"raise" or "collect"')
     return errors == "raise"
@@ -212,12 +208,7 @@ def verify_many(pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise"
 
 
 def read_file(path: str | PathLike[str]) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        SchemaError: a text that cannot be the path of one, such as what stands in it.
-        OSError: it cannot be read.
-    """
+    """The bytes of a file."""
     try:
         return Path(path).read_bytes()
     except (ValueError, OSError) as error:

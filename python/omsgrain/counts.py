@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["counted"]
-
 _SHORT: Final = Repr()
 _SHORT.maxstring = _SHORT.maxother = 70
 

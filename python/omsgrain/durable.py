@@ -18,26 +18,12 @@ from typing import BinaryIO
 
 from omsgrain.errors import StoreError
 
-__all__ = [
-    "NewFiles",
-    "file_path",
-    "private_files",
-    "refuse_existing",
-    "successor",
-    "sync_directory",
-    "write_new",
-]
-
 _LONGEST = 4_096 if os.name == "posix" else 32_767
 """Bytes: no system takes a longer path."""
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path that the system can be asked for: from others comes what Python refuses.
-
-    Raises:
-        StoreError: no file can be called so.
-    """
+    """Return a path that the system can be asked for: from others comes what Python refuses."""
     path = Path(path)
     try:
         name = os.fsencode(path)
@@ -55,14 +41,6 @@ def successor(path: Path, old: Path) -> BinaryIO:
 
     Who may not read the old one may not read the new one either, from its first byte. Where there
     is no old one, the umask decides.
-
-    Args:
-        path: the new file; there must be nothing yet.
-        old: what it will replace.
-
-    Raises:
-        OSError: it is there (FileExistsError), or cannot be made.
-        StoreError: what it would replace is a device or a pipe.
     """
     if os.name != "posix":
         return path.open("xb")  # elsewhere the directory says who may read
@@ -105,22 +83,13 @@ def sync_directory(path: Path) -> None:
 
 
 def refuse_existing(path: Path, replace: bool) -> None:
-    """See that a file may be written.
-
-    Raises:
-        FileExistsError: it is there, and is not to be replaced.
-    """
+    """See that a file may be written."""
     if not replace and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet.
-
-    Raises:
-        FileExistsError: it is there.
-        OSError: it cannot be written.
-    """
+    """Write a file that is not there yet."""
     with NewFiles() as files:
         files.add(path, [data])
 
@@ -139,11 +108,7 @@ class NewFiles:
     """Some files that belong together. At the end of the block they get their names, in turn."""
 
     def __init__(self, *, replace: bool = False) -> None:
-        """Begin.
-
-        Args:
-            replace: files that are there.
-        """
+        """Begin."""
         self._replace = replace
         self._waiting: list[tuple[Path, Path]] = []
         self._dropped: list[Path] = []
@@ -152,15 +117,7 @@ class NewFiles:
         return self
 
     def add(self, path: Path, pieces: Iterable[bytes]) -> Path:
-        """Write a file, beside where it is to be; one that replaces another keeps its mode.
-
-        Returns:
-            Where it is until then.
-
-        Raises:
-            FileExistsError: it is there, and is not to be replaced.
-            OSError: it cannot be written.
-        """
+        """Write a file, beside where it is to be; one that replaces another keeps its mode."""
         refuse_existing(path, self._replace)
         start = os.fsencode(path.name)[:100].decode("utf-8", "ignore")  # names have 255 bytes
         partial = path.with_name(f".{start}.{token_hex(4)}.partial")

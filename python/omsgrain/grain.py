@@ -35,11 +35,7 @@ def options(
     type_byte: int | None = None,
     profile: Profile = "extended",
 ) -> tuple[str, bool, int, bool, int | None, str]:
-    """Check the options of `encode` and bring them into the core's order.
-
-    Raises:
-        SchemaError: an option has a value that it cannot have.
-    """
+    """Check the options of `encode` and bring them into the core's order."""
     if encoding not in ("msgpack", "cbor"):
         raise SchemaError("unknown encoding", expected='"msgpack" or "cbor"')
     if profile not in ("extended", "standard", "lightweight"):

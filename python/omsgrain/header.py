@@ -69,11 +69,7 @@ class Header:
 
 
 def as_bytes(blob: bytes | bytearray | memoryview) -> bytes:
-    """The bytes of a blob, without a copy if they are bytes already.
-
-    Raises:
-        TypeError: something else; ``bytes(5)`` would quietly make five zeros of it.
-    """
+    """The bytes of a blob, without a copy if they are bytes already."""
     if isinstance(blob, bytes):
         return blob
     if isinstance(blob, bytearray | memoryview):

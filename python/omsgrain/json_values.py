@@ -9,24 +9,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, NoReturn
 
 from omsgrain.errors import CorruptError
-from omsgrain.grain import plain
-
-__all__ = [
-    "parsed",
-    "plain",
-    "revive",
-    "time_text",
-]
 
 
 def parsed(text: str | bytes) -> Any:
-    """The value that a JSON text has, with what ``plain`` showed brought back.
-
-    Raises:
-        CorruptError: a key stands twice: which of the two is meant nobody knows.
-        ValueError: not JSON, as NaN is not; or what ``revive`` refuses.
-        RecursionError: too deep.
-    """
+    """The value that a JSON text has, with what ``plain`` showed brought back."""
     return revive(json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant))
 
 
@@ -42,11 +28,7 @@ def _no_constant(_: str) -> NoReturn:
 
 
 def revive(value: Any) -> Any:
-    """The value that ``omsgrain.grain.plain`` showed.
-
-    Raises:
-        ValueError: bytes that are not base64, or a float that is none.
-    """
+    """The value that ``omsgrain.grain.plain`` showed."""
     if isinstance(value, list):
         return [revive(inner) for inner in value]
     if not isinstance(value, dict):

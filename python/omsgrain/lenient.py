@@ -17,13 +17,7 @@ _DEPTH = 100  # levels; a strict reader takes 32
 
 
 def read_leniently(blob: bytes) -> Grain:
-    """Read a blob as far as it can be read; why it is refused stands in ``warnings``.
-
-    Raises:
-        TooShortError, VersionError: there is no header to go by.
-        CorruptError: not even a lenient reader finds a map.
-        UnsupportedError: the payload is packed or sealed, so there is nothing to look at.
-    """
+    """Read a blob as far as it can be read; why it is refused stands in ``warnings``."""
     try:
         return Grain(blob)
     except OmsError as refused:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from omsgrain.privacy.detect import DEFAULT
+from omsgrain.privacy.detectors import DEFAULT
 from omsgrain.privacy.detectors.secrets import PROVIDERS
 from omsgrain.privacy.redact import redact_text
 from support.markdown_page import table

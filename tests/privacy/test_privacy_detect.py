@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.errors import SchemaError, UnsupportedError
-from omsgrain.privacy.detect import DEFAULT, Finding, detect, pattern_detector
-from omsgrain.privacy.detectors import detectors_of
+from omsgrain.privacy.detect import Finding, detect
+from omsgrain.privacy.detectors import DEFAULT, detectors_of
 from omsgrain.privacy.detectors.base import (
     IGNORED,
     MARKER,
@@ -22,6 +22,7 @@ from omsgrain.privacy.detectors.base import (
     lower,
     views,
 )
+from omsgrain.privacy.detectors.custom import pattern_detector
 from omsgrain.privacy.redact import redact_text, redact_value
 from support.privacy_corpus import corpus
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.errors import SchemaError
-from omsgrain.privacy.detect import DEFAULT
+from omsgrain.privacy.detectors import DEFAULT
 from omsgrain.privacy.redact import Flags, redact_record, redact_value
 from support.privacy_corpus import corpus
 

@@ -16,7 +16,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.query.query import Page, Terms, match
+from omsgrain.query.query import Page, match
+from omsgrain.query.walk import Terms
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.scan import entries, placed
 from omsgrain.storage.tables import Table

@@ -14,7 +14,7 @@ from omsgrain.errors import RangeError, SchemaError
 from omsgrain.search import feed, find
 from omsgrain.search.find import Found, Texts, read_query
 from omsgrain.search.snippet import show
-from omsgrain.search.text_index import FILE
+from omsgrain.search.text_file import FILE
 from omsgrain.storage.lmdb.storage import LmdbStore
 from omsgrain.storage.memory import MemoryStore
 from support.store_kinds import POSTGRES

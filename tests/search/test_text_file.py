@@ -13,7 +13,8 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.search import feed, text_file
-from omsgrain.search.text_index import FILE, TextIndex
+from omsgrain.search.text_file import FILE
+from omsgrain.search.text_index import TextIndex
 from omsgrain.storage.base import Store
 from omsgrain.storage.lmdb.storage import LmdbStore
 from omsgrain.storage.memory import MemoryStore

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from omsgrain.search.text_index import FILE
+from omsgrain.search.text_file import FILE
 from omsgrain.storage.lmdb.storage import LmdbStore
 from omsgrain.storage.memory import MemoryStore
 from support.child_process import run

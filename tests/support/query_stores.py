@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from omsgrain.query.query import Page, Terms, run
+from omsgrain.query.query import Page, run
+from omsgrain.query.walk import Terms
 from omsgrain.storage.base import Writer
 from omsgrain.storage.records import (
     PAST,

@@ -11,7 +11,8 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.search.find import Found, Texts
-from omsgrain.search.text_index import FILE, TextIndex, texts_of
+from omsgrain.search.text_file import FILE
+from omsgrain.search.text_index import TextIndex, texts_of
 from omsgrain.storage.base import Store
 from omsgrain.storage.lmdb.files import Budget
 from omsgrain.storage.lmdb.storage import LmdbStore

@@ -27,19 +27,9 @@ from omsgrain.bridge.dead_letters import Aside, Letters
 from omsgrain.bridge.transport import BrokerError, Message, Source, Unreachable
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.server.log import Log
-from omsgrain.server.serving import is_loopback
 from omsgrain.store import GrainStore
 from omsgrain.store.take_messages import MESSAGE, take
-
-__all__ = [
-    "Bridge",
-    "Broker",
-    "Counts",
-    "Credentials",
-    "Limits",
-    "broker",
-    "insist",
-]
+from omsgrain.sync.http import is_loopback
 
 
 @dataclass(slots=True)
@@ -112,18 +102,7 @@ class Limits:
 
 
 class Bridge:
-    """Takes messages from a source into a store until it is told to stop.
-
-    Args:
-        store: where to.
-        source: where from.
-        letters: where refused messages go.
-        log: what happens, without content.
-        stop: set by whoever wants it to end.
-        limits: how much it takes at once.
-        counts: what it counts in.
-        told: called after each batch, and now and then when there is none.
-    """
+    """Takes messages from a source into a store until it is told to stop."""
 
     def __init__(
         self,
@@ -148,12 +127,7 @@ class Bridge:
         self._ready: deque[Message] = deque()  # fetched, and for the next batch
 
     def run(self) -> None:
-        """Take messages until ``stop`` is set; what is held then is stored and acknowledged.
-
-        Raises:
-            OmsError: the broker refuses the bridge, or the store is damaged; what was not
-                acknowledged stays with the broker.
-        """
+        """Take messages until ``stop`` is set; what is held then is stored and acknowledged."""
         while not self._stop.is_set():
             messages = self._gather(self._limits.idle)
             if messages and not self._deal_with(messages):
@@ -251,22 +225,7 @@ def insist(
     stop: threading.Event,
     again: Callable[[], None] = lambda: None,
 ) -> T | None:
-    """Do something, again and again where it fails for a reason that may pass.
-
-    Args:
-        what: for the log.
-        work: returns something that is not None.
-        log: is told of each failure.
-        stop: ends it.
-        again: called before each further try.
-
-    Returns:
-        What the work returned; None if it was told to stop before it was done.
-
-    Raises:
-        BrokerError: the broker refuses for good.
-        OmsError: what does not pass by itself.
-    """
+    """Do something, again and again where it fails for a reason that may pass."""
     for wait in _waits():
         try:
             return work()
@@ -354,11 +313,7 @@ class Broker:
         return f"{self.scheme}://{host}:{self.port}"
 
     def context(self) -> ssl.SSLContext | None:
-        """What TLS goes by; None without TLS.
-
-        Raises:
-            OSError: a certificate or key cannot be read, or is none.
-        """
+        """What TLS goes by; None without TLS."""
         if not self.tls:
             return None
         own = self.credentials
@@ -371,18 +326,7 @@ class Broker:
 def broker(
     url: str, schemes: tuple[str, ...], credentials: Credentials, *, in_clear: bool = False
 ) -> Broker:
-    """Read the URL of a broker.
-
-    Args:
-        url: such as ``mqtt://hub.example.org:1883``.
-        schemes: those that it can have.
-        credentials: who asks.
-        in_clear: let a password go over a network that others can read along.
-
-    Raises:
-        SchemaError: no such URL, or who asks is in it: what is in a command line, everybody sees.
-        UnsupportedError: a password, or credentials, would go over the network in the clear.
-    """
+    """Read the URL of a broker."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -21,14 +21,6 @@ from omsgrain.bridge.transport import Letter, Message, Sink
 from omsgrain.durable import sync_directory
 from omsgrain.store.take_messages import Refusal
 
-__all__ = [
-    "Aside",
-    "Directory",
-    "Letters",
-    "Topic",
-    "properties",
-]
-
 
 class Aside(NamedTuple):
     """A message that is set aside, and why."""
@@ -41,12 +33,7 @@ class Letters(Protocol):
     """A place for refused messages."""
 
     def write(self, refused: Sequence[Aside]) -> None:
-        """Set messages aside, durably when this returns.
-
-        Raises:
-            OSError, Unreachable: that could not be done now.
-            BrokerError: it never can.
-        """
+        """Set messages aside, durably when this returns."""
         ...
 
 
@@ -67,12 +54,7 @@ def kept(aside: Aside) -> bytes:
 
 
 class Topic:
-    """Refused messages under a topic or subject of a broker.
-
-    Args:
-        sink: the broker.
-        name: the topic or subject.
-    """
+    """Refused messages under a topic or subject of a broker."""
 
     def __init__(self, sink: Sink, name: str) -> None:
         self._sink = sink
@@ -90,12 +72,6 @@ class Directory:
     """Refused messages as files: HASH.message with its bytes, HASH.json with the reason.
 
     The name is the hash of the message and its reason, so that it says nothing of either.
-
-    Args:
-        path: is made if it is not there.
-
-    Raises:
-        OSError: it cannot be made, or not be written.
     """
 
     def __init__(self, path: Path) -> None:

@@ -18,12 +18,6 @@ from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
 from omsgrain.store.reading import Change
 
-__all__ = [
-    "Feed",
-    "follower",
-    "letter",
-]
-
 BATCH = 1_000  # changes that are published before the position moves
 
 
@@ -39,19 +33,7 @@ def follower(broker: str, name: str) -> str:
 
 
 class Feed:
-    """Publishes the changes of a store until it is told to stop.
-
-    Args:
-        store: whose changes.
-        sink: the broker.
-        name: the topic or subject.
-        follower: under which the position is kept.
-        log: what happens, without content.
-        stop: set by whoever wants it to end.
-        counts: what it counts in.
-        every: seconds after which it looks again, where nobody wakes it: other processes may have
-            written.
-    """
+    """Publishes the changes of a store until it is told to stop."""
 
     def __init__(
         self,
@@ -80,11 +62,7 @@ class Feed:
         self._wake.set()
 
     def run(self) -> None:
-        """Publish until ``stop`` is set, and then what there is still to publish.
-
-        Raises:
-            OmsError: the broker refuses it for good, or the store is damaged.
-        """
+        """Publish until ``stop`` is set, and then what there is still to publish."""
         position = self._store.position(self._follower)
         while True:
             last = self._stop.is_set()

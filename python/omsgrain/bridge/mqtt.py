@@ -31,21 +31,11 @@ from omsgrain.bridge.transport import BrokerError, Letter, Message, Unreachable
 from omsgrain.errors import SchemaError
 from omsgrain.server.log import Log
 
-__all__ = [
-    "Looping",
-    "Mqtt",
-    "shared",
-]
-
 T = TypeVar("T")
 
 
 class Looping:
-    """Runs coroutines for threads that are not in the loop.
-
-    Args:
-        name: of the thread.
-    """
+    """Runs coroutines for threads that are not in the loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -62,11 +52,7 @@ class Looping:
         self.do(begin())
 
     def do(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run something to its end, and return what it returns.
-
-        Raises:
-            concurrent.futures.TimeoutError: it takes more seconds than it may.
-        """
+        """Run something to its end, and return what it returns."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
     def close(self, last: Coroutine[Any, Any, None], timeout: float) -> None:
@@ -109,11 +95,7 @@ class _Token(NamedTuple):
 
 
 def shared(topic: str, group: str | None) -> str:
-    """The subscription of one of several bridges that share what comes to a topic.
-
-    Raises:
-        SchemaError: no filter of topics, or no name of a group.
-    """
+    """The subscription of one of several bridges that share what comes to a topic."""
     levels = topic.split("/")
     wild = any("#" in one or "+" in one for one in levels[:-1] if one != "+")
     if (
@@ -133,19 +115,7 @@ def shared(topic: str, group: str | None) -> str:
 
 
 class Mqtt:
-    """A connection to a broker: a source of messages and a sink for others.
-
-    Args:
-        broker: where it is, and who asks.
-        client: the client id, which names the session; another client of that id ends this one.
-        topics: what to subscribe to; nothing for a sink.
-        log: what happens, without content.
-        in_flight: messages that may be delivered and not acknowledged, 1 to 65,535.
-        session: seconds that the broker keeps the session when nobody is connected.
-
-    Raises:
-        OSError: a certificate or key cannot be read.
-    """
+    """A connection to a broker: a source of messages and a sink for others."""
 
     def __init__(
         self,

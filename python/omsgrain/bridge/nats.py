@@ -27,10 +27,6 @@ from omsgrain.bridge.mqtt import Looping
 from omsgrain.bridge.transport import BrokerError, Letter, Message, Unreachable, covers
 from omsgrain.server.log import Log
 
-__all__ = [
-    "Nats",
-]
-
 _POLL: Final = 0.25  # seconds of one pull
 _PULL: Final = 500  # messages of one pull
 _SILENT: Final = 100  # pulls without a message, after which the consumer is looked up again
@@ -40,22 +36,7 @@ _RETRY: Final = 1.0  # seconds between two tries
 
 
 class Nats:
-    """A connection to a server: a source of messages and a sink for others.
-
-    Args:
-        broker: where it is, and who asks.
-        log: what happens, without content.
-        stream: which stream to read; None for a sink.
-        durable: the name of the consumer, which is made if it is not there.
-        subject: only what was published to such subjects.
-        in_flight: messages that may be delivered and not acknowledged.
-        ack_wait: seconds after which the server delivers again what was not acknowledged, where
-            the consumer is made.
-        publishes: the subjects that this process publishes to.
-
-    Raises:
-        OSError: a certificate or key cannot be read.
-    """
+    """A connection to a server: a source of messages and a sink for others."""
 
     def __init__(
         self,

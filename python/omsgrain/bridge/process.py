@@ -17,12 +17,6 @@ from omsgrain.bridge.transport import Sink, Source
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
 
-__all__ = [
-    "Connection",
-    "Plan",
-    "run",
-]
-
 
 class Connection(Source, Sink, Protocol):
     """A broker, for both ways."""
@@ -55,20 +49,7 @@ def run(
     log: Log,
     report: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Bridge until SIGTERM or SIGINT; the connection and the store are closed then.
-
-    Args:
-        store: opened for this process.
-        connect: connects to the broker.
-        plan: what to do.
-        log: what happens.
-        report: is given the counts now and then, and at the end.
-
-    Raises:
-        BrokerError: the broker refuses the bridge for good.
-        OmsError: the store is damaged; the messages stay with the broker.
-        OSError: the directory for what is refused cannot be written, or a certificate not be read.
-    """
+    """Bridge until SIGTERM or SIGINT; the connection and the store are closed then."""
     stop, counts = threading.Event(), Counts()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 

@@ -13,16 +13,6 @@ from typing import Any, Protocol
 
 from omsgrain.errors import StoreError
 
-__all__ = [
-    "BrokerError",
-    "Letter",
-    "Message",
-    "Sink",
-    "Source",
-    "Unreachable",
-    "covers",
-]
-
 
 class BrokerError(StoreError):
     """The broker refuses for good: who asks, or what is asked. To try again is for nothing."""
@@ -69,24 +59,11 @@ class Source(Protocol):
     """
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return what has come, ``most`` at the most; nothing if nothing comes for so long.
-
-        Args:
-            most: messages.
-            wait: seconds to wait for the first of them.
-
-        Raises:
-            BrokerError: the broker will never deliver.
-        """
+        """Return what has come, ``most`` at the most; nothing if nothing comes for so long."""
         ...
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
-        """Acknowledge messages, in the order in which they came.
-
-        Args:
-            messages: they are stored, or set aside.
-            refused: the positions of those that were set aside.
-        """
+        """Acknowledge messages, in the order in which they came."""
         ...
 
     def hold(self, messages: Sequence[Message]) -> None:
@@ -106,29 +83,12 @@ class Sink(Protocol):
     """Where messages go. Any thread may call it."""
 
     def publish(self, name: str, letters: Sequence[Letter]) -> None:
-        """Publish letters, in order; all are with the broker when this returns.
-
-        Args:
-            name: the topic or subject.
-            letters: some of them may be there twice if this fails and is called again.
-
-        Raises:
-            Unreachable: the broker did not confirm all of them.
-            BrokerError: it never will.
-        """
+        """Publish letters, in order; all are with the broker when this returns."""
         ...
 
 
 def covers(pattern: str, name: str, *, between: str, one: str, rest: str) -> bool:
-    """Tell whether a subscription would deliver what is published under a name.
-
-    Args:
-        pattern: what is subscribed to.
-        name: a topic or subject, without wildcards.
-        between: what separates their parts.
-        one: stands for any part.
-        rest: stands for all further parts.
-    """
+    """Tell whether a subscription would deliver what is published under a name."""
     asked, found = pattern.split(between), name.split(between)
     for i, part in enumerate(asked):
         if part == rest:

@@ -15,8 +15,9 @@ from omsgrain.cli import output
 from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
 from omsgrain.errors import IntegrityError
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.storage.audit.log import AuditEntry

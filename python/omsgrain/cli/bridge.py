@@ -18,7 +18,8 @@ from omsgrain.cli.manual import Manual
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.numbers import Seconds, Size
 from omsgrain.cli.opening import first_line, plain_option, policy_option, trust_options
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.bridge.bridge import Broker
@@ -249,11 +250,7 @@ def _connector(
     log: Log,
     given: dict[str, Any],
 ) -> Callable[[], Connection]:
-    """How to connect.
-
-    Raises:
-        UnsupportedError: the library is not installed.
-    """
+    """How to connect."""
     from omsgrain.errors import UnsupportedError, packages_of
 
     is_nats = broker.scheme in ("nats", "tls")

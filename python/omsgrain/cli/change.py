@@ -11,7 +11,8 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option, plain_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,8 +11,9 @@ from omsgrain.cli import output
 from omsgrain.cli.change import ADDRESS, actor_option, done
 from omsgrain.cli.manual import Chapter, Manual, argument
 from omsgrain.cli.opening import keys_option, plain_option, policy_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
 from omsgrain.errors import InvalidationDeniedError, StoreError
+from omsgrain.storage.location import Where
 
 CONSENT = """
 A person takes a consent back; what stood on it goes with the next run:

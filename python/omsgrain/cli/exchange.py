@@ -16,7 +16,8 @@ from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option, plain_option, policy_option, trust_options
 from omsgrain.cli.pipes import refuse_pipe
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 SHOWN = 10  # refused grains printed one by one; the rest are counted
 
@@ -250,7 +251,8 @@ def import_mg(
     from omsgrain.ops.bundles import is_bundle, sniffed
     from omsgrain.ops.convert import format_of_name
     from omsgrain.ops.mif import is_directory
-    from omsgrain.ops.tables import import_parquet, is_parquet
+    from omsgrain.ops.tables import import_parquet
+    from omsgrain.store.parquet import is_parquet
 
     if given["require_signature"] and not given["trust"]:
         raise click.UsageError("--require-signature needs --trust")

@@ -17,8 +17,8 @@ from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.mif import mode_option, passphrase, shape_option
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import trust_options
-from omsgrain.cli.store import Where
 from omsgrain.formats.problems import DocumentError
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.formats.document import Loss

@@ -11,7 +11,8 @@ from omsgrain.cli import output
 from omsgrain.cli.change import ADDRESS
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 HISTORY = """
 What was said at first, and what is said now:

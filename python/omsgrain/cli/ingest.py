@@ -18,7 +18,8 @@ from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import plain_option, trust_options
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.errors import OmsError

@@ -9,7 +9,8 @@ from omsgrain.cli import output
 from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import trust_options
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 EXAMPLES = """
 A store on this machine:

@@ -11,7 +11,8 @@ from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import trust_options
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import StoreParam
+from omsgrain.storage.location import Where
 
 EXAMPLES = """
 A store; and the newest thousand grains of a file, each taken apart:

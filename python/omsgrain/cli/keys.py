@@ -13,7 +13,8 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option, plain_option
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import StoreParam
+from omsgrain.storage.location import Where
 
 KEYGEN = """
 A key for a robot; what is printed is the name that its signatures have:

@@ -31,13 +31,7 @@ class Argument(click.Argument):
 
 
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
-    """An argument of a command.
-
-    Args:
-        name: of the parameter.
-        help: what it is.
-        attributes: what ``click.argument`` takes.
-    """
+    """An argument of a command."""
     return click.argument(name, cls=Argument, help=help, **attributes)
 
 

@@ -12,7 +12,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.opening import first_line
-from omsgrain.cli.store import Where
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.interchange.report import MifReport

@@ -8,20 +8,12 @@ from typing import Any
 
 import click
 
-__all__ = ["NewPath", "refuse_dash"]
-
 _DASH = "-"
 _INSTEAD = "'-' names no file here; for one that is called so write ./-"
 
 
 class NewPath(click.Path):
-    """The path of a file or a directory that is written.
-
-    Args:
-        stdout: without a file the command writes to stdout, and so it does with ``-``.
-        dir_okay: it may be a directory.
-        file_okay: it may be a file.
-    """
+    """The path of a file or a directory that is written."""
 
     def __init__(
         self, *, stdout: bool = False, dir_okay: bool = False, file_okay: bool = True
@@ -39,10 +31,6 @@ class NewPath(click.Path):
 
 
 def refuse_dash(value: str) -> None:
-    """Refuse ``-`` where a path or something else can stand.
-
-    Raises:
-        UsageError: it is that.
-    """
+    """Refuse ``-`` where a path or something else can stand."""
     if value == _DASH:
         raise click.UsageError(_INSTEAD)

@@ -10,8 +10,6 @@ from typing import Any
 
 import click
 
-__all__ = ["Seconds", "Size", "Until"]
-
 _SIZE = re.compile(r"([1-9][0-9]{0,14})\s*([KMG]?)i?B?", re.IGNORECASE)
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}

@@ -131,16 +131,7 @@ def _opening(command: F, *, web: bool) -> F:
 
 
 def first_line(file: Path, option: str) -> str:
-    """The secret that stands in the first line of a file.
-
-    Args:
-        file: such as that of a passphrase.
-        option: by which it was given.
-
-    Raises:
-        UsageError: the line is empty, endless, or no text.
-        OSError: the file cannot be read.
-    """
+    """The secret that stands in the first line of a file."""
     with file.open("rb") as source:
         line = source.readline(_LONGEST + 1)
     try:

@@ -157,12 +157,7 @@ def report(error: Exception, *, as_json: bool) -> int | None:
 
 
 def exit_of(code: str | None, reason: str | None = None) -> int:
-    """The exit code of an import that refused a record.
-
-    Args:
-        code: of the error, where the store refused the record.
-        reason: why the import refused it otherwise.
-    """
+    """The exit code of an import that refused a record."""
     if code in BY_CODE:
         return BY_CODE[code].exit_code
     known: dict[str | None, type[OmsError]] = {"erased": ErasedError, "invalid": FormatError}

@@ -16,7 +16,7 @@ from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import SOURCE, keys_option, master_key, policy_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
 from omsgrain.errors import (
     FormatError,
     InvalidationDeniedError,
@@ -24,6 +24,7 @@ from omsgrain.errors import (
     NotFoundError,
     StoreError,
 )
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.store.privacy.erasure import ErasureReport

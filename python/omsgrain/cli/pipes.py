@@ -5,15 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["refuse_pipe"]
-
 
 def refuse_pipe(path: Path) -> None:
-    """Refuse a pipe, such as that of ``<(...)``, whose second reading would wait without end.
-
-    Raises:
-        UnsupportedError: it is one.
-    """
+    """Refuse a pipe, such as that of ``<(...)``, whose second reading would wait without end."""
     if path.is_fifo():
         from omsgrain.formats.sniff import read_once
 

@@ -10,8 +10,9 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option, presets_begun
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import StoreParam
 from omsgrain.errors import SchemaError
+from omsgrain.storage.location import Where
 
 EXAMPLES = r"""
 What does the preset ask?

@@ -11,7 +11,8 @@ from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

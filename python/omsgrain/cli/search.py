@@ -11,7 +11,8 @@ from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 

@@ -14,7 +14,8 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.numbers import Seconds, Size
 from omsgrain.cli.opening import authority_options, plain_option, policy_option, trust_options
-from omsgrain.cli.store import Where, create_option, store_argument
+from omsgrain.cli.store import create_option, store_argument
+from omsgrain.storage.location import Where
 
 EXAMPLES = r"""
 For programs on this machine:

@@ -15,8 +15,9 @@ from omsgrain.cli.change import ADDRESS
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where, store_argument
+from omsgrain.cli.store import StoreParam, store_argument
 from omsgrain.errors import KeyMissingError
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from rich.console import Console

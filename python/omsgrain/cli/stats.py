@@ -8,7 +8,8 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import Where, store_argument
+from omsgrain.cli.store import store_argument
+from omsgrain.storage.location import Where
 
 EXAMPLES = """
 For a person, and for what watches the store:

@@ -15,20 +15,13 @@ from omsgrain.cli.newpath import refuse_dash
 from omsgrain.storage.location import IN_MEMORY, Where
 from omsgrain.storage.url import StoreUrl, is_url
 
-__all__ = ["TOLD", "StoreParam", "Where", "create_option", "store_argument"]
-
 STORE = "A store: its directory, or postgresql://USER@HOST/DATABASE?tenant=NAME."
 NEW = "It is made if it is not there."
 TOLD = "It must be there, or --create makes it."
 
 
 class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
-    """A path, or a URL, which is shown without its password from here on.
-
-    Args:
-        exists: a path must be there.
-        file_okay: it may be a file, which the verb then refuses or takes for something else.
-    """
+    """A path, or a URL, which is shown without its password from here on."""
 
     name = "store"
 
@@ -38,12 +31,7 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Where:
-        """Read it.
-
-        Raises:
-            OmsError: a URL that names no store.
-            UsageError: nothing that can be a new store.
-        """
+        """Read it."""
         if isinstance(value, StoreUrl):
             return value
         if is_url(value):
@@ -70,13 +58,7 @@ def create_option(function: F) -> F:
 def store_argument(
     *, exists: bool = True, file_okay: bool = True, create: bool = False
 ) -> Callable[[F], F]:
-    """The STORE of a command.
-
-    Args:
-        exists: a path must be there; else the command makes it.
-        file_okay: it may be a file, which the verb then refuses.
-        create: the verb makes it if ``create_option`` is given, or says that it is not there.
-    """
+    """The STORE of a command."""
     told = f"{STORE} {TOLD}" if create else STORE if exists else f"{STORE} {NEW}"
     kind = StoreParam(exists=exists and not create, file_okay=file_okay)
     return argument("store", type=kind, help=told)

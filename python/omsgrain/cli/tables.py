@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.store import Where
+from omsgrain.storage.location import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,8 @@ from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Chapter, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.numbers import Until
-from omsgrain.cli.store import Where, create_option, store_argument
+from omsgrain.cli.store import create_option, store_argument
+from omsgrain.storage.location import Where
 from omsgrain.storage.tokens import SCOPES
 
 ADD = """

@@ -13,8 +13,9 @@ from omsgrain.cli.change import actor_option, done
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.newpath import NewPath
 from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, Where, store_argument
+from omsgrain.cli.store import StoreParam, store_argument
 from omsgrain.errors import IntegrityError, StoreError
+from omsgrain.storage.location import Where
 
 CHECK = """
 Now and then, and before a backup is trusted:

@@ -12,7 +12,8 @@ from omsgrain.cli import formats, mif, output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.opening import trust_options
 from omsgrain.cli.pipes import refuse_pipe
-from omsgrain.cli.store import StoreParam, Where
+from omsgrain.cli.store import StoreParam
+from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.ops.bundles import Document

@@ -26,11 +26,7 @@ SENSORS = (
 
 
 def observations(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield three observations for each day of the table.
-
-    Raises:
-        FormatError: a column is missing, or a cell is no number or no date.
-    """
+    """Yield three observations for each day of the table."""
     with path.open(newline="", encoding="utf-8") as file:
         for line, row in enumerate(csv.DictReader(file), 2):
             try:

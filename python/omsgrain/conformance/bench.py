@@ -15,8 +15,6 @@ from omsgrain.errors import packages_of
 from omsgrain.storage.memory import MemoryStore
 from omsgrain.store.base import Settings
 
-__all__ = ["NOW", "Bench", "MissingError"]
-
 NOW: Final = 1_768_471_200_000
 """The time that clocks of stores show, ms since 1970."""
 
@@ -27,9 +25,6 @@ class MissingError(Exception):
 
 class Bench:
     """What checks work with; a context manager, which closes all that was opened.
-
-    Args:
-        root: an empty directory.
 
     Attributes:
         clock: the time that stores in memory see, ms since 1970; it is set by hand.
@@ -78,11 +73,7 @@ class Bench:
 
     @cached_property
     def probe(self) -> Probe:
-        """Asks a server of this build over HTTP, as one tenant.
-
-        Raises:
-            MissingError: the server is not installed.
-        """
+        """Asks a server of this build over HTTP, as one tenant."""
         try:
             from omsgrain.conformance.within import client
         except ImportError as error:
@@ -98,11 +89,7 @@ class Bench:
 
     @cached_property
     def tools(self) -> dict[str, dict[str, Any]]:
-        """The tools that agents are offered, and the schemas of their arguments.
-
-        Raises:
-            MissingError: the server is not installed.
-        """
+        """The tools that agents are offered, and the schemas of their arguments."""
         try:
             from omsgrain.mcp.tools import listed
         except ImportError as error:

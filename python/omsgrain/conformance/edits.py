@@ -10,8 +10,6 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-__all__ = ["GONE", "edited"]
-
 GONE: Final = "\x00gone"
 """As a value of a change: take it away."""
 
@@ -19,11 +17,7 @@ T = TypeVar("T")
 
 
 def edited(document: T, edits: Mapping[str, Any]) -> T:
-    """A copy of the document with other values at some pointers.
-
-    Raises:
-        KeyError, IndexError: a pointer leads nowhere.
-    """
+    """A copy of the document with other values at some pointers."""
     document = copy.deepcopy(document)
     for pointer, value in edits.items():
         if not pointer:

@@ -11,8 +11,6 @@ from typing import Any, Final
 from omsgrain.conformance.rule import SPECS, Spec
 from omsgrain.conformance.runner import Verdict
 
-__all__ = ["WORDS", "counted", "markdown", "told", "tried"]
-
 WORDS: Final = {True: "passed", False: "FAILED", None: "left out"}
 _SHOWN: Final = 3  # tries that are told one by one
 _WIDTH: Final = 60  # characters of one of them

@@ -12,9 +12,6 @@ from omsgrain.errors import OmsError
 if TYPE_CHECKING:
     from omsgrain.conformance.bench import Bench
 
-__all__ = ["SPECS", "TAKEN", "Check", "Rule", "Spec", "Table", "Tried", "equal", "refuses",
-           "result", "takes"]  # fmt: skip
-
 Spec = Literal["oms", "aimem", "mif2", "mif1", "mif-ld"]
 SPECS: Final[dict[Spec, str]] = {
     "oms": "OMS 1.2",
@@ -68,12 +65,7 @@ class Rule:
 
 
 class Table:
-    """Gathers the rules of a specification and a level in the order in which they are written.
-
-    Args:
-        spec: which specification.
-        level: of conformance; 0 where there is none.
-    """
+    """Gathers the rules of a specification and a level in the order in which they are written."""
 
     def __init__(self, spec: Spec, level: int = 0) -> None:
         self._spec: Spec = spec

@@ -12,8 +12,6 @@ from omsgrain.conformance.bench import Bench, MissingError
 from omsgrain.conformance.rule import SPECS, Rule, Spec, Tried
 from omsgrain.errors import NotFoundError, OmsError, SchemaError
 
-__all__ = ["Verdict", "choose", "run"]
-
 _SHOWN = 80  # characters of a value in a verdict
 
 
@@ -43,18 +41,7 @@ def choose(
     level: int | None = None,
     ids: Iterable[str] = (),
 ) -> list[Rule]:
-    """The rules that are asked for.
-
-    Args:
-        rules: all there are.
-        spec: those of one specification.
-        level: those up to a level of conformance; a specification without levels has all in 0.
-        ids: those with these ids, or whose ids begin with one of them and a dot.
-
-    Raises:
-        NotFoundError: no rule has such an id, or none is left.
-        SchemaError: no such specification.
-    """
+    """The rules that are asked for."""
     if spec is not None and spec not in SPECS:
         raise SchemaError("no such specification", field="/spec", expected=", ".join(SPECS))
     found, wanted = list(rules), tuple(ids)

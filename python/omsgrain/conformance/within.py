@@ -20,8 +20,6 @@ from omsgrain.server.options import Options
 from omsgrain.server.service import Service
 from omsgrain.server.serving import open_stores
 
-__all__ = ["client"]
-
 _TENANT: Final = "11111111-1111-4111-8111-111111111111"
 _BASE: Final = "http://omsgrain.test"
 
@@ -52,15 +50,7 @@ class _Through(httpx.BaseTransport):
 def client(
     path: Path, until: ExitStack
 ) -> tuple[httpx.Client, Callable[[str, Sequence[str]], str]]:
-    """Serve a new store.
-
-    Args:
-        path: where the store is to be.
-        until: what closes the server.
-
-    Returns:
-        Who asks it, and what makes a token of a tenant, by its name and scopes.
-    """
+    """Serve a new store."""
     og.open(path).close()
     service = Service(open_stores(path), Options())
     until.callback(service.close)

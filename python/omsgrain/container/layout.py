@@ -58,11 +58,6 @@ from omsgrain.errors import (
     VersionError,
 )
 
-__all__ = [
-    "likely_after",
-    "measure",
-]
-
 Codec = Literal["none", "zstd", "lz4"]
 
 CODECS: tuple[Codec, ...] = ("none", "zstd", "lz4")
@@ -213,11 +208,7 @@ def os_errors(doing: str, path: Path) -> Iterator[None]:
 
 
 def target_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file that is to be written.
-
-    Raises:
-        StoreError: no file can be called so.
-    """
+    """Return the path of a file that is to be written."""
     path = file_path(path)
     if not path.name:
         raise StoreError(f"could not write {str(path)!r}", expected="the name of a file")
@@ -277,22 +268,7 @@ def likely_after(length: int, most: int) -> int:
 def measure(
     codec: int, data: bytes | mmap, start: int, end: int, *, likely: int
 ) -> tuple[int, int] | None:
-    """Measure the frame that begins at a place.
-
-    Args:
-        codec: its number.
-        data: where it stands.
-        start: the place.
-        end: where the data end.
-        likely: bytes that most frames take, no fewer than a head has. Each look copies its bytes.
-
-    Returns:
-        Its length, and that of what it unpacks to; None if no frame begins there.
-
-    Raises:
-        CorruptError: it is cut or broken.
-        TooLargeError: it does not end.
-    """
+    """Measure the frame that begins at a place."""
     window = likely
     while True:
         window = min(window, _LONGEST)
@@ -326,11 +302,7 @@ _LONGEST_ENTRY = 220
 
 
 def pack_states(states: Manifest) -> dict[str, bytes]:
-    """Each address's state as packed bytes; those that say nothing are left out.
-
-    Raises:
-        SchemaError, RangeError, HashFormatError, HashLengthError: not a state.
-    """
+    """Each address's state as packed bytes; those that say nothing are left out."""
     packed = {}
     for address, state in states.items():
         _check_address(address)
@@ -366,11 +338,7 @@ HEAD_SIZE = 5
 
 
 def check_size(size: int, count: int) -> None:
-    """Refuse a size that the manifest of so many grains cannot have, before it is read.
-
-    Raises:
-        CorruptError: too small or too large.
-    """
+    """Refuse a size that the manifest of so many grains cannot have, before it is read."""
     longest = HEAD_SIZE + _LONGEST_ENTRY * count
     if not 1 < size <= longest:
         expected, found = f"2 to {longest} bytes", f"{size} bytes"
@@ -378,16 +346,7 @@ def check_size(size: int, count: int) -> None:
 
 
 def unpack_manifest(data: bytes, count: int) -> dict[str, dict[str, Any]]:
-    """Read a manifest strictly: only what `pack_manifest` writes is taken.
-
-    Args:
-        data: all bytes between the grains and the footer.
-        count: how many grains there are, and so states at most.
-
-    Raises:
-        CorruptError: not canonical.
-        OmsError: a state has what it cannot have.
-    """
+    """Read a manifest strictly: only what `pack_manifest` writes is taken."""
     try:
         raw = msgpack.unpackb(
             data,

@@ -45,15 +45,7 @@ Item = bytes | bytearray | memoryview | Grain
 
 
 def gather(items: Iterable[Item], before: int = 0) -> Iterator[Block]:
-    """The bytes of the items, in blocks of about `BATCH` bytes.
-
-    Args:
-        items: blobs, grains, or envelopes.
-        before: how many came before them.
-
-    Raises:
-        TooShortError, TooLargeError: an item has not the size of a grain.
-    """
+    """The bytes of the items, in blocks of about `BATCH` bytes."""
     batch: list[bytes] = []
     size = 0
     for item in items:
@@ -92,20 +84,12 @@ def created_at(grain: bytes) -> int:
 
 
 def address(grain: bytes) -> str:
-    """The address of a grain.
-
-    Raises:
-        CorruptError: its envelope is broken.
-    """
+    """The address of a grain."""
     return _core.address(blob_of(grain))
 
 
 def addressed(block: Block) -> bytes:
-    """The addresses of grains, 32 bytes each.
-
-    Raises:
-        CorruptError: an envelope is broken.
-    """
+    """The addresses of grains, 32 bytes each."""
     if block.digests is not None:
         return block.digests
     found = _core.address_many([blob_of(grain) for grain in block.grains()])
@@ -148,10 +132,6 @@ def examine(block: Block) -> tuple[bytes, list[tuple[int, OmsError]]]:
     """Check grains in full, as far as that is possible without keys.
 
     Of a sealed grain that is the header. Signatures are not verified here.
-
-    Returns:
-        The addresses of the grains, 32 bytes each (of what cannot be opened, that of the bytes as
-        they stand), and position and error of those that are not good.
     """
     digests, special, bad = _core.check_block(block.data, block.sizes.tobytes())
     if not special:

@@ -157,11 +157,7 @@ class Plain:
 
 
 class _Long:
-    """A frame that is unpacked piece by piece. The last pieces are kept.
-
-    Raises:
-        OmsError: no frame begins there, or its window is too large.
-    """
+    """A frame that is unpacked piece by piece. The last pieces are kept."""
 
     def __init__(self, file: mmap, codec: int, start: int, end: int) -> None:
         self._given = codec, file, start, end
@@ -170,12 +166,7 @@ class _Long:
         self._at = 0  # of what was unpacked
 
     def measure(self, most: int) -> tuple[int, int]:
-        """Its length, and that of what it unpacks to.
-
-        Raises:
-            CorruptError: it is broken.
-            TooLargeError: it unpacks to more than `most`.
-        """
+        """Its length, and that of what it unpacks to."""
         while self._next():
             if self._at > most:
                 raise TooLargeError(
@@ -226,11 +217,7 @@ class Frames:
         self._unpack = lru_cache(_KEPT)(self._unpack_frame)
 
     def find(self, position: int) -> int:
-        """The unpacked size of the frames found, which cover the position if there are so many.
-
-        Raises:
-            Broken: a frame is broken, or too large.
-        """
+        """The unpacked size of the frames found, which cover the position if there are so many."""
         with self._lock:
             while self._starts[-1] <= position and not self._complete:
                 self._measure_next()
@@ -285,11 +272,7 @@ class Frames:
             raise CorruptError("neither a frame nor the manifest begins here")
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from start to end, as far as there are any.
-
-        Raises:
-            Broken: a frame is broken.
-        """
+        """The bytes from start to end, as far as there are any."""
         end = min(end, self.find(end - 1))
         number = bisect_right(self._starts, start) - 1
         pieces = []
@@ -367,11 +350,7 @@ class Inside:
 
     @property
     def data(self) -> mmap:
-        """The bytes of the file.
-
-        Raises:
-            StoreError: the container is closed.
-        """
+        """The bytes of the file."""
         if self._file.closed:
             raise StoreError("the container is closed")
         return self._file
@@ -417,11 +396,7 @@ class Inside:
             first += len(block)
 
     def extent(self, start: int) -> int | None:
-        """How long the grain is that begins at this offset; None if it is sealed.
-
-        Raises:
-            OmsError: none begins there.
-        """
+        """How long the grain is that begins at this offset; None if it is sealed."""
         return _core.extent(self.slice(start, start + MAX_GRAIN))
 
     def slice(self, start: int, end: int) -> bytes:

@@ -14,11 +14,6 @@ from omsgrain.container.layout import MAX_GRAIN, MIN_GRAIN, likely_after, measur
 from omsgrain.container.read import Item, check_grain, grain_bytes
 from omsgrain.errors import CorruptError, OmsError, StoreError, TooLargeError, TooShortError
 
-__all__ = [
-    "Unpacked",
-    "pack_stream",
-]
-
 _LENGTH = 4
 END = bytes(_LENGTH)
 
@@ -111,12 +106,7 @@ _LIKELY = _FRAME + (_FRAME >> 4)
 
 
 def pack_stream(grains: Iterable[bytes], before: bytes = b"") -> Iterator[bytes]:
-    """The frames of a stream of grains, one after the other.
-
-    Args:
-        grains: blobs and envelopes that are known to be good.
-        before: what stands before the first of them.
-    """
+    """The frames of a stream of grains, one after the other."""
     while len(before) > _BEFORE:
         yield _core.pack_frame(_ZSTD, before[:_BEFORE])
         before = before[_BEFORE:]
@@ -131,12 +121,7 @@ def pack_stream(grains: Iterable[bytes], before: bytes = b"") -> Iterator[bytes]
 
 
 class Unpacked:
-    """What frames unpack to, read as a file; one of them is held.
-
-    Args:
-        data: the frames.
-        limit: bytes that they may unpack to, all together.
-    """
+    """What frames unpack to, read as a file; one of them is held."""
 
     def __init__(self, data: bytes, limit: int) -> None:
         self._data = data
@@ -150,24 +135,13 @@ class Unpacked:
         """The grains from here on, as far as they came whole.
 
         That each is one grain, and no more, is seen; the rest is not verified.
-
-        Raises:
-            CorruptError: the stream was cut, does not end with its mark, or is none; after the
-                grains that came before.
-            TooLargeError: it unpacks to more than the limit, or a length that no grain has.
-            TooShortError: a length that no grain has.
         """
         yield from read_stream(cast("BinaryIO", self), max_grain=MAX_GRAIN)
         if self._frame or self._at < len(self._data):
             raise CorruptError("bytes follow the end mark of the stream", offset=self._at)
 
     def exactly(self, size: int) -> bytes:
-        """So many bytes.
-
-        Raises:
-            CorruptError: there are not so many.
-            TooLargeError: the frames unpack to more than the limit.
-        """
+        """So many bytes."""
         found = bytearray()
         while len(found) < size:
             piece = self.read(size - len(found))

@@ -124,11 +124,7 @@ def verify_open(container: Container, errors: OnError) -> Report:
 
 
 def check_footer(container: Container) -> None:
-    """Check that the file hashes to its footer, and nothing else.
-
-    Raises:
-        IntegrityError: it does not.
-    """
+    """Check that the file hashes to its footer, and nothing else."""
     check = _Check(container.inside, stop=True)
     with check.hashing:
         check.footer()

@@ -164,12 +164,7 @@ class Files:
                 path.unlink(missing_ok=True)
 
     def add(self, block: Block) -> None:
-        """Take some more grains.
-
-        Raises:
-            TooLargeError: one does not fit into a file.
-            StoreError: the disk is full.
-        """
+        """Take some more grains."""
         told = self._told_of(block)
         self._missing.difference_update(told.values())
         self.grains += len(block)
@@ -215,21 +210,13 @@ class Files:
         self._part = _Part(self._spool, self._frame, self._codec)
 
     def refuse_missing(self) -> None:
-        """See that all grains were given that the manifest speaks of.
-
-        Raises:
-            NotFoundError: one was not.
-        """
+        """See that all grains were given that the manifest speaks of."""
         if self._missing:
             count = str(len(self._missing))
             raise NotFoundError("the manifest speaks of grains that are not here", found=count)
 
     def finish(self) -> tuple[list[Path], int]:
-        """Give the files their names. Returns them, and their size.
-
-        Raises:
-            StoreError: the disk is full, or an older export is in the way.
-        """
+        """Give the files their names. Returns them, and their size."""
         with os_errors("write", self._target):
             self._complete_part()
             size = sum(path.stat().st_size for path in self._complete)
@@ -260,12 +247,6 @@ def _room(max_bytes: int, codec: int) -> int:
 
 class _Part:
     """One file in the making.
-
-    Args:
-        spool: for its grains, as they come or in many frames.
-        frame: for the one frame of all its grains. Its head states how much there is in it, so it
-            is made when all grains are there. None: they are not packed, or in many frames.
-        codec: the number of the codec.
 
     Attributes:
         cost: what grains, index and manifest take so far, unpacked.

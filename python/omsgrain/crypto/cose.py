@@ -80,16 +80,7 @@ class Sign1:
     def check(
         self, payload: bytes | memoryview, external_aad: bytes, resolver: Resolver | None
     ) -> PublicKey:
-        """Verify the signature over a payload.
-
-        Returns:
-            The key that it was verified with.
-
-        Raises:
-            DidError: no key was found for the DID.
-            SignatureError: it does not hold.
-            UnsupportedError: the algorithm is none of ours.
-        """
+        """Verify the signature over a payload."""
         key = resolve(self.kid, resolver)
         data = to_be_signed(self.protected, external_aad, payload)
         verify(key, self.alg, self.signature, data)
@@ -132,25 +123,7 @@ def write(
     external_aad: bytes = b"",
     kid: str | None = None,
 ) -> bytes:
-    """Sign a payload.
-
-    Args:
-        signer: who signs.
-        payload: what is signed.
-        detached: leave it out of the envelope.
-        content_type: of the payload.
-        iat: when, in epoch seconds. A detached signature covers it (RFC 9597); the envelope of a
-            grain does not, as OMS §9 has it.
-        external_aad: signed too, and in no envelope.
-        kid: another name of the key than the DID; `read` takes only DIDs, `take_apart` any.
-
-    Returns:
-        The envelope, without the payload if that is detached.
-
-    Raises:
-        SignatureError: the signer gave no signature that holds.
-        UnsupportedError, DidError: the signer's algorithm or DID is none of ours.
-    """
+    """Sign a payload."""
     from pycose import headers
     from pycose.algorithms import EdDSA, Es256
     from pycose.messages.sign1message import Sign1Message
@@ -200,14 +173,7 @@ class Parts(NamedTuple):
 
 
 def read(cose: bytes) -> Sign1:
-    """Read a COSE_Sign1 whose key is named by a DID; nothing is verified.
-
-    Raises:
-        CorruptError: it is no COSE_Sign1, or lacks algorithm or kid, or says something twice.
-        DidError: kid is no DID.
-        TooLargeError: larger than any of ours.
-        UnsupportedError: it has headers that must be understood.
-    """
+    """Read a COSE_Sign1 whose key is named by a DID; nothing is verified."""
     return _sign1(take_apart(cose))
 
 
@@ -216,11 +182,6 @@ def take_apart(cose: bytes) -> Parts:
 
     Accepted is the shortest form of every head (RFC 8949 §4.2.1) in any order of the headers, with
     headers that we do not know.
-
-    Raises:
-        CorruptError: it is no COSE_Sign1, or says something twice.
-        TooLargeError: larger than any of ours.
-        UnsupportedError: it has headers that must be understood.
     """
     if cose[:1] != ENVELOPE_BYTE:
         raise _broken("not a COSE_Sign1 envelope", 0)
@@ -264,12 +225,7 @@ def _sign1(parts: Parts) -> Sign1:
 
 
 def algorithm_of(signed: Mapping[Any, Any], at: int = 0) -> int:
-    """The number of the algorithm in signed headers.
-
-    Raises:
-        CorruptError: there is none.
-        UnsupportedError: it is none that has a number.
-    """
+    """The number of the algorithm in signed headers."""
     alg = signed.get(ALG)
     if alg is None:
         raise _broken("the algorithm is not signed", at)
@@ -279,11 +235,7 @@ def algorithm_of(signed: Mapping[Any, Any], at: int = 0) -> int:
 
 
 def issued_at(parts: Parts) -> int | None:
-    """When it was signed, as the signer says: signed with the rest (RFC 9597), or beside it.
-
-    Raises:
-        CorruptError: that is no time.
-    """
+    """When it was signed, as the signer says: signed with the rest (RFC 9597), or beside it."""
     claims = parts.signed.get(CWT_CLAIMS)
     if isinstance(claims, Mapping) and CWT_IAT in claims:
         iat, at = claims[CWT_IAT], parts.at
@@ -400,11 +352,7 @@ def sign(grain: Grain | bytes, signer: Signer, *, iat: int | None = None) -> byt
 
 
 def issued(iat: int | None, default: int | None) -> int | None:
-    """The time of a signature, checked.
-
-    Raises:
-        RangeError: it is no number of seconds since 1970.
-    """
+    """The time of a signature, checked."""
     if iat is None:
         return default
     if type(iat) is not int or not 0 <= iat <= _MAX_TIME:

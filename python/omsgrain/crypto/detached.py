@@ -201,11 +201,9 @@ def signature_path(path: str | Path) -> Path:
 
 
 def beside(path: str | Path) -> bytes | None:
-    """The signature in FILE.sig, or the beginning of what is too large for one; None without one.
+    """The signature in FILE.sig, or the beginning of what is too large for one.
 
-    Raises:
-        SignatureError: what lies there is no file.
-        OSError: it cannot be read.
+    None without one.
     """
     found = signature_path(path)
     if not os.path.lexists(found):
@@ -279,21 +277,7 @@ def signer_of(
     trust: Trust | None = None,
     resolver: Resolver | None = None,
 ) -> str | None:
-    """Return who has signed every byte of some files, by the signatures beside them.
-
-    Args:
-        parts: the files of one export, or of one sync: what is verified is what is used.
-        trust: keys; who has one of them goes by the name that it was given with.
-        resolver: finds the key of a DID that is no did:key.
-
-    Returns:
-        A DID; None if a part is not signed, or they are signed by several, or by somebody whose
-        key cannot be found.
-
-    Raises:
-        SignatureError: a signature does not hold.
-        OSError: one cannot be read.
-    """
+    """Return who has signed every byte of some files, by the signatures beside them."""
     found = {_signer(path, data, trust, resolver) for path, data in parts}
     return found.pop() if len(found) == 1 else None
 

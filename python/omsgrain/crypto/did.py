@@ -63,14 +63,7 @@ class Did:
 
 
 def parse(text: str) -> Did:
-    """Take a DID apart.
-
-    Args:
-        text: a DID, with or without a fragment.
-
-    Raises:
-        DidError: it is none.
-    """
+    """Take a DID apart."""
     if len(text) > MAX_LENGTH:
         raise DidError("a DID is too long", expected=f"at most {MAX_LENGTH} characters")
     match = _DID.fullmatch(text)
@@ -83,14 +76,7 @@ def parse(text: str) -> Did:
 
 
 def from_key(key: PublicKey) -> str:
-    """The did:key of a public key.
-
-    Args:
-        key: of Ed25519 or P-256.
-
-    Raises:
-        DidError: it is of another kind, or belongs to nobody.
-    """
+    """The did:key of a public key."""
     if isinstance(key, Ed25519PublicKey):
         raw = key.public_bytes_raw()
         _refuse_weak(raw)
@@ -102,18 +88,7 @@ def from_key(key: PublicKey) -> str:
 
 
 def resolve(text: str, resolver: Resolver | None = None) -> PublicKey:
-    """The public key of a DID.
-
-    Args:
-        text: the DID; of a did:web perhaps with a fragment.
-        resolver: asked for all but did:key.
-
-    Returns:
-        A key of `cryptography`: Ed25519 or P-256.
-
-    Raises:
-        DidError: it is malformed, there is no resolver for it, or that found nothing.
-    """
+    """The public key of a DID."""
     did = parse(text)
     if did.method == "key":
         return from_multibase(did.id)
@@ -136,12 +111,7 @@ def resolve(text: str, resolver: Resolver | None = None) -> PublicKey:
 
 @lru_cache(_REMEMBERED)
 def from_multibase(text: str) -> PublicKey:
-    """The public key in the text after ``did:key:``, which is also a Multikey.
-
-    Raises:
-        DidError: another alphabet, another kind of key, no point of the curve, or one of small
-            order.
-    """
+    """The public key in the text after ``did:key:``, which is also a Multikey."""
     if text[:1] != "z" or len(text) > _MAX_KEY:
         raise DidError("not a key in base58btc", expected=f"z and up to {_MAX_KEY - 1} characters")
     data = _unbase58(text[1:])
@@ -162,9 +132,6 @@ def _refuse_weak(key: bytes) -> None:
 
     OpenSSL takes y modulo p, and any sign. But two spellings of a key would be two names of it,
     and under a point of small order anybody makes signatures, without a private key.
-
-    Raises:
-        DidError: it is no point, is spelled in another way, or has small order.
     """
     y = int.from_bytes(key, "little") & (1 << 255) - 1
     y2 = y * y % _P

@@ -74,13 +74,7 @@ class WebResolver:
         ttl: float = 3600.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make a resolver.
-
-        Args:
-            fetch: gives the document at an https URL. `fetch_https`, if none is given.
-            ttl: for how many seconds a key is remembered.
-            clock: tells seconds.
-        """
+        """Make a resolver."""
         self._fetch = fetch if fetch is not None else fetch_https
         self._ttl = ttl
         self._clock = clock
@@ -88,12 +82,7 @@ class WebResolver:
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> PublicKey:
-        """The public key of a did:web.
-
-        Raises:
-            DidError: it is none, or no such key was found.
-            UnsupportedError: httpx is not installed.
-        """
+        """The public key of a did:web."""
         did = parse(text)
         url = document_url(did)
         now = self._clock()
@@ -111,11 +100,7 @@ class WebResolver:
 
 
 def document_url(did: Did) -> str:
-    """Where the document of a did:web is.
-
-    Raises:
-        DidError: another method, or no name of a public host.
-    """
+    """Where the document of a did:web is."""
     host, *path = did.id.split(":")
     match = _HOST.fullmatch(host)
     if did.method != "web" or match is None or not all(map(_SEGMENT.fullmatch, path)):
@@ -128,11 +113,7 @@ def document_url(did: Did) -> str:
 
 
 def key_in(document: bytes, did: Did) -> PublicKey:
-    """The key that a DID's document gives for assertions. Spec: DID Core §5.3.2.
-
-    Raises:
-        DidError: it is no document of this DID, has no such key, or more than one.
-    """
+    """The key that a DID's document gives for assertions. Spec: DID Core §5.3.2."""
     if len(document) > MAX_DOCUMENT:
         raise DidError("the DID's document is too large", expected=f"at most {MAX_DOCUMENT} bytes")
     try:
@@ -183,17 +164,7 @@ def _key(method: Mapping[str, Any]) -> PublicKey | None:
 
 
 def fetch_https(url: str, timeout: float = 5.0, deadline: float = 15.0) -> bytes:
-    """The document at an https URL of a public host, by httpx.
-
-    Args:
-        url: of the document.
-        timeout: seconds for each step.
-        deadline: seconds after which the connection is cut.
-
-    Raises:
-        DidError: no such host, a private one, or no document.
-        UnsupportedError: httpx is not installed.
-    """
+    """The document at an https URL of a public host, by httpx."""
     try:
         httpx: Any = import_module("httpx")
     except ImportError:
@@ -278,11 +249,7 @@ def _body(answer: Any, cut: _Cut) -> bytes:
 
 
 def public_addresses(host: str, port: int) -> list[Address]:
-    """The addresses of a host, all of which are public.
-
-    Raises:
-        DidError: it has none, or one that is not public.
-    """
+    """The addresses of a host, all of which are public."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -53,15 +53,7 @@ def is_view(grain: Grain) -> bool:
 
 
 def hidden(view: Grain) -> tuple[dict[str, bytes], str]:
-    """What a disclosure hides, and of which grain it is one.
-
-    Returns:
-        The digests by full name, and the address of the whole grain.
-
-    Raises:
-        SchemaError: it is no disclosure, or hides what no disclosure can.
-        HashFormatError, HashLengthError: a hash or the address is none.
-    """
+    """What a disclosure hides, and of which grain it is one."""
     fields = view.fields
     for name in (ELIDED, ORIGINAL):
         if name not in fields:
@@ -195,11 +187,7 @@ def hiding(fields: dict[str, Any], digests: Mapping[str, bytes], original: str) 
 
 
 def write(fields: Mapping[str, Any], header: Header, notes: Iterable[str] = ()) -> Grain:
-    """Encode the fields as a grain with this header has them; the notes become warnings.
-
-    Raises:
-        OmsError: any refusal of the format.
-    """
+    """Encode the fields as a grain with this header has them; the notes become warnings."""
     blob, _ = _core.encode(fields, _options(header))
     parts, name, said = _core.check(blob)
     return Grain._of(blob, parts, name, [*said, *notes], None)

@@ -23,15 +23,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from omsgrain.crypto.private_file import read_key
 from omsgrain.errors import KeyMissingError, OmsError
 
-__all__ = [
-    "LocalMaster",
-    "Master",
-    "MasterKey",
-    "load_master",
-    "unwrap",
-    "wrap",
-]
-
 KEY, NONCE = 32, 12
 #: Bytes that a wrapped secret may have.
 LONGEST = 2048
@@ -98,12 +89,7 @@ class LocalMaster:
 
 
 def load_master(master: MasterKey) -> Master:
-    """Get hold of a master key, as it was given.
-
-    Raises:
-        KeyMissingError: there is none, or others may read its file.
-        OSError: its file cannot be read.
-    """
+    """Get hold of a master key, as it was given."""
     if isinstance(master, Master):
         return master
     if isinstance(master, bytes):
@@ -150,12 +136,7 @@ def parse_key(data: bytes) -> bytes | None:
 
 
 def wrap(master: Master, secret: bytes) -> bytes:
-    """Wrap a secret, and see that it comes out again: a key file that is lost is lost for good.
-
-    Raises:
-        KeyMissingError: it does not, or is too long when wrapped.
-        OSError: the master cannot be reached.
-    """
+    """Wrap a secret, and see that it comes out again: a key file that is lost is lost for good."""
     wrapped = _ask(master.wrap, secret)
     if not isinstance(wrapped, bytes) or not 0 < len(wrapped) <= LONGEST:
         raise KeyMissingError(
@@ -167,12 +148,7 @@ def wrap(master: Master, secret: bytes) -> bytes:
 
 
 def unwrap(master: Master, wrapped: bytes) -> bytes:
-    """Unwrap a secret.
-
-    Raises:
-        KeyMissingError: this master did not wrap it.
-        OSError: the master cannot be reached.
-    """
+    """Unwrap a secret."""
     return _ask(master.unwrap, wrapped)
 
 

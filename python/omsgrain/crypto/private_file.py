@@ -19,22 +19,6 @@ from pathlib import Path
 from omsgrain.durable import sync_directory
 from omsgrain.errors import KeyMissingError
 
-__all__ = [
-    "appear",
-    "create",
-    "discard",
-    "new_file",
-    "open_private",
-    "read_at",
-    "read_key",
-    "refuse_others",
-    "remove",
-    "sync",
-    "write_at",
-    "write_new",
-    "zero",
-]
-
 try:
     import fcntl
 except ImportError:  # not a POSIX system
@@ -55,11 +39,7 @@ _NAMELESS = getattr(os, "O_TMPFILE", 0) if _OPEN_FILES.is_dir() else 0
 
 
 def create(path: Path) -> int:
-    """Open a new file, mode 0600, which gets its name with `appear`; no other is ever opened.
-
-    Raises:
-        OSError: it is there (FileExistsError), or cannot be made.
-    """
+    """Open a new file, mode 0600, which gets its name with `appear`; no other is ever opened."""
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     if _NAMELESS:
@@ -71,11 +51,7 @@ def create(path: Path) -> int:
 
 
 def appear(handle: int, path: Path) -> None:
-    """Give a new file its name, and bring that to the medium.
-
-    Raises:
-        OSError: there is another file of this name (FileExistsError), or it cannot be done.
-    """
+    """Give a new file its name, and bring that to the medium."""
     if not os.fstat(handle).st_nlink:
         directory = os.open(path.parent, os.O_RDONLY)
         try:
@@ -97,11 +73,7 @@ def discard(handle: int, path: Path) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[int]:
-    """A new file, mode 0600, that appears at the end of the block and is on the disk then.
-
-    Raises:
-        OSError: it is there (FileExistsError), or cannot be written.
-    """
+    """A new file, mode 0600, that appears at the end of the block and is on the disk then."""
     handle = create(path)
     try:
         yield handle
@@ -120,15 +92,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def open_private(path: Path) -> tuple[int, bool]:
-    """Open a file that only its owner may read; to write too, if that is let.
-
-    Returns:
-        Its descriptor, and whether it can only be read: of a read-only medium, say.
-
-    Raises:
-        KeyMissingError: others may read it (Windows is not asked).
-        OSError: it cannot be opened.
-    """
+    """Open a file that only its owner may read; to write too, if that is let."""
     readonly = False
     try:
         handle = os.open(path, os.O_RDWR | _FLAGS)
@@ -145,18 +109,7 @@ def open_private(path: Path) -> tuple[int, bool]:
 
 
 def read_key(path: str | Path, limit: int, *, private: bool = True) -> bytes:
-    """Read a file with a key: a file, or a pipe that somebody writes to.
-
-    Args:
-        path: of the file.
-        limit: the most bytes that a key takes.
-        private: refuse a file that others may use.
-
-    Raises:
-        KeyMissingError: it is a directory, a pipe without a writer, too large, or others may use
-            it (Windows is not asked).
-        OSError: it cannot be read.
-    """
+    """Read a file with a key: a file, or a pipe that somebody writes to."""
     handle = os.open(path, os.O_RDONLY | _FLAGS | _AT_ONCE)
     try:
         mode = os.fstat(handle).st_mode
@@ -189,11 +142,7 @@ def _pieces(handle: int, size: int) -> Iterator[bytes]:
 
 
 def refuse_others(handle: int) -> None:
-    """See that only its owner may use an open file.
-
-    Raises:
-        KeyMissingError: others may (Windows is not asked).
-    """
+    """See that only its owner may use an open file."""
     mode = os.fstat(handle).st_mode
     if os.name == "posix" and mode & _OTHERS:
         raise KeyMissingError(

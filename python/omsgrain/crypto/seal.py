@@ -41,15 +41,6 @@ from omsgrain.header import ENVELOPE_BYTE, as_bytes, read_header
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
-__all__ = [
-    "LONGEST",
-    "UserKeys",
-    "hkdf",
-    "name_bytes",
-    "spool",
-    "user_key",
-]
-
 KEY_SIZE = 32
 #: Bytes of UTF-8 that a user id may have.
 LONGEST = 1024
@@ -88,14 +79,7 @@ class UserKeys:
 
 
 def user_key(root: bytes, name: bytes, *, salt: bytes, generation: int) -> bytes:
-    """The key of a user, of which all his keys are made.
-
-    Args:
-        root: 32 random bytes, from the key file.
-        name: the user id, as `name_bytes` gives it.
-        salt: the random bytes of the user's record.
-        generation: 1, and one more each time after the user was erased.
-    """
+    """The key of a user, of which all his keys are made."""
     return hkdf(root, _USER + generation.to_bytes(4, "big") + name, salt)
 
 
@@ -106,11 +90,7 @@ def hkdf(key: bytes, info: bytes, salt: bytes = _NO_SALT) -> bytes:
 
 
 def name_bytes(user_id: str) -> bytes:
-    """A user id as keys are made of it: NFC, UTF-8.
-
-    Raises:
-        RangeError: it is no text, or too long.
-    """
+    """A user id as keys are made of it: NFC, UTF-8."""
     if not isinstance(user_id, str):
         raise RangeError("no user id", expected="text", found=type(user_id).__name__)
     try:
@@ -139,9 +119,6 @@ class Sealer:
 
     For whoever keeps the key anyway: making the cipher costs as much as using it. It has no copy
     of the key that could be shown, and is gone when its keeper drops it.
-
-    Raises:
-        KeyMissingError: the key has not 32 bytes.
     """
 
     __slots__ = ("_cipher",)
@@ -208,104 +185,32 @@ class Sealer:
 def seal(
     blob: bytes, key: bytes, *, whole: bool, hide_header: bool = True, signed: bool = False
 ) -> bytes:
-    """Seal a grain. Spec: OMS §20.
-
-    Args:
-        blob: a plain blob that was verified, or an envelope, which is always sealed whole.
-        key: the user's content key, 32 bytes.
-        whole: seal the whole blob. Otherwise the payload alone is sealed if that is enough to make
-            the blob again, which shows how it is packed and nothing else, and saves nine bytes.
-        hide_header: show neither namespace nor time nor references in the header.
-        signed: set the signed bit, since the sealed grain is to be signed.
-
-    Returns:
-        The sealed grain, under a fresh nonce: no two are the same.
-
-    Raises:
-        KeyMissingError: the key has not 32 bytes.
-        SignedMismatchError: a signed blob without its envelope, or the reverse.
-        UnsupportedError: it is sealed already.
-        CorruptError, TooShortError, VersionError: it is no grain.
-    """
+    """Seal a grain. Spec: OMS §20."""
     return Sealer(key).seal(blob, whole=whole, hide_header=hide_header, signed=signed)
 
 
 def unseal(sealed: bytes, key: bytes, *, address: str | None = None, check: bool = False) -> bytes:
-    """Open a sealed grain. Spec: OMS §20.
-
-    Args:
-        sealed: the sealed grain.
-        key: the user's content key, 32 bytes.
-        address: what its address must be, if that is known. It tells bytes that were changed from
-            a wrong key.
-        check: verify what was sealed in full, down to its canonical form. For grains that another
-            writer sealed: a store verified its own before. The signature of an envelope is not
-            verified here.
-
-    Returns:
-        What was sealed: a plain blob, or an envelope.
-
-    Raises:
-        IntegrityError: the bytes have another address.
-        KeyMissingError: the key is a wrong one; without an address: or the bytes were changed.
-        CorruptError: it is not sealed, or not the grain that its header says.
-        TooShortError, VersionError: it is no sealed grain.
-        OmsError: any refusal of the format, if it is checked.
-    """
+    """Open a sealed grain. Spec: OMS §20."""
     return Sealer(key).unseal(sealed, address=address, check=check)
 
 
 def open_plain(inner: bytes) -> bytes:
-    """The blob in what `unseal` gave: out of its envelope, with the signed bit; or as it is.
-
-    Raises:
-        CorruptError: the envelope is none.
-    """
+    """The blob in what `unseal` gave: out of its envelope, with the signed bit; or as it is."""
     return _core.envelope_blob(inner) if inner[:1] == ENVELOPE_BYTE else inner
 
 
 def seal_vector(data: bytes, key: bytes, aad: bytes) -> bytes:
-    """Seal a vector.
-
-    Args:
-        data: the vector, as it is stored.
-        key: the user's vector key, 32 bytes.
-        aad: what it is stored under, so that no other vector can be put in its place.
-
-    Returns:
-        Nonce, cipher text and tag.
-
-    Raises:
-        KeyMissingError: the key has not 32 bytes.
-    """
+    """Seal a vector."""
     return Sealer(key).seal_vector(data, aad)
 
 
 def unseal_vector(data: bytes, key: bytes, aad: bytes) -> bytes:
-    """Open a sealed vector.
-
-    Raises:
-        KeyMissingError: the key is a wrong one, or the bytes were changed or moved.
-        CorruptError: it is too short.
-    """
+    """Open a sealed vector."""
     return Sealer(key).unseal_vector(data, aad)
 
 
 def derive_user_key(root: bytes, user_id: str, *, salt: bytes | None, generation: int) -> bytes:
-    """The key of a user, of which his content, token and other keys are made. Spec: OMS §20.
-
-    Args:
-        root: 32 random bytes, from the key file.
-        user_id: whose.
-        salt: the 32 random bytes of the user's record, which are destroyed to erase him. None only
-            reads what others have sealed: whoever has the root can make such a key again, so
-            nothing under it can be erased. Nothing is ever sealed so here.
-        generation: 1, and one more each time after the user was erased.
-
-    Raises:
-        KeyMissingError: root or salt has not 32 bytes.
-        RangeError: no such generation, or a user id that is too long.
-    """
+    """The key of a user, of which his content, token and other keys are made. Spec: OMS §20."""
     if not 0 <= generation < 1 << 32:
         raise RangeError("no generation of a key", expected="0 to 2^32 - 1")
     name = name_bytes(user_id)
@@ -318,14 +223,6 @@ def mask(place_key: bytes, places: bytes) -> bytes:
 
     The time of each place, its first six bytes, is XORed with the first six bytes of AES-256-ECB
     over its other ten, which differ from place to place, and six zeros.
-
-    Args:
-        place_key: the user's place key, 32 bytes.
-        places: 16 bytes each.
-
-    Raises:
-        KeyMissingError: the key has not 32 bytes.
-        CorruptError: there are not 16 bytes to each place.
     """
     encryptor = Cipher(AES(_key(place_key)), ECB()).encryptor()
     pieces = (places[at : at + _PIECE] for at in range(0, len(places), _PIECE))
@@ -360,11 +257,7 @@ _BUFFER = 1 << 16
 
 
 def spool(in_memory: int) -> IO[bytes]:
-    """Make a file without a name, to be written once from its beginning and read at will.
-
-    Args:
-        in_memory: bytes that need no file.
-    """
+    """Make a file without a name, to be written once from its beginning and read at will."""
     return cast("IO[bytes]", io.BufferedRandom(_Veiled(in_memory), _BUFFER))
 
 

@@ -56,14 +56,6 @@ from omsgrain.errors import (
     UnsupportedError,
 )
 
-__all__ = [
-    "MEDIA_TYPE",
-    "NamedKey",
-    "dumps_public",
-    "load_public",
-    "loads_public",
-]
-
 PrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
 Format = Literal["pem", "jwk", "cose"]
 
@@ -81,25 +73,12 @@ _SIZE = 32  # bytes of a private key, and of a coordinate
 
 
 def load_private(path: str | Path) -> PrivateKey:
-    """Read a private key; the file's beginning says in which format.
-
-    Args:
-        path: a file that only its owner may read. A pipe will do.
-
-    Raises:
-        KeyMissingError: no private key that we know is in it, it is a directory or a pipe without
-            a writer, or others may read it (Windows is not asked).
-        OSError: it cannot be read.
-    """
+    """Read a private key; the file's beginning says in which format."""
     return loads_private(private_file.read_key(path, _LIMIT))
 
 
 def loads_private(data: bytes) -> PrivateKey:
-    """Read a private key from the bytes of a key file.
-
-    Raises:
-        KeyMissingError: no private key that we know is in them.
-    """
+    """Read a private key from the bytes of a key file."""
     key = _parse_private(data)
     if key is None:
         raise KeyMissingError(
@@ -109,27 +88,13 @@ def loads_private(data: bytes) -> PrivateKey:
 
 
 def save_private(key: PrivateKey, path: str | Path, format: Format = "pem") -> None:
-    """Write a private key to a new file, mode 0600; it is on the disk when this returns.
-
-    Args:
-        key: of Ed25519 or P-256.
-        path: of a file that is not there; a key is never overwritten.
-        format: "pem", "jwk" or "cose".
-
-    Raises:
-        UnsupportedError: no such format.
-        OSError: the file is there (FileExistsError), or cannot be written.
-    """
+    """Write a private key to a new file, mode 0600; it is on the disk when this returns."""
     data = dumps_private(key, format)
     private_file.write_new(Path(path), data)  # its name too: the DID is used from now on
 
 
 def dumps_private(key: PrivateKey, format: Format = "pem") -> bytes:
-    """The bytes of a key file.
-
-    Raises:
-        UnsupportedError: no such format.
-    """
+    """The bytes of a key file."""
     if format == "pem":
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     if format not in ("jwk", "cose"):
@@ -432,12 +397,7 @@ def load_signer(path: str | Path, did: str | None = None) -> KeySigner:
 
 
 def algorithm(signer: Signer) -> int:
-    """The COSE algorithm of a signer: its ``alg``, else what its did:key asks for.
-
-    Raises:
-        UnsupportedError: it is none of ours.
-        DidError: there is no ``alg``, and the DID does not tell.
-    """
+    """The COSE algorithm of a signer: its ``alg``, else what its did:key asks for."""
     alg = getattr(signer, "alg", None)
     if alg is None:
         return EDDSA if isinstance(resolve(signer.did), Ed25519PublicKey) else ES256
@@ -448,16 +408,6 @@ def algorithm(signer: Signer) -> int:
 
 def verify(key: PublicKey, alg: int, signature: bytes, data: bytes | Pieces) -> None:
     """Check one signature, as OpenSSL does: Ed25519 by the equation without cofactor.
-
-    Args:
-        key: the public key.
-        alg: the COSE algorithm: -8 or -19 for Ed25519, -7 for ES256.
-        signature: 64 bytes.
-        data: what was signed. Pieces are hashed one by one, Ed25519 by the core.
-
-    Raises:
-        SignatureError: it does not hold, or the key is not one of the algorithm.
-        UnsupportedError: another algorithm.
 
     Spec: OMS §9, RFC 8032 §5.1.7
     """
@@ -521,17 +471,7 @@ class NamedKey:
 
 
 def load_public(path: str | Path, resolver: Resolver | None = None) -> list[NamedKey]:
-    """Read the public keys of a file.
-
-    Args:
-        path: the file.
-        resolver: finds the key of a DID that is no did:key.
-
-    Raises:
-        KeyMissingError: no public key that we know is in it, or more than 64 are.
-        DidError: no key was found for one of its DIDs.
-        OSError: it cannot be read.
-    """
+    """Read the public keys of a file."""
     return loads_public(private_file.read_key(path, _LIMIT, private=False), resolver)
 
 
@@ -559,15 +499,7 @@ def _refuse_many(count: int) -> None:
 
 
 def dumps_public(key: PublicKey, kid: str | None = None) -> bytes:
-    """A public key as COSE_Key. Spec: RFC 9052 §7, RFC 9053 §7.
-
-    Args:
-        key: of Ed25519 or P-256.
-        kid: what signatures call it; by default its did:key.
-
-    Raises:
-        SchemaError: a name that is not of ASCII, as each DID is.
-    """
+    """A public key as COSE_Key. Spec: RFC 9052 §7, RFC 9053 §7."""
     if kid is not None and not kid.isascii():
         raise SchemaError("not the name of a key", field="/kid", expected="ASCII")
     name = (from_key(key) if kid is None else kid).encode("ascii")

@@ -15,8 +15,6 @@ from omsgrain.crypto.signers import NamedKey, Pieces, verify
 from omsgrain.errors import DidError, OmsError, SignatureError
 from omsgrain.header import ENVELOPE_BYTE
 
-__all__ = ["Checked", "Trust", "check", "look", "missing", "read"]
-
 Checked: TypeAlias = Literal["verified", "skipped", "missing"]
 """What was done about a signature before an import; the audit trail says it."""
 
@@ -39,17 +37,7 @@ class Trust:
 
     @classmethod
     def load(cls, sources: Iterable[str | Path], resolver: Resolver | None = None) -> Trust:
-        """Gather keys.
-
-        Args:
-            sources: files of public keys, as `omsgrain.crypto.signers` reads them, or DIDs.
-            resolver: finds the key of a DID that is no did:key.
-
-        Raises:
-            KeyMissingError: no public key that we know is in a file.
-            DidError: no key was found for a DID.
-            OSError: a file cannot be read.
-        """
+        """Gather keys."""
         keys: list[NamedKey] = []
         for source in sources:
             if isinstance(source, str) and source.startswith("did:"):
@@ -72,15 +60,7 @@ class Trust:
         return find
 
     def confirm(self, signer: str, resolver: Resolver | None = None) -> None:
-        """See that the key of a signer, whose signature holds, is a trusted key.
-
-        Args:
-            signer: his DID.
-            resolver: the one that the signature was verified with.
-
-        Raises:
-            SignatureError: ``signature_untrusted``.
-        """
+        """See that the key of a signer, whose signature holds, is a trusted key."""
         try:
             found = from_key(resolve(signer, resolver))
         except DidError:
@@ -106,21 +86,6 @@ def check(
 
     The name of the key in the signature is a hint: where none of the trusted keys has it, each is
     tried.
-
-    Args:
-        signature: a COSE_Sign1 without payload, tagged or not; None if there is none.
-        data: what it must be made over.
-        trust: whose signatures count; None: that of the key which the signature names.
-        required: whether there must be one.
-        resolver: finds the key of a signer whom nobody trusts, if his DID is no did:key: what is
-            his shows whether the signature is false, or only nobody's who is trusted.
-
-    Returns:
-        Who signed; None if there is no signature, and none is required.
-
-    Raises:
-        SignatureError: with the rule ``signature_missing``, ``signature_untrusted``: no trusted
-            key made it; or ``signature_invalid``: it is not a signature of this data.
     """
     if signature is None:
         if required:
@@ -153,14 +118,7 @@ def check(
 
 
 def read(signature: bytes) -> cose.Parts:
-    """Take a signature apart; nothing is verified.
-
-    Args:
-        signature: a COSE_Sign1 without payload, tagged or not.
-
-    Raises:
-        SignatureError: ``signature_invalid``: it is none.
-    """
+    """Take a signature apart; nothing is verified."""
     try:
         parts = cose.take_apart(
             signature if signature[:1] == ENVELOPE_BYTE else ENVELOPE_BYTE + signature

@@ -17,8 +17,6 @@ from typing import Any, Final, Literal
 from omsgrain.errors import OmsError
 from omsgrain.formats.json_text import digest
 
-__all__ = ["MEMBER", "Checksums", "Verdict", "of_bytes"]
-
 Verdict = Literal["matched-jcs", "matched-shodh-counts", "unknown"]
 """``matched-jcs``: it is made of all that the document says. ``matched-shodh-counts``: of how many
 records it has, which says nothing about what is in them. ``unknown``: of something else, or of
@@ -45,11 +43,7 @@ class Checksums:
     of_counts: Callable[[Mapping[str, Any]], Collection[str]]
 
     def of_document(self, document: Mapping[str, Any]) -> str:
-        """The checksum that omsgrain writes, whatever the document says of itself.
-
-        Raises:
-            OmsError: what was given has no canonical form.
-        """
+        """The checksum that omsgrain writes, whatever the document says of itself."""
         whole = dict(document)
         if isinstance(around := whole.get(self.place), dict):
             whole[self.place] = {name: value for name, value in around.items() if name != MEMBER}

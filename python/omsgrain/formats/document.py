@@ -26,32 +26,6 @@ from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, float32, sa
 from omsgrain.formats.source import spell as spell_plain
 from omsgrain.grain import Grain, make
 
-__all__ = [
-    "CHANGED",
-    "KIND",
-    "Added",
-    "Dump",
-    "Gathered",
-    "Import",
-    "Item",
-    "Loss",
-    "Manifest",
-    "Vector",
-    "bare",
-    "beside",
-    "fill",
-    "gathered",
-    "keyed",
-    "lift",
-    "manifest",
-    "open_manifest",
-    "owner_of",
-    "parted",
-    "spelled",
-    "the_one",
-    "vector_of",
-]
-
 KIND: Final = "document"
 _MANIFEST: Final = "omsgrain:document"
 _PAGE: Final = "omsgrain:document-page"
@@ -178,15 +152,7 @@ def manifest(
     text: bytes | None = None,
     keyed: Iterable[str] = (),
 ) -> list[Grain]:
-    """Make the grains of a manifest: what it names first, the manifest itself last.
-
-    Args:
-        found: what it says; not where its text is.
-        created_at: ms since 1970.
-        user_id: whose document it is.
-        text: all of the document, to be kept as it is.
-        keyed: the ids of its records under which other systems say something in it.
-    """
+    """Make the grains of a manifest: what it names first, the manifest itself last."""
     base: dict[str, Any] = {"type": "state", "created_at": created_at, "namespace": found.format}
     if user_id is not None:
         base["user_id"] = user_id
@@ -223,16 +189,7 @@ def manifest(
 
 
 def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
-    """Read a manifest; None if this grain is none.
-
-    Args:
-        grain: any.
-        get: gives the grains that it names.
-
-    Raises:
-        FormatError: one of them is not what it must be.
-        NotFoundError: one is not there.
-    """
+    """Read a manifest; None if this grain is none."""
     source = Source.of(grain)
     listed = grain.get(_PAGES)
     if source is None or source.kind != KIND or not isinstance(listed, bytes):
@@ -263,16 +220,7 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
 
 
 def keyed(grain: Grain, get: raw.Get) -> frozenset[str]:
-    """The ids of a document's records under which other systems say something in its envelope.
-
-    Args:
-        grain: the manifest.
-        get: gives the grains that it names.
-
-    Raises:
-        FormatError: one of them is not what it must be.
-        NotFoundError: one is not there.
-    """
+    """The ids of a document's records under which other systems say something in its envelope."""
     said, apart = grain.get(_KEYED), grain.get(_KEYED_IN)
     if isinstance(apart, bytes):
         said = raw.gather(_addresses(apart), get)
@@ -291,19 +239,7 @@ def beside(grain: Grain) -> list[str]:
 
 
 def spelled(found: Manifest, document: Any, get: raw.Get, *, exact: bool = False) -> bytes:
-    """Write a document as the one that was imported was written, as far as that was kept.
-
-    Args:
-        found: its manifest.
-        document: what is to be written.
-        get: gives the grains that the manifest names.
-        exact: refuse what would be spelled in another way.
-
-    Raises:
-        SchemaError: ``exact``, and it is not what it was.
-        FormatError: one of them is not what it must be.
-        NotFoundError: one is not there.
-    """
+    """Write a document as the one that was imported was written, as far as that was kept."""
     if found.text:
         text = raw.gather(found.text, get)
         # What was changed since is written as it is now.
@@ -342,15 +278,7 @@ def _addresses(digests: bytes) -> list[str]:
 def lift(
     document: dict[str, Any], pointers: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the arrays of records out of a document.
-
-    Args:
-        document: any; it is not changed.
-        pointers: where its arrays may stand. What is not there, or is no array, is left as it is.
-
-    Returns:
-        The document with these arrays empty, and the arrays by pointer: lists, or `Texts`.
-    """
+    """Take the arrays of records out of a document."""
     envelope: dict[str, Any] = document
     arrays: dict[str, Any] = {}
     for pointer in pointers:
@@ -362,11 +290,7 @@ def lift(
 
 
 def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the arrays of records into a document again; the other way of `lift`.
-
-    Raises:
-        FormatError: the envelope has no place for one.
-    """
+    """Put the arrays of records into a document again; the other way of `lift`."""
     document = envelope
     for pointer, array in arrays.items():
         if not isinstance(_at(envelope, pointer), list):
@@ -430,14 +354,7 @@ def gathered(
     owner: str | None,
     vector: Callable[[Item], Vector | None],
 ) -> Gathered:
-    """Make grains of the records of a document.
-
-    Args:
-        table: the kinds of records of its format.
-        arrays: the records, by pointer of the array; they are taken out of the lists.
-        owner: whose they are, if that is known.
-        vector: what is searched of a record's embedding.
-    """
+    """Make grains of the records of a document."""
     found = Gathered({}, {}, {})
     for pointer, items in arrays.items():
         listed: list[str] = []
@@ -467,11 +384,7 @@ def _built(table: Table, items: Sequence[Item], owner: str | None) -> list[Built
 
 
 def vector_of(told: Any) -> Vector | None:
-    """What is searched of an embedding; None if there is none, or not one of its own length.
-
-    Args:
-        told: an object with the ``model``, the ``vector`` and its ``dimensions``; or anything.
-    """
+    """What is searched of an embedding; None if there is none, or not one of its own length."""
     if not isinstance(told, dict) or not isinstance(told.get("model"), str):
         return None
     vector = told.get("vector")
@@ -487,12 +400,7 @@ def bare(kind: str, record: dict[str, Any]) -> Any:
 
 
 def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
-    """Whose the grains are, and whether nobody could be because of the name.
-
-    Args:
-        said: whom the document names; or anything.
-        user_id: whom the caller names, who is asked first.
-    """
+    """Whose the grains are, and whether nobody could be because of the name."""
     if user_id is not None or not isinstance(said, str) or not said:
         return user_id, False
     if len(said) <= NAME and not said.startswith("\ufeff"):
@@ -501,13 +409,7 @@ def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
 
 
 def the_one(grains: Iterable[Grain], format: str, get: source.Get) -> Manifest:
-    """The manifest of the one document of a format that is among grains.
-
-    Raises:
-        SchemaError: there is none, or there are several.
-        FormatError: a grain is not what it must be.
-        NotFoundError: one that it names is not there.
-    """
+    """The manifest of the one document of a format that is among grains."""
     opened = (open_manifest(grain, get) for grain in grains)
     found = [one for one in opened if one is not None and one.format == format]
     if len(found) != 1:

@@ -18,30 +18,6 @@ from omsgrain import _core
 from omsgrain.errors import PLAIN_NAME, CorruptError, FormatError, OmsError
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = [
-    "COMPACT",
-    "MARK",
-    "RULES",
-    "VALUES",
-    "Orders",
-    "Style",
-    "Texts",
-    "bounded",
-    "digest",
-    "drained",
-    "kind_of",
-    "looked_into",
-    "parse",
-    "parse_canonical",
-    "pieces",
-    "refused",
-    "shown_key",
-    "spell",
-    "style_of",
-    "too_large",
-    "whole",
-]
-
 _HEAD: Final = 4 << 10  # bytes in which spaces between values show, if there are any
 _END: Final = 8  # characters behind the document
 _SPACES: Final = " \t\r\n"
@@ -86,12 +62,7 @@ COMPACT: Final = Style()
 
 
 def spell(document: Any, style: Style = COMPACT) -> bytes:
-    """Write a document in a style, in UTF-8.
-
-    Raises:
-        FormatError: something in it is no JSON, which no document says that was read: half a
-            surrogate pair, NaN or infinity.
-    """
+    """Write a document in a style, in UTF-8."""
     try:
         text = json.dumps(
             document,
@@ -111,12 +82,7 @@ def spell(document: Any, style: Style = COMPACT) -> bytes:
 
 
 def style_of(data: bytes, document: Any) -> Style | None:
-    """The style in which a text is spelled; None if it is in none.
-
-    Args:
-        data: the text.
-        document: what it says.
-    """
+    """The style in which a text is spelled; None if it is in none."""
     for style in _likely(data):
         if spell(document, style) == data:
             return style
@@ -148,11 +114,7 @@ class Orders:
     """The orders in which the records of a format have their keys."""
 
     def __init__(self, orders: Mapping[str, Sequence[str]]) -> None:
-        """Take those in which the format names them.
-
-        Args:
-            orders: by kind of record.
-        """
+        """Take those in which the format names them."""
         self._ranks = {
             kind: {name: i for i, name in enumerate(order)} for kind, order in orders.items()
         }
@@ -162,13 +124,7 @@ class Orders:
     def said(
         self, kind: str, rebuilt: Mapping[str, Any], record: Mapping[str, Any]
     ) -> list[str] | None:
-        """The order of a record's keys; None if it is the one that comes about.
-
-        Args:
-            kind: of what kind it is.
-            rebuilt: the record as its grain's fields say it.
-            record: as it came.
-        """
+        """The order of a record's keys; None if it is the one that comes about."""
         keys = (kind, tuple(rebuilt), tuple(record))
         try:
             return self._known[keys]
@@ -224,18 +180,7 @@ def parse(
     values: int = VALUES,
     alive: Callable[[], None] | None = None,
 ) -> Any:
-    """Read one JSON document.
-
-    Args:
-        data: its bytes, in UTF-8; a byte order mark is skipped.
-        most: how many bytes it may have; looked at first.
-        depth: how many objects and arrays may stand inside one another; at most 200 are read.
-        values: how many values it may have, keys not counted; looked at before one is made.
-        alive: called from time to time while a large one is read; what it raises ends it.
-
-    Raises:
-        DocumentError: with the rule ``too_large``, ``not_json`` or ``too_deep``.
-    """
+    """Read one JSON document."""
     bounded(data, most)
     return _read(data.removeprefix(MARK), most, depth, values, None, alive)[0]
 
@@ -249,19 +194,7 @@ def parse_canonical(
     values: int = VALUES,
     alive: Callable[[], None] | None = None,
 ) -> tuple[Any, bytes]:
-    """Read one JSON document, and write its canonical text without one of its keys.
-
-    Args:
-        data: as for `parse`.
-        most: as for `parse`.
-        depth: as for `parse`.
-        without: the key, of the document itself, that the canonical text is without.
-        values: as for `parse`.
-        alive: as for `parse`.
-
-    Raises:
-        DocumentError: as for `parse`.
-    """
+    """Read one JSON document, and write its canonical text without one of its keys."""
     bounded(data, most)
     document, text = _read(data.removeprefix(MARK), most, depth, values, without, alive)
     return document, text or b""
@@ -297,16 +230,7 @@ def looked_into(data: bytes) -> Any:
 
 
 def bounded(data: bytes, most: int, values: int | None = None) -> None:
-    """Refuse a document that is larger than it may be, before anything is made of it.
-
-    Args:
-        data: its bytes; JSON, or JSON by lines, if its values are counted.
-        most: how many bytes it may have.
-        values: how many values it may have, keys not counted.
-
-    Raises:
-        DocumentError: with the rule ``too_large``.
-    """
+    """Refuse a document that is larger than it may be, before anything is made of it."""
     if len(data) > most:
         raise too_large(f"{most} bytes", f"{len(data)} bytes")
     # A value has a byte at least, and another one behind it.
@@ -387,11 +311,7 @@ def drained(records: list[T], size: int = _PAGE) -> Iterator[list[T]]:
 
 
 def digest(document: Any) -> str:
-    """SHA-256 of the canonical text of a document, in hex. Spec: RFC 8785.
-
-    Raises:
-        OmsError: what was given has no canonical text.
-    """
+    """SHA-256 of the canonical text of a document, in hex. Spec: RFC 8785."""
     found = sha256()
     for piece in _written(document, _canonical, _utf16, 0):
         found.update(piece)

@@ -15,24 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-__all__ = [
-    "Comment",
-    "Document",
-    "Embedding",
-    "Entity",
-    "Item",
-    "Kind",
-    "Memory",
-    "Mention",
-    "Only",
-    "Part",
-    "Project",
-    "Provenance",
-    "Relation",
-    "Reminder",
-    "Todo",
-]
-
 Kind: TypeAlias = Literal["memory", "todo", "project", "reminder", "entity", "relation"]
 """What an id can be the id of."""
 

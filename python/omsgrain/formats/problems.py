@@ -9,21 +9,6 @@ from typing import Any, Final
 
 from omsgrain.errors import FormatError
 
-__all__ = [
-    "FIRSTS",
-    "MEMBER",
-    "MOST",
-    "OURS",
-    "DocumentError",
-    "Problem",
-    "Problems",
-    "Verdict",
-    "keys",
-    "merged",
-    "together",
-    "without",
-]
-
 MOST = 1_000
 """Problems that are kept; the rest are counted, or a hostile document would fill the memory."""
 FIRSTS = 100_000
@@ -59,9 +44,6 @@ class Problem:
 
 class Problems:
     """Gathers problems, the first thousand of them, and counts them all.
-
-    Args:
-        firsts: keep the first one of each record too, of so many records.
 
     Attributes:
         found: those that are kept.
@@ -102,11 +84,7 @@ class Problems:
         self.total += more.total
 
     def raise_any(self) -> None:
-        """Refuse the document if there is a problem.
-
-        Raises:
-            DocumentError: with all of them.
-        """
+        """Refuse the document if there is a problem."""
         if self:
             raise DocumentError(self.found, self.total)
 
@@ -173,11 +151,9 @@ def keys(envelope: Mapping[str, Any]) -> set[str]:
 
 
 def without(envelope: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """An envelope without what stands under some keys; the names of the systems are no such keys.
+    """An envelope without what stands under some keys.
 
-    Args:
-        envelope: what stands around the records; it is not changed.
-        gone: ids of records.
+    The names of the systems are no such keys.
     """
     systems = _systems(envelope)
     if not systems or not gone:

@@ -32,24 +32,6 @@ from omsgrain.formats.source import (
 )
 from omsgrain.grain import Grain, make, options
 
-__all__ = [
-    "NAME",
-    "Built",
-    "Fields",
-    "Record",
-    "Shape",
-    "Table",
-    "composed",
-    "is_duplicate",
-    "is_equal",
-    "newest",
-    "object_of",
-    "objects_at",
-    "objects_of",
-    "stripped",
-    "text_of",
-]
-
 Fields = dict[str, Any]
 
 
@@ -171,13 +153,7 @@ class Table:
     """The kinds of records that a format has."""
 
     def __init__(self, format: str, shapes: Mapping[str, Shape], *, ordered: bool) -> None:
-        """Name them.
-
-        Args:
-            format: such as ``mif2``.
-            shapes: by kind of record.
-            ordered: whether the order of a record's keys is to come back.
-        """
+        """Name them."""
         self.format = format
         self._shapes = dict(shapes)
         self._ordered = ordered
@@ -188,13 +164,7 @@ class Table:
         return self._shapes[kind].name_of(record)
 
     def to_grain(self, kind: str, record: Record, *, owner: str | None) -> Built:
-        """Make a grain of a record that was checked.
-
-        Args:
-            kind: of what kind it is.
-            record: as it stands in the document.
-            owner: whose it is, if that is known.
-        """
+        """Make a grain of a record that was checked."""
         shape = self._shapes[kind]
         bare, packed = shape.apart(record)
         fields = composed(shape.to_fields(bare, owner))
@@ -214,12 +184,7 @@ class Table:
     def to_grains(
         self, records: Iterable[tuple[str, Record]], *, owner: str | None
     ) -> list[Built]:
-        """Make grains of many records that were checked, as `to_grain` does, in a few calls.
-
-        Args:
-            records: with their kinds.
-            owner: whose they are, if that is known.
-        """
+        """Make grains of many records that were checked, as `to_grain` does, in a few calls."""
         waiting = iter(records)
         built: list[Built] = []
         while given := list(islice(waiting, _TOGETHER)):
@@ -249,29 +214,14 @@ class Table:
         ]
 
     def to_duplicate(self, kind: str, record: Record, *, of: str, owner: str | None) -> Built:
-        """Keep a record whose text another one of its document has: given back, never recalled.
-
-        Args:
-            kind: of what kind it is.
-            record: as it stands in the document.
-            of: the id of the other one.
-            owner: whose it is, if that is known.
-        """
+        """Keep a record whose text another one of its document has: given back, never recalled."""
         shape = self._shapes[kind]
         created_at = shape.to_fields(record, owner)["created_at"]
         base = _state({"kind": raw.DUPLICATE, "of": of}, created_at, raw.DUPLICATE, owner)
         return self._beside(base, kind, record, owner, None)
 
     def from_grain(self, grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
-        """The record that a grain was; None if it never was one of these.
-
-        Args:
-            grain: any.
-            get: gives the grains that hold the parts of a large record.
-
-        Raises:
-            FormatError: the side channel does not fit the grain.
-        """
+        """The record that a grain was; None if it never was one of these."""
         source = Source.of(grain)
         if source is None or source.format != self.format or source.kind not in self._shapes:
             return None

@@ -16,18 +16,6 @@ from omsgrain import _core
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import FIRSTS, Problem, Problems
 
-__all__ = [
-    "ANY",
-    "KINDS",
-    "PLAIN",
-    "Checker",
-    "Field",
-    "Form",
-    "Row",
-    "Rule",
-    "Shapes",
-]
-
 ANY = "*"
 """A reference to a record of any kind."""
 
@@ -147,16 +135,7 @@ class Shapes:
         loose: Callable[[str, str], bool] = _never,
         nulls: bool = False,
     ) -> None:
-        """Look up once what is the same for all documents.
-
-        Args:
-            shapes: their fields.
-            forms: how texts look.
-            records: shapes that are checked one by one, wherever they stand.
-            more: shapes of which more is asked than that.
-            loose: whether a field, by its shape and name, may be of another type.
-            nulls: whether null is only told where it may not stand.
-        """
+        """Look up once what is the same for all documents."""
         self.forms, self.more, self.nulls = forms, frozenset(more), nulls
         self.rows = {
             name: {field.name: _row(field, records, loose(name, field.name)) for field in shape}
@@ -209,16 +188,7 @@ class Checker:
         firsts: int = 0,
         references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Begin a document.
-
-        Args:
-            shapes: those of the format.
-            rules: what refuses a document, or a record of it.
-            warnings: what is told.
-            firsts: of how many bad records at least one problem is kept.
-            references: of each kind of record the members that hold ids of others, and of which
-                kind these are.
-        """
+        """Begin a document."""
         self._references = references
         self.faults = Problems()
         self.problems = Problems(firsts)
@@ -230,23 +200,14 @@ class Checker:
         self._contents: dict[bytes, str] = {}
 
     def refuse(self) -> None:
-        """Refuse the document if it must be, also for more bad records than are told.
-
-        Raises:
-            DocumentError: with all that it is refused for.
-        """
+        """Refuse the document if it must be, also for more bad records than are told."""
         if self.problems.too_many:
             self._found, self._line = self.faults, None
             self._wrong("too_many_bad", "", f"at most {FIRSTS}")
         self.faults.raise_any()
 
     def first_with(self, record: dict[str, Any], pointer: str) -> str | None:
-        """The id of the memory before this one that has the same content; None if none has it.
-
-        Args:
-            record: a good one, each once, and all in their order.
-            pointer: where it stands.
-        """
+        """The id of the memory before this one that has the same content; None if none has it."""
         digest = sha256(record["content"].encode()).digest()
         first = self._contents.get(digest)
         if first is None:
@@ -256,13 +217,7 @@ class Checker:
         return first
 
     def refers(self, kind: str, record: dict[str, Any], pointer: str) -> None:
-        """Tell what a record refers to that is not in the document.
-
-        Args:
-            kind: of what kind it is.
-            record: a good one; ``record`` was told of all of the document.
-            pointer: where it stands.
-        """
+        """Tell what a record refers to that is not in the document."""
         for path, of in self._references.get(kind, {}).items():
             value: Any = record
             for name in path.split("/"):

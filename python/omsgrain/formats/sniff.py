@@ -17,8 +17,6 @@ from typing import IO, Any, Final, NamedTuple
 from omsgrain import _core
 from omsgrain.errors import OmsError, UnsupportedError
 
-__all__ = ["CONTAINER", "FORMATS", "Sniffed", "read_once", "sniff", "sniff_file"]
-
 FORMATS: Final = ("aimem", "mif1", "mif2", "mif-ld")
 """Documents of other formats."""
 CONTAINER: Final = "mg"
@@ -65,12 +63,7 @@ def sniff(data: bytes) -> str:
 
 
 def sniff_file(path: Path) -> Sniffed:
-    """Say what a file is; of what says so at its beginning only that is read.
-
-    Raises:
-        UnsupportedError: nothing that is known, or a pipe.
-        OSError: it cannot be read.
-    """
+    """Say what a file is; of what says so at its beginning only that is read."""
     from omsgrain.container.layout import MAGIC
     from omsgrain.formats.aimem.fields import LIMITS
     from omsgrain.formats.json_text import looked_into

@@ -36,38 +36,6 @@ from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.grain import Grain, make
 from omsgrain.registry import TYPES
 
-__all__ = [
-    "DUPLICATE",
-    "KEY",
-    "NAMESPACES",
-    "NOT_CHECKED",
-    "OTHER",
-    "RAW_KIND",
-    "RECORD",
-    "STATE",
-    "Apart",
-    "Difference",
-    "Get",
-    "Json",
-    "Source",
-    "Whole",
-    "apply",
-    "checking",
-    "difference",
-    "float32",
-    "gather",
-    "getter",
-    "is_beside",
-    "own",
-    "pack",
-    "packing",
-    "same",
-    "spell",
-    "spelled",
-    "split",
-    "unpack",
-]
-
 KEY = "x_src"
 NOT_CHECKED: Final = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
@@ -156,11 +124,7 @@ def spelled(
 
 @contextmanager
 def checking() -> Iterator[None]:
-    """A block in which records are read from grains that nobody has checked.
-
-    Raises:
-        FormatError: one of them is none.
-    """
+    """A block in which records are read from grains that nobody has checked."""
     try:
         yield
     except NOT_CHECKED:
@@ -186,13 +150,7 @@ def same(one: Json, other: Json) -> bool:
 
 
 def difference(rebuilt: Json, original: Json, *, ordered: bool = True) -> Difference | None:
-    """Say how the original differs from what was built again; None if it does not.
-
-    Args:
-        rebuilt: what the grain says.
-        original: what there was.
-        ordered: whether the order of keys tells anything.
-    """
+    """Say how the original differs from what was built again; None if it does not."""
     if rebuilt is original:
         return None
     if isinstance(rebuilt, dict) and isinstance(original, dict):
@@ -228,11 +186,7 @@ def _of_objects(
 
 
 def apply(rebuilt: Json, found: Difference | None) -> Json:
-    """Make the original again.
-
-    Raises:
-        FormatError: this is no difference from this value.
-    """
+    """Make the original again."""
     if found is None:
         return rebuilt
     try:
@@ -284,11 +238,7 @@ def pack(values: Any) -> str | None:
 
 
 def unpack(text: str) -> list[float]:
-    """The numbers of a packed array.
-
-    Raises:
-        FormatError: this is none.
-    """
+    """The numbers of a packed array."""
     try:
         data = base64.b64decode(text[1:], validate=True)
         if text[:1] == "f" and len(data) % 4 == 0:
@@ -314,12 +264,7 @@ def float32(values: Any) -> bytes | None:
 
 
 def packing(name: str, vector: str = "vector") -> tuple[Apart, Whole]:
-    """The hooks of a `Shape` whose records have an embedding: an object that holds the vector.
-
-    Args:
-        name: the member of the record that is the embedding.
-        vector: the member of that which is the array.
-    """
+    """The hooks of a `Shape` whose records have an embedding: an object that holds the vector."""
 
     def apart(record: Record) -> tuple[Record, str | None]:
         inner = record.get(name)
@@ -364,13 +309,7 @@ def is_beside(grain: Grain) -> bool:
 
 
 def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
-    """Put bytes into as many grains as they need, which belong to the person they are about.
-
-    Args:
-        data: any bytes.
-        created_at: ms since 1970.
-        user_id: whose they are.
-    """
+    """Put bytes into as many grains as they need, which belong to the person they are about."""
     whose = {} if user_id is None else {"user_id": user_id}
     return [
         make(
@@ -388,11 +327,7 @@ def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
 
 
 def getter(grains: Mapping[str, Grain]) -> Get:
-    """Gives the grains that others name; a NotFoundError for any that is not among them.
-
-    Args:
-        grains: by address.
-    """
+    """Gives the grains that others name; a NotFoundError for any that is not among them."""
 
     def get(address: str) -> Grain:
         found = grains.get(address)
@@ -419,12 +354,7 @@ def own(grain: Grain, get: Get) -> Get:
 
 
 def gather(addresses: Sequence[str], get: Get) -> bytes:
-    """Put the bytes together again.
-
-    Raises:
-        FormatError: one of the grains holds none.
-        NotFoundError: one is not there.
-    """
+    """Put the bytes together again."""
     parts = []
     for address in addresses:
         part = get(address).get(_BYTES)

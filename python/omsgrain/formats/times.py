@@ -12,15 +12,6 @@ from typing import Final, NamedTuple
 
 from omsgrain import _core
 
-__all__ = [
-    "LAST",
-    "Instant",
-    "is_uuid",
-    "of_grain",
-    "parse",
-    "spell",
-]
-
 LAST: Final = 0xFFFF_FFFF * 1000
 """The last ms that a grain's header can hold: its seconds have 32 bits."""
 
@@ -53,13 +44,7 @@ class Instant(NamedTuple):
 
 
 def parse(text: str, *, floating: bool = False) -> Instant | None:
-    """Read a time; None if it is none.
-
-    Args:
-        text: such as ``2026-04-12T10:00:00.5+02:00``.
-        floating: also take what says no offset, as if it were UTC, and a date alone, as the
-            beginning of its day.
-    """
+    """Read a time; None if it is none."""
     if (usual := _core.usual_seconds(text)) is not None:  # nearly all are
         return Instant(usual, "")
     if floating and _DATE.fullmatch(text):
@@ -83,11 +68,7 @@ def parse(text: str, *, floating: bool = False) -> Instant | None:
 
 
 def spell(millis: int) -> str:
-    """Write a time: in whole seconds where it is, else with three digits behind the point.
-
-    Raises:
-        OverflowError: it is of no year from 1 to 9999.
-    """
+    """Write a time: in whole seconds where it is, else with three digits behind the point."""
     text = _core.spell_time(millis)
     if text is None:
         raise OverflowError("a time of no year from 1 to 9999")

@@ -17,12 +17,6 @@ from omsgrain.formats.json_text import MARK, VALUES, bounded, shown_key, too_lar
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = [
-    "RULES",
-    "read",
-    "write",
-]
-
 _STEP: Final = "  "
 _LONGEST: Final = 1_000  # characters of a key in one line; YAML has 1,024
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
@@ -108,21 +102,7 @@ def read(
     before: int = 0,
     values: int = VALUES,
 ) -> Any:
-    """Read a document.
-
-    Args:
-        data: its bytes, in UTF-8; a byte order mark is skipped.
-        most: how many bytes it may have; looked at first.
-        depth: how many objects and arrays may stand inside one another.
-        aliases: how many values its aliases may stand for, all together; what they say again
-            counts as if it were written again, so it is bounded by ``most`` too.
-        before: how many lines of a file stand before it; errors name the line of the file.
-        values: how many values it may have, keys not counted.
-
-    Raises:
-        DocumentError: it is too large or too deep, no YAML, or more than JSON can say.
-        UnsupportedError: there is no PyYAML.
-    """
+    """Read a document."""
     bounded(data, most)
     try:
         text = data.removeprefix(MARK).decode()

@@ -21,10 +21,6 @@ from omsgrain.inspect.tally import Newest, Tally
 from omsgrain.ops.lookup import read_blob
 from omsgrain.ops.verify import verify
 
-__all__ = [
-    "of_file",
-]
-
 _LINKS: Final = 2_000  # of versions
 
 

@@ -10,12 +10,7 @@ from typing import Any, Final
 
 import omsgrain as og
 from omsgrain.errors import OmsError
-from omsgrain.json_values import plain
-
-__all__ = [
-    "chains",
-    "triples",
-]
+from omsgrain.grain import plain
 
 _NODES: Final = 120
 _LINKS: Final = 400
@@ -25,12 +20,7 @@ _VERSIONS: Final = 50  # of one chain
 
 
 def triples(grains: Iterable[og.Grain]) -> dict[str, Any]:
-    """The subjects and objects that are linked most, and their links.
-
-    Returns:
-        ``nodes`` by name with the number of their links, ``links`` as (from, relation, to,
-        address) with the places of the nodes, and how many links were ``left_out``.
-    """
+    """The subjects and objects that are linked most, and their links."""
     found: list[tuple[str, str, str, str]] = []
     for grain in grains:
         triple = _triple(grain)
@@ -73,16 +63,7 @@ def _name(value: Any) -> str:
 def chains(
     links: Sequence[tuple[str, str]], show: Callable[[str], Mapping[str, Any]] = lambda address: {}
 ) -> dict[str, Any]:
-    """Versions that followed one another, from the first to the last.
-
-    Args:
-        links: (old, new), each pair once.
-        show: what the page shows of the grain at an address.
-
-    Returns:
-        ``chains``, each of ``versions`` in order, each version with its ``depth``, what it
-        ``follows``, and whether it is a ``head``; and how many chains were ``left_out``.
-    """
+    """Versions that followed one another, from the first to the last."""
     after: dict[str, list[str]] = {}
     followed = set()
     for old, new in links:

@@ -15,10 +15,6 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-__all__ = [
-    "page",
-]
-
 _SCRIPTS: Final = ("page.js", "grains.js", "graph.js")
 
 

@@ -16,14 +16,6 @@ from omsgrain.ops.query import gist, standing
 if TYPE_CHECKING:
     from omsgrain.storage.records import State
 
-__all__ = [
-    "FAILURES",
-    "failure",
-    "moment",
-    "said",
-    "shown",
-]
-
 FAILURES: Final = 200
 """How many things that are wrong a page lists."""
 
@@ -47,16 +39,7 @@ def said(grain: og.Grain) -> str:
 def shown(
     source: og.Grain | bytes, state: State | None = None, signers: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """A grain, its header and its fields with their places, as JSON-ready values.
-
-    Args:
-        source: the grain; or a blob that strict reading refuses.
-        state: what became of it in its store.
-        signers: who signed it.
-
-    Raises:
-        OmsError: the header cannot be read.
-    """
+    """A grain, its header and its fields with their places, as JSON-ready values."""
     it = explain(source, lenient=True)
     values = it.to_dict()
     for part in values["fields"]:

@@ -19,10 +19,6 @@ from omsgrain.ops.upkeep import check
 from omsgrain.storage.location import Where
 from omsgrain.storage.records import State
 
-__all__ = [
-    "of_store",
-]
-
 _SUPERSEDED: Final = 2_000  # grains whose chains are shown, the newest
 
 

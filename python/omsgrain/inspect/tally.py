@@ -10,12 +10,6 @@ from typing import Any, Final
 import omsgrain as og
 from omsgrain.json_values import time_text
 
-__all__ = [
-    "Newest",
-    "Tally",
-    "Times",
-]
-
 _FLAGS: Final = ("signed", "sealed", "compressed", "content refs", "embedding refs", "CBOR")
 
 #: Widths of a column in seconds, each a multiple of the one before, so that columns can be joined.
@@ -69,11 +63,7 @@ class Newest:
     """The last grains that came, up to a number and an amount of bytes."""
 
     def __init__(self, shown: int) -> None:
-        """Begin.
-
-        Args:
-            shown: how many are wanted at least.
-        """
+        """Begin."""
         self._grains = max(shown, _GRAINS)
         self._kept: deque[og.Grain] = deque()
         self._bytes = 0

@@ -6,17 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain.storage import tombstones
-from omsgrain.store.privacy.erasure import WITHIN
+from omsgrain.storage.due import WITHIN
 
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey
     from omsgrain.store import GrainStore
     from omsgrain.store.privacy.erasure import ErasureReport
-
-__all__ = [
-    "erase_tenant",
-    "erasures",
-]
 
 
 def erase_tenant(
@@ -39,18 +34,6 @@ def erase_tenant(
     back by no import, unless it allows that; new ones the tenant may have at once. The audit
     trail says that there was an erasure, and not whose or of what.
 
-    Args:
-        store: where.
-        tenant: the ``user_id`` of the grains.
-        reason_code: a word for the reason, for the audit trail; nothing personal.
-        scrub: ``now``: write the store's files anew, so that no free page has a byte of it;
-            ``queued``: leave that to ``run_due_erasures``.
-        within_days: by when the files must be free of it, if not now.
-        rekey: write the key file anew under this master key.
-
-    Raises:
-        OmsError: as ``erase_subject``.
-
     Spec: AIMEM §5.2
     """
     return store.erase_subject(
@@ -65,10 +48,6 @@ def erase_tenant(
 
 
 def erasures(store: GrainStore, tenant: str) -> int:
-    """Return how often a tenant was erased, by whatever process; counted before anything goes.
-
-    Raises:
-        OmsError: the store cannot be read.
-    """
+    """Return how often a tenant was erased, by whatever process; counted before anything goes."""
     with store._store.read() as reader:
         return tombstones.times(reader, "identity", tenant)

@@ -33,21 +33,6 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "PIECE",
-    "PRODUCER",
-    "Asked",
-    "Export",
-    "ExportReport",
-    "Part",
-    "Wanted",
-    "choose",
-    "export_bundle",
-    "export_stream",
-    "said",
-    "wanted",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -79,16 +64,7 @@ class Wanted:
 
 
 def wanted(scope: str, since: str | None) -> Wanted:
-    """Take what was asked for.
-
-    Args:
-        scope: FULL, DNA_ONLY or SINCE.
-        since: with SINCE: a time in UTC, which is in it. Times are compared as instants.
-
-    Raises:
-        SchemaError: no such scope, no time, or a time that the scope does not ask for; ``rule``
-            is the format's.
-    """
+    """Take what was asked for."""
     if scope not in SCOPES:
         raise SchemaError(
             "not a scope", field="/scope", expected=", ".join(SCOPES), rule="invalid_scope"
@@ -139,9 +115,6 @@ class Asked:
         now: ms since 1970, instead of the clock.
         tenant_id: what the bundle calls the tenant, if it is not the ``user_id``.
         purpose: why, for the rules of presets and profiles, as with ``export_mg``.
-
-    Raises:
-        SchemaError: one of them cannot be; ``rule`` is the format's.
     """
 
     scope: str = "FULL"
@@ -417,16 +390,7 @@ class _Choice:
 
 
 def choose(memory: Memory, asked: Asked, report: ExportReport) -> dict[str, Part]:
-    """Choose what leaves, by the producers of the bundles, which are sorted.
-
-    Args:
-        memory: what there is.
-        asked: what is wanted of it.
-        report: is told what is lost.
-
-    Raises:
-        UnsupportedError: a bundle would have embeddings of several models.
-    """
+    """Choose what leaves, by the producers of the bundles, which are sorted."""
     choice = _Choice(asked, report)
     for _ in memory.each(memory.seqs, choice.look, strict=False):
         pass
@@ -451,21 +415,6 @@ def export_bundle(
 
     The same store and the same ``now`` give the same bundles. There is always one, if with
     nothing in it. All of them are in memory at once; ``export_stream`` needs little.
-
-    Args:
-        store: where from.
-        tenant: the ``user_id`` of the grains.
-        actor: who exports, for the audit trail, if it is another than the store's.
-        report: an empty one, to be filled.
-        **options: what is wanted, as ``Asked`` has it.
-
-    Raises:
-        SchemaError: an argument; ``rule`` is the format's.
-        UnsupportedError: a rule keeps a grain here, and ``rule`` names it; or chunks of one
-            bundle have embeddings of several models, which ``found`` names.
-        KeyMissingError: grains are sealed, and it cannot be told whose they are.
-        ErasedError: the tenant was erased meanwhile.
-        StoreError: grains were removed or restricted meanwhile.
 
     Spec: AIMEM §2, §5.5
     """
@@ -530,12 +479,7 @@ class Export:
         return {name: value for name, value in members.items() if value is not None}
 
     def records(self, producer: str, kind: Kind) -> Iterator[dict[str, Any]]:
-        """The records of a kind; as often as it is asked for, and each time the same.
-
-        Raises:
-            UnsupportedError: a rule keeps a grain here; the first time.
-            ErasedError, StoreError: the grains are not what they were.
-        """
+        """The records of a kind; as often as it is asked for, and each time the same."""
         part, digest = self._parts[producer], sha256()
         seqs = part.seqs(kind)
         first = (producer, kind) not in self._sums
@@ -615,24 +559,6 @@ def export_stream(
     """Export one bundle by lines; what can be refused is refused by the call.
 
     Whoever reads on after an error has got less than the envelope's checksum is of, and can tell.
-
-    Args:
-        store: where from.
-        tenant: the ``user_id`` of the grains.
-        actor: who exports, for the audit trail, if it is another than the store's.
-        report: an empty one, to be filled.
-        alive: called now and then, also before the first piece is there; what it raises ends it.
-        piece: bytes of a piece, at least.
-        **options: what is wanted, as ``Asked`` has it.
-
-    Returns:
-        Pieces of NDJSON, each of whole lines. It raises ErasedError as soon as the tenant was
-        erased, and StoreError if grains were removed or restricted that were to come.
-
-    Raises:
-        UnsupportedError: there are chunks of several producers, which ``found`` names, and
-            ``rule`` is ``several_producers``; or as ``export_bundle``.
-        OmsError: as ``export_bundle``.
 
     Spec: AIMEM §3.1
     """

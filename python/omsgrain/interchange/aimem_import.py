@@ -38,10 +38,6 @@ from omsgrain.store.import_batch import Outcome, Step
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "import_bundle",
-]
-
 JUSTIFICATION: Final = "a newer version was imported"
 """What stands beside a DNA-class chunk that was superseded because that was allowed."""
 _WEIGHT = 4 << 20  # characters of records that are in memory together
@@ -78,30 +74,6 @@ def import_bundle(
     conflict; a conflict is told in the summary and holds up nothing else. A chunk with other
     content and a newer ``created_at`` supersedes an ordinary one; one that is DNA-class or pinned
     only with ``allow_dna_updates``.
-
-    Args:
-        store: where to.
-        source: a bundle that was read, or a file of lines that can be read twice; it is checked.
-        tenant: whose memory it becomes, whatever the bundle says; by default that of the bundle.
-        allow_erased: take in again what was erased.
-        allow_dna_updates: let newer chunks supersede those that are DNA-class or pinned.
-        models: the embedding models whose vectors are kept; None: all. Others are dropped, and the
-            summary says so.
-        keep_document: also keep what stood around the records, so that ``formats.dump`` can make
-            the document again. That takes some 150 bytes of memory a record.
-        signature: what came of the check of the bundle's signature, for the audit trail.
-        dry_run: decide, and change nothing.
-        batch_size: records a transaction; fewer where they are large.
-        alive: called before each; what it raises ends the import there.
-        actor: who imports, for the audit trail, if it is another than the handle's.
-        limits: of lines.
-
-    Raises:
-        DocumentError: a file of lines breaks a rule of the format; nothing was stored.
-        RangeError: a ``batch_size`` below 1.
-        SchemaError: not a tenant.
-        KeyMissingError: the store has sealed grains, and was opened without keys.
-        StoreError: read-only, full or broken. Whole batches are stored; run it again.
     """
     if type(batch_size) is not int or batch_size < 1:
         found = number_found(batch_size)

@@ -25,28 +25,6 @@ from omsgrain.search.vectors import DIMENSIONS
 from omsgrain.store.prepared import take_one
 from omsgrain.store.source_index import Found, Snapshot
 
-__all__ = [
-    "INSERTED",
-    "REASONS",
-    "UNCHANGED",
-    "UPDATED",
-    "Decision",
-    "Embeddings",
-    "Fate",
-    "Index",
-    "Plan",
-    "Planner",
-    "Reason",
-    "Record",
-    "Returned",
-    "Rows",
-    "Terms",
-    "changes",
-    "decide",
-    "is_protected",
-    "returned",
-]
-
 
 class Rows:
     """Grains of one kind, in columns: number, time, and two more."""
@@ -180,15 +158,7 @@ def decide(
     current: bool = True,
     allow_dna_updates: bool = False,
 ) -> Decision:
-    """Decide what becomes of a record that was checked.
-
-    Args:
-        kind: of what kind both are.
-        stored: the record of the same id that is stored; None if there is none.
-        new: the record that comes. Embeddings are not compared.
-        current: whether what is stored counts still; if not, nothing is put in its place.
-        allow_dna_updates: let a newer chunk take the place of one that is DNA-class or pinned.
-    """
+    """Decide what becomes of a record that was checked."""
     if stored is None:
         return INSERTED
     differ = changes(kind, stored, new)
@@ -267,13 +237,7 @@ class Returned(NamedTuple):
 
 
 def returned(snapshot: Snapshot, chunk: Mapping[str, Any], tenant: str) -> Returned | None:
-    """Say which grain a chunk was; None if it was none of this tenant.
-
-    Args:
-        snapshot: of the tenant's grains.
-        chunk: as it came.
-        tenant: whose it is to be.
-    """
+    """Say which grain a chunk was; None if it was none of this tenant."""
     named = fields.parse_urn(chunk["id"])
     if named is None:
         return None
@@ -319,12 +283,7 @@ _FLOAT = 4
 
 
 class Embeddings:
-    """What becomes of the embeddings of one bundle.
-
-    Args:
-        envelope: of the bundle; it names the model.
-        models: those that are kept; None: all.
-    """
+    """What becomes of the embeddings of one bundle."""
 
     def __init__(self, envelope: Mapping[str, Any], models: Collection[str] | None) -> None:
         named = envelope.get("embedding_model")
@@ -433,12 +392,7 @@ class Plan(NamedTuple):
 
 
 class Planner:
-    """Decides what becomes of records.
-
-    Args:
-        terms: of the import.
-        embeddings: what becomes of them.
-    """
+    """Decides what becomes of records."""
 
     def __init__(self, terms: Terms, embeddings: Embeddings) -> None:
         self._terms = terms
@@ -446,12 +400,7 @@ class Planner:
         self._past: dict[str, list[Found]] = {}  # by name; what counts no more stays so
 
     def plan(self, snapshot: Snapshot, batch: list[Record]) -> list[Plan]:
-        """Decide.
-
-        Args:
-            snapshot: of the tenant's grains.
-            batch: records, some perhaps of one name.
-        """
+        """Decide."""
         found = self._found(snapshot, batch)
         erased = self._erased(snapshot, batch)
         coming: dict[tuple[Kind, str], int] = {}

@@ -19,21 +19,11 @@ from omsgrain.interchange.aimem_plan import Decision, Plan
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "Document",
-]
-
 _GONE: Final = b""
 
 
 class Document:
-    """A document that is to be kept, if all its records are stored as they came.
-
-    Args:
-        envelope: all of it but the arrays.
-        kinds: of the records whose arrays it has.
-        tenant: whose it becomes.
-    """
+    """A document that is to be kept, if all its records are stored as they came."""
 
     def __init__(self, envelope: Mapping[str, Any], kinds: Collection[Kind], tenant: str) -> None:
         self._envelope = dict(envelope)
@@ -43,13 +33,7 @@ class Document:
         }
 
     def note(self, plan: Plan, decision: Decision, grain: Grain | None) -> None:
-        """Note which grain a record is; none, if no grain says exactly what it does.
-
-        Args:
-            plan: what was to be done with it.
-            decision: what became of it.
-            grain: the one that was put.
-        """
+        """Note which grain a record is; none, if no grain says exactly what it does."""
         listed = self._digests[plan.record.kind]
         listed.extend([_GONE] * (plan.record.place + 1 - len(listed)))
         if decision.fate == "conflict":

@@ -35,13 +35,6 @@ from omsgrain.store.import_batch import Outcome, Recorded, Step
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "Consent",
-    "consent",
-    "import_document",
-    "reads_of",
-]
-
 _LAST = 2**62
 
 
@@ -58,12 +51,7 @@ class Consent(NamedTuple):
 
 
 def consent(document: Document, now: int) -> Consent:
-    """Read the consent of a document, and mark the records that are not to be shared.
-
-    Args:
-        document: its records are changed.
-        now: ms since 1970.
-    """
+    """Read the consent of a document, and mark the records that are not to be shared."""
     given = next((one for one in document.records if one.kind == "consent"), None)
     if given is None:
         return Consent()
@@ -151,34 +139,6 @@ def import_document(
     """Take a document into a store. Run again, it changes nothing.
 
     A record that is not good, or that the store refuses, is reported and holds up nothing else.
-
-    Args:
-        store: where to.
-        document: its bytes, or what ``formats.load`` made of them; or what ``arrived`` made of
-            that, whose records are taken out of it as they are stored.
-        user_id: whose memory it becomes; by default whose the document says it is.
-        format: of the bytes: ``mif2``, ``mif1``, or ``auto``.
-        merge_strategy: ``skip_duplicates``: what is stored with the same text stays, and the same
-            id with another text supersedes; ``overwrite``: the record takes the place of what has
-            its id or its text; ``rename``: a record whose id is taken by another text gets a fresh
-            one, and so do all references to it in the document.
-        dry_run: decide, and change nothing.
-        atomic: all records or none, in one transaction.
-        allow_erased: take in again what was erased.
-        keep_document: also keep what stood around the records, and duplicates, so that the
-            document can be given back.
-        batch_size: records a transaction; fewer where they are large.
-        actor: who imports, for the audit trail, if it is another than the handle's.
-        alive: called before each transaction; it raises what shall end the import. What is stored
-            by then is whole, and the import can be run again.
-        **options: of `reading.read`, for bytes: ``most``, ``passphrase``, and those of the format.
-
-    Raises:
-        DocumentError: it is no document of this format; nothing was stored.
-        SchemaError: an argument, or nobody says whose memory it becomes.
-        KeyMissingError: grains are sealed, and it cannot be told whose they are.
-        RangeError: a ``batch_size`` below 1.
-        StoreError: read-only, full or broken. Whole batches are stored; run it again.
     """
     if type(batch_size) is not int or batch_size < 1:
         found = number_found(batch_size)

@@ -16,8 +16,6 @@ from omsgrain.formats.mif1.document import STAYS
 from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
 
-__all__ = ["Around"]
-
 _COUNTERS: Final = "volatile"
 _COUNTED: Final = frozenset(("temporal/accessCount", "temporal/lastAccessed"))
 """The counters of a memory that the store itself keeps."""
@@ -34,12 +32,7 @@ class Around:
         self._documents: list[Manifest] = []
 
     def add(self, grain: Grain, get: Get) -> Manifest | None:
-        """Take the manifest of a document; None if this grain is none that can be read.
-
-        Args:
-            grain: any.
-            get: gives the grains that it names.
-        """
+        """Take the manifest of a document; None if this grain is none that can be read."""
         try:
             found = open_manifest(grain, get)
         except (NotFoundError, FormatError):  # something of it was erased
@@ -57,12 +50,7 @@ class Around:
         return found
 
     def losses(self, to: str, envelope: Mapping[str, Any]) -> list[Loss]:
-        """What an export does not say of what the documents say of themselves.
-
-        Args:
-            to: the format of the export.
-            envelope: what stands around its records.
-        """
+        """What an export does not say of what the documents say of themselves."""
         hub = HUBS[to]
         there: model.Document = hub.read([], envelope).document
         found: dict[tuple[str, str], None] = {}

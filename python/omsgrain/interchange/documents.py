@@ -32,24 +32,9 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "Foreign",
-    "KeptDocument",
-    "documents",
-    "export_kept",
-    "kept_pieces",
-    "spell",
-]
-
 
 def spell(document: dict[str, Any], format: str, layout: str) -> Iterator[bytes]:
-    """Write a document, in UTF-8, by pieces.
-
-    Args:
-        document: the whole of it; its arrays of records may be `Texts`.
-        format: its name.
-        layout: ``json``; of MIF 1.0 also ``yaml`` and ``jsonl``.
-    """
+    """Write a document, in UTF-8, by pieces."""
     if format != "mif1" or layout == "json":
         return pieces(document)
     from omsgrain.formats.mif1 import document as layouts
@@ -120,22 +105,6 @@ def kept_pieces(
 
     Its records are in memory once, as text. Where it is to be spelled in a way of its own, or is
     of memories in JSON-LD, or grains of another format are in it, all of it is made at once.
-
-    Args:
-        store: where it is kept.
-        user_id: whose it is.
-        id: as ``documents`` names it.
-        purpose: why, for the rules of presets and profiles, and of consents.
-        actor: who exports, for the audit trail, if it is another than the store's.
-        **options: of ``formats.dump``.
-
-    Returns:
-        The document in UTF-8; nothing is read from the store for it any more. And what it cannot
-        hold.
-
-    Raises:
-        NotFoundError: there is no such document of this user, or something of it is gone.
-        UnsupportedError: a rule keeps a grain of it here, and ``rule`` names it.
     """
     named = [one for one in documents(store, user_id, purpose) if one.id == id]
     if not named:
@@ -271,13 +240,7 @@ class Foreign:
         return bool(self._envelopes)
 
     def add(self, found: Manifest, grain: Grain, get: Get) -> bool:
-        """Take the manifest of a document; False if it says nothing of this sort.
-
-        Args:
-            found: the manifest.
-            grain: that it stands in.
-            get: gives the grains that it names.
-        """
+        """Take the manifest of a document; False if it says nothing of this sort."""
         if found.format != FORMAT:
             return False
         try:
@@ -295,13 +258,7 @@ class Foreign:
         self._stays.add(id)
 
     def said(self, store: GrainStore, user_id: str, ids: Collection[str]) -> dict[str, Any]:
-        """What leaves, by system.
-
-        Args:
-            store: knows what was erased.
-            user_id: whose memory it is.
-            ids: of the records that leave.
-        """
+        """What leaves, by system."""
         whole = self.envelope()
         names = problems.keys(whole).difference(ids)
         if not names:

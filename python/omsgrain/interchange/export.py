@@ -39,21 +39,9 @@ from omsgrain.store import export_filter
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
-    from omsgrain.privacy.detect import Detector
+    from omsgrain.privacy.detectors.base import Detector
     from omsgrain.privacy.redact import Flags, Keep, Scan
     from omsgrain.store import GrainStore
-
-__all__ = [
-    "Chosen",
-    "ExportReport",
-    "Gathered",
-    "Reads",
-    "Wanted",
-    "choose",
-    "export_document",
-    "export_pieces",
-    "gathered",
-]
 
 _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
 """Kinds of records that are no memory and nothing to be done."""
@@ -115,12 +103,7 @@ def choose(
     purpose: Purpose,
     alive: Callable[[], None] = lambda: None,
 ) -> Chosen:
-    """Read what leaves, and refuse what may not.
-
-    Raises:
-        UnsupportedError: a rule keeps a grain here.
-        KeyMissingError, ErasedError, StoreError: as ``export_document``.
-    """
+    """Read what leaves, and refuse what may not."""
     memory = Memory(store, user_id, alive, purpose)
     chosen, settings = Chosen(memory, embeddings=wanted.embeddings), store._settings
 
@@ -200,17 +183,7 @@ class Gathered(NamedTuple):
 
 
 def gathered(chosen: Chosen, format: str, options: Options, *, local: bool) -> Gathered:
-    """Make records of what leaves.
-
-    Args:
-        chosen: it; its grains are taken out of it.
-        format: ``mif2`` or ``mif1``.
-        options: how they are made.
-        local: with memories of the namespace ``_local``.
-
-    Raises:
-        FormatError: a grain is not the record that it was.
-    """
+    """Make records of what leaves."""
     pointers = {kind: pointer for pointer, kind in ARRAYS[format].items()}
     lost = [Loss(at, kind, _NO_PLACE) for at, kind in chosen.own.items() if kind not in pointers]
     with checking():
@@ -379,39 +352,6 @@ def export_pieces(
     The same store and the same ``now`` give the same document. Of one as large as the memory
     itself its records are in memory once, as text; where some of them have to be told in the
     words of another format, all of them also as objects for a while.
-
-    Args:
-        store: where from.
-        user_id: whose memory; nobody else's grains are read.
-        format: ``mif2``, ``mif1`` or ``mif-ld``.
-        layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``.
-        include_embeddings: whether they leave; content can be guessed from them.
-        include_graph: whether entities, and what relates them, leave.
-        since: a time with an offset: only what was created then or later.
-        redact_pii: take secrets and personal data out of every string, and the embeddings of what
-            changed. Grains then leave as what the format can say of them, and never whole.
-        scan: without ``redact_pii``, look for the same, write in ``privacy`` whether something was
-            found, and warn. It takes about 0.3 ms a record.
-        detectors: what is looked for, if not what ``privacy.detect`` looks for.
-        strict: nothing that is no member of the format; the report tells what is lost by it.
-        purpose: why, for the rules of presets and profiles, and of consents.
-        now: ms since 1970, instead of the clock.
-        actor: who exports, for the audit trail, if it is another than the store's.
-        local: with memories of MIF in JSON-LD that are of the namespace ``_local``.
-        shape: of MIF in JSON-LD: that memories are to have; by default their own, else 0.1.
-        alive: called for each page that is read; it raises what shall end the export.
-
-    Returns:
-        The document in UTF-8; nothing is read from the store for it any more. All that it cannot
-        hold, and the report.
-
-    Raises:
-        SchemaError: an argument.
-        UnsupportedError: a rule keeps a grain here, and ``rule`` names it: ``consent:sharing`` is
-            that of a consent; or a library is missing.
-        KeyMissingError: grains are sealed, and it cannot be told whose they are.
-        ErasedError: the user was erased meanwhile.
-        StoreError: grains were removed or restricted meanwhile.
     """
     version(format)  # or it is told here that there is no such one
     if layout != "json" and (format != "mif1" or layout not in ("yaml", "jsonl")):
@@ -476,7 +416,7 @@ class _Look:
 
     def __call__(self, records: Iterable[tuple[dict[str, Any], Keep]]) -> Scan | None:
         """Search records; None if that is not wanted, or a library for it is missing."""
-        from omsgrain.privacy.detect import DEFAULT
+        from omsgrain.privacy.detectors import DEFAULT
         from omsgrain.privacy.redact import scan_records
 
         if not self._wanted:
@@ -561,7 +501,7 @@ def _with_foreign(
 
 def _told(losses: list[Loss], detectors: Sequence[Detector] | None) -> list[Loss]:
     """What is lost, without what is taken out: ids and names of fields can tell it."""
-    from omsgrain.privacy.detect import DEFAULT
+    from omsgrain.privacy.detectors import DEFAULT
     from omsgrain.privacy.redact import redact_text
 
     looked_for = DEFAULT if detectors is None else detectors

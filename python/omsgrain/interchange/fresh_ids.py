@@ -23,8 +23,6 @@ from omsgrain.interchange.references import Key, References, named_in, skipped_b
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = ["fresh", "lead", "rename"]
-
 _PREFIX = re.compile(r"[a-z]+_")
 _FRESH: Final = UUID("6d1bd5f4-7f0a-5c6e-9b53-2f6f0c8b7f11")
 """The namespace of fresh ids."""
@@ -33,13 +31,7 @@ _PAGE = 1_000
 
 
 def rename(store: GrainStore, document: Document, planner: Planner) -> int:
-    """Give new ids to the records of a document that need them, and say how many have one.
-
-    Args:
-        store: where the document is to go.
-        document: is changed.
-        planner: tells what is stored.
-    """
+    """Give new ids to the records of a document that need them, and say how many have one."""
     work = _Renaming(store, document, planner)
     records = document.records
     work.texts([i for i, one in enumerate(records) if one.hash is not None])
@@ -51,13 +43,7 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
 
 
 def lead(store: GrainStore, document: Document, planner: Planner) -> None:
-    """Lead references to memories that are skipped as duplicates to what is stored.
-
-    Args:
-        store: where the document is to go.
-        document: its records are changed.
-        planner: tells what is stored.
-    """
+    """Lead references to memories that are skipped as duplicates to what is stored."""
     records = document.records
     leads = skipped_before(store, document)
     for page in _pages(range(len(records))):
@@ -124,11 +110,7 @@ class _Renaming:
                 self.leads[one.kind, one.id] = self.leads.get((one.kind, of), of)
 
     def others(self, numbers: Sequence[int]) -> int:
-        """Look at records that are told by all that they say, as they would be stored.
-
-        Returns:
-            How many have a new id now.
-        """
+        """Look at records that are told by all that they say, as they would be stored."""
         before = len(self.new)
         references = References(self._document.version, self.leads, self._ids)
         for i, one, look in self._looked_up([i for i in numbers if i not in self.new]):

@@ -24,18 +24,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from omsgrain.errors import SchemaError
 
-__all__ = [
-    "REASONS",
-    "STRATEGIES",
-    "Decision",
-    "Fate",
-    "Own",
-    "Reason",
-    "Strategy",
-    "decide",
-    "strategy",
-]
-
 Strategy: TypeAlias = Literal["skip_duplicates", "overwrite", "rename"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 
@@ -111,23 +99,13 @@ _TABLE: Final[dict[tuple[Own, bool], tuple[Decision, Decision, Decision]]] = {
 
 
 def decide(strategy: Strategy, own: Own, twin: bool) -> Decision:
-    """Decide what becomes of a record that was checked.
-
-    Args:
-        strategy: of the import.
-        own: what is stored under its id.
-        twin: whether the same text is stored under another id, and counts still.
-    """
+    """Decide what becomes of a record that was checked."""
     row = _TABLE.get((own, twin)) or _TABLE[own, False]
     return row[STRATEGIES.index(strategy)]
 
 
 def strategy(name: str) -> Strategy:
-    """Take a strategy that was asked for.
-
-    Raises:
-        SchemaError: there is no such one.
-    """
+    """Take a strategy that was asked for."""
     for known in STRATEGIES:
         if known == name:
             return known

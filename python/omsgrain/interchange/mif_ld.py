@@ -17,14 +17,8 @@ from omsgrain.formats.source import apply
 
 if TYPE_CHECKING:
     from omsgrain.interchange.export import Reads
-    from omsgrain.privacy.detect import Detector
+    from omsgrain.privacy.detectors.base import Detector
     from omsgrain.privacy.redact import Flags, Keep, Scan
-
-__all__ = [
-    "FORMAT",
-    "finished",
-    "with_counters",
-]
 
 FORMAT: Final = "mif-ld"
 _CARRIED: Final = "omsgrain"
@@ -43,19 +37,7 @@ def finished(
     scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, Flags | None]:
-    """Finish a corpus.
-
-    Args:
-        document: as the format wrote it.
-        reads: of memories that were read, by id.
-        counters: that memories came with, by id.
-        redact: take out secrets and personal data.
-        scan: looks for them where they are not taken out; None if nobody looked.
-        detectors: which; None: the usual ones.
-
-    Returns:
-        The corpus, and what was found if it was looked for.
-    """
+    """Finish a corpus."""
     came = {"volatile": counters}
     records = [
         {**one, "payload": _counted(with_counters(came, one["payload"]),
@@ -104,7 +86,7 @@ def _counted(memory: Record, reads: Reads | None) -> Record:
 def _redacted(
     records: list[Record], detectors: Sequence[Detector] | None
 ) -> tuple[list[Record], Flags]:
-    from omsgrain.privacy.detect import DEFAULT
+    from omsgrain.privacy.detectors import DEFAULT
     from omsgrain.privacy.redact import Flags, redact_record
 
     looked_for = DEFAULT if detectors is None else detectors

@@ -34,43 +34,13 @@ from omsgrain.store.source_index import Found, Snapshot
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "NATIVE",
-    "Arrived",
-    "Comparison",
-    "Document",
-    "History",
-    "Place",
-    "arrived",
-    "canonical",
-    "hash_of",
-    "is_it",
-    "natives",
-    "plain",
-    "read",
-    "rebuilt",
-]
-
 _BESIDE = "omsgrain:"
 
 
 def natives(
     store: GrainStore, user_id: str, hashes: Collection[str], format: str
 ) -> dict[str, str]:
-    """Find the current grains of a user that have one of some texts, by the hash of that.
-
-    Args:
-        store: where.
-        user_id: whose they are.
-        hashes: SHA-256 of texts, in hex.
-        format: in which they are told.
-
-    Returns:
-        Of each hash the address of one grain, the first.
-
-    Raises:
-        KeyMissingError: there are sealed grains of which nobody here knows whose they are.
-    """
+    """Find the current grains of a user that have one of some texts, by the hash of that."""
     found: dict[str, str] = {}
     if not hashes:
         return found
@@ -87,13 +57,7 @@ def natives(
 
 
 def hash_of(grain: Grain, format: str, owner: str) -> str | None:
-    """SHA-256 of the text of a grain that no index finds by it, in hex; None if it has none.
-
-    Args:
-        grain: any.
-        format: in which it is told.
-        owner: in whose memory.
-    """
+    """SHA-256 of the text of a grain that no index finds by it, in hex; None if it has none."""
     text = _said(grain, format, owner)
     return None if text is None else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -202,15 +166,7 @@ class Document:
 
 
 def arrived(read: Import, user_id: str | None = None) -> Document:
-    """Take what was read of a document.
-
-    Args:
-        read: as ``formats.load`` gave it.
-        user_id: whose memory it becomes; by default whose the document says it is.
-
-    Raises:
-        SchemaError: it is no MIF document, or nobody says whose it is.
-    """
+    """Take what was read of a document."""
     by_address = {grain.address: grain for grain in read.grains}
     whole, manifest = _manifest(read, by_address)
     found = version(read.format if manifest is None else manifest.format)
@@ -262,14 +218,7 @@ def _manifest(
 
 
 def rebuilt(document: Document, one: Arrived, record: Record, **changed: Any) -> Arrived:
-    """A record as it arrived, with another content.
-
-    Args:
-        document: that it is of.
-        one: the record as it arrived.
-        record: what it is to be.
-        **changed: what else is to be another.
-    """
+    """A record as it arrived, with another content."""
     table, owner = version(one.format).table, document.owner
     if one.is_duplicate:
         of = one.grain["context"]["of"]
@@ -397,13 +346,7 @@ class History:
         return found[-1] if found else None
 
     def alike(self, one: Arrived, said: bytes, read: Callable[[str], bytes | None]) -> str | None:
-        """The address of a version that is the same as a record as JSON.
-
-        Args:
-            one: the record.
-            said: what it says, as ``canonical`` has it.
-            read: the same of what stands at an address.
-        """
+        """The address of a version that is the same as a record as JSON."""
         kin = one.format, one.kind, one.hash
         listed = self._kin.get(kin, [])
         known, by_said = self._said.get(kin, (0, {}))
@@ -416,13 +359,7 @@ class History:
 
 
 class Comparison:
-    """Compares the records of a document.
-
-    Args:
-        snapshot: of the user's grains.
-        document: that the records are of.
-        coming: grains that are not stored yet, by address.
-    """
+    """Compares the records of a document."""
 
     def __init__(
         self, snapshot: Snapshot, document: Document, coming: dict[str, Found] | None = None
@@ -431,21 +368,14 @@ class Comparison:
         self.coming = {} if coming is None else coming
 
     def add(self, one: Arrived, grain: Grain) -> None:
-        """Take a record that is not stored yet among those that others are compared with.
-
-        Args:
-            one: the record.
-            grain: what is put.
-        """
+        """Take a record that is not stored yet among those that others are compared with."""
         self.coming[grain.address] = Found(grain, True)
         self.coming.update((part.address, Found(part, True)) for part in one.parts)
 
     def says(self, one: Arrived, found: Found) -> bool | None:
-        """Whether a grain says what a record does to the last sign; None if it says another thing.
+        """Whether a grain says what a record does to the last sign.
 
-        Args:
-            one: the record.
-            found: the grain.
+        None if it says another thing.
         """
         if plain(found.grain) == one.grain.address:
             return True
@@ -461,12 +391,7 @@ class Comparison:
         return False if canonical(record) == canonical(new) else None
 
     def is_older(self, one: Arrived, found: Found) -> bool:
-        """Whether a record is older than a grain, by a time or a number that both have.
-
-        Args:
-            one: the record.
-            found: the grain.
-        """
+        """Whether a record is older than a grain, by a time or a number that both have."""
         stored, new = self._record(found.grain, one.format), self._document.record_of(one)
         if stored is None:
             return False
@@ -570,21 +495,7 @@ def read(
     passphrase: str | None = None,
     **options: Any,
 ) -> Import:
-    """Read a document.
-
-    Args:
-        data: its bytes.
-        format: ``mif2``, ``mif1``, ``mif-ld``, or ``auto``: told from the content.
-        user_id: whose memory it becomes; by default whose the document says it is.
-        most: bytes at the most; by default what the format takes.
-        passphrase: what opens it, if it is encrypted.
-        **options: of ``formats.load``.
-
-    Raises:
-        DocumentError: it breaks a rule of its format.
-        UnsupportedError: it is no document of MIF.
-        SchemaError: no such format; or a passphrase for what has no envelope.
-    """
+    """Read a document."""
     if format == "auto":
         format = formats.sniff(data)
         if format not in NAMES:

@@ -27,14 +27,6 @@ from omsgrain.store.source_tombstones import TEXT
 if TYPE_CHECKING:
     pass
 
-__all__ = [
-    "Look",
-    "Plan",
-    "Planner",
-    "Skipped",
-    "Terms",
-]
-
 _HERE = Decision("duplicate", "same_text_here")
 _UNCHANGED = Decision("unchanged")
 _ERASED = Decision("erased", "erased")
@@ -148,12 +140,7 @@ class Look:
         return max((self._waves[one] + 1 for one in leans), default=0)
 
     def put(self, at: int, plan: Plan) -> None:
-        """Take what the batch puts.
-
-        Args:
-            at: the place in the batch.
-            plan: of what.
-        """
+        """Take what the batch puts."""
         one, found = plan.one, Found(plan.grain, True)
         self._placed[found.address], self._waves[at] = at, plan.wave
         self.compared.add(one, found.grain)
@@ -189,11 +176,6 @@ class Planner:
 
     What it knows of names that several records have it keeps from batch to batch, so that a long
     history is read once. What counts is looked up again as soon as somebody else has written.
-
-    Args:
-        terms: of the import.
-        document: that the records are of.
-        natives: grains that no index finds, by the hash of their text.
     """
 
     def __init__(self, terms: Terms, document: Document, natives: Mapping[str, str]) -> None:
@@ -222,12 +204,7 @@ class Planner:
                 (self._often if key in met else met).add(key)
 
     def look(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> Look:
-        """Look up what is stored under the names of records.
-
-        Args:
-            snapshot: of the user's grains.
-            batch: the records.
-        """
+        """Look up what is stored under the names of records."""
         if not (self._terms.dry_run or snapshot.seq == self._seq):
             self._now = {}
         # What is kept beside a document stands under the id of its record: no need to read it.
@@ -247,12 +224,7 @@ class Planner:
         return Look(snapshot, compared, now, known, past)
 
     def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
-        """Decide; ``done`` is to be told what became of it.
-
-        Args:
-            snapshot: of the user's grains.
-            batch: records, some perhaps of one id.
-        """
+        """Decide; ``done`` is to be told what became of it."""
         look = self._look = self.look(snapshot, batch)
         erased = self._erased(snapshot, batch)
         plans: list[Plan] = []
@@ -271,12 +243,7 @@ class Planner:
         return plans
 
     def done(self, bad: Collection[int], seq: int | None) -> None:
-        """Take what became of a batch that was decided last.
-
-        Args:
-            bad: the places in it of what was not done.
-            seq: the last sequence number after the batch; None if that is not known.
-        """
+        """Take what became of a batch that was decided last."""
         look, self._look = self._look, None
         if look is None:
             return
@@ -291,12 +258,7 @@ class Planner:
             self._coming = look.compared.coming
 
     def is_taken(self, look: Look, one: Arrived) -> bool:
-        """Whether a record needs another id, since what is stored under its own is another one.
-
-        Args:
-            look: at what is stored.
-            one: the record.
-        """
+        """Whether a record needs another id, since what is stored under its own is another one."""
         state = self._state(look, one)[0]
         return state in ("text", "newer") and self._twin(look, one) is None
 
@@ -311,12 +273,7 @@ class Planner:
         return source.id
 
     def skipped(self, snapshot: Snapshot, records: Sequence[Arrived]) -> Iterator[Skipped]:
-        """Memories that are not stored, since their text is stored under another id.
-
-        Args:
-            snapshot: of the user's grains.
-            records: of the document.
-        """
+        """Memories that are not stored, since their text is stored under another id."""
         texts = [one for one in records if one.id and one.hash and not one.is_duplicate]
         there = snapshot.find((one.hashed or "" for one in texts), "current")
         asked = [

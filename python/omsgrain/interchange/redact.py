@@ -21,12 +21,8 @@ from omsgrain.interchange.references import LIKE_UUID, References
 from omsgrain.interchange.versions import Version, version
 
 if TYPE_CHECKING:
-    from omsgrain.privacy.detect import Detector
+    from omsgrain.privacy.detectors.base import Detector
     from omsgrain.privacy.redact import Flags, Keep, Scan
-
-__all__ = [
-    "finished",
-]
 
 Record = dict[str, Any]
 _FRESH: Final = UUID("0c1a2f3e-93f5-5b0d-8f61-6b2f0d6d7a55")
@@ -44,19 +40,7 @@ def finished(
     scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, Flags | None]:
-    """Finish a document.
-
-    Args:
-        envelope: what stands around its records.
-        arrays: the records, by pointer.
-        format: its name.
-        redact: take out secrets and personal data.
-        scan: looks for them where they are not taken out; None if nobody looked.
-        detectors: which; None: the usual ones.
-
-    Returns:
-        The document, and what was found if it was looked for.
-    """
+    """Finish a document."""
     flags: Flags | None
     if redact:
         envelope, arrays, flags = _redacted(envelope, arrays, version(format), detectors)
@@ -103,7 +87,7 @@ def _redacted(
     found: Version,
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, dict[str, Texts], Flags]:
-    from omsgrain.privacy.detect import DEFAULT
+    from omsgrain.privacy.detectors import DEFAULT
     from omsgrain.privacy.redact import Flags, redact_record, redact_value
 
     looked_for = DEFAULT if detectors is None else detectors

@@ -9,21 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
+from omsgrain.formats.schema import ANY
 from omsgrain.formats.source import Source
 from omsgrain.interchange.parse import Document
-from omsgrain.interchange.versions import ANY, Version
+from omsgrain.interchange.versions import Version
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
-
-__all__ = [
-    "LIKE_UUID",
-    "Key",
-    "References",
-    "named_in",
-    "resolved",
-    "skipped_before",
-]
 
 LIKE_UUID = re.compile(r"(?:[a-z]+_)?[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
 _TEXTS: Final = frozenset(("content", "summary", "notes", "description"))
@@ -48,12 +40,7 @@ def named_in(value: Any) -> Iterator[str]:
 
 
 def resolved(store: GrainStore, document: Document) -> tuple[Problem, ...]:
-    """The warnings of a document without those of references that lead to what is stored.
-
-    Args:
-        store: where the document is to go.
-        document: its references lead where they are to lead.
-    """
+    """The warnings of a document without those of references that lead to what is stored."""
     names = _dangling(document)
     if not names:
         return document.warnings
@@ -71,12 +58,7 @@ def resolved(store: GrainStore, document: Document) -> tuple[Problem, ...]:
 
 
 def skipped_before(store: GrainStore, document: Document) -> dict[Key, str]:
-    """Where references lead to records that an earlier import skipped as duplicates.
-
-    Args:
-        store: where the document is to go; it keeps what was skipped beside what is stored.
-        document: as it came.
-    """
+    """Where references lead to records that an earlier import skipped as duplicates."""
     names = {name for name in _dangling(document).values() if name}
     if not names:
         return {}
@@ -124,13 +106,7 @@ def _value_at(version: Version, records: Mapping[str, Record], pointer: str) -> 
 
 
 class References:
-    """Where the references of a document lead.
-
-    Args:
-        version: of the format.
-        leads: the new ids; of those that come later `add` is to be told.
-        ids: of all records: one that two kinds of records have is told by the kind.
-    """
+    """Where the references of a document lead."""
 
     def __init__(self, version: Version, leads: Mapping[Key, str], ids: Iterable[Key]) -> None:
         self._version, self._leads = version, leads

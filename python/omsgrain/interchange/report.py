@@ -16,16 +16,6 @@ from omsgrain.interchange.merge_outcome import REASONS as merge_outcome_REASONS
 from omsgrain.interchange.merge_outcome import Fate as merge_outcome_Fate
 from omsgrain.interchange.merge_outcome import Reason
 
-__all__ = [
-    "MOST",
-    "PLURALS",
-    "Conflict",
-    "ImportSummary",
-    "MifReport",
-    "RecordReport",
-    "Tally",
-]
-
 MOST = 10_000
 """Conflicts that are listed; the rest are counted, or a bundle could fill the memory."""
 
@@ -123,14 +113,7 @@ class Tally:
         self._conflicts: list[Conflict] = []
 
     def add(self, kind: Kind, name: str, decision: Decision, code: str | None = None) -> None:
-        """Count one record.
-
-        Args:
-            kind: of what kind it is.
-            name: its id.
-            decision: what became of it.
-            code: of the error, where the store refused it.
-        """
+        """Count one record."""
         self._counts[kind, decision.fate] += 1
         if decision.fate == "conflict" and len(self._conflicts) < MOST:
             self._conflicts.append(Conflict(kind, name, decision, code))
@@ -225,12 +208,7 @@ class MifReport:
         return tuple(one for one in self.records if one.fate in _LEFT)
 
     def count(self, *fates: merge_outcome_Fate, kind: str | None = None) -> int:
-        """How many records met one of some fates.
-
-        Args:
-            *fates: those.
-            kind: of this kind only.
-        """
+        """How many records met one of some fates."""
         return sum(one.fate in fates and kind in (None, one.kind) for one in self.records)
 
     def to_dict(self) -> dict[str, Any]:

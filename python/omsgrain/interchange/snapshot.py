@@ -35,20 +35,11 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
     from omsgrain.store.source_index import Snapshot
 
-__all__ = [
-    "Keeping",
-    "trimmed",
-]
-
 _GONE: Final = ""
 
 
 class Keeping:
     """A document that is to be kept, as far as its records are stored as they came.
-
-    Args:
-        document: as it arrived.
-        wanted: whether it is to be kept at all.
 
     Attributes:
         warnings: why it could not be, or not whole.
@@ -66,13 +57,7 @@ class Keeping:
         self._erased = False
 
     def note(self, plan: Plan, decision: Decision, step: Step | None) -> None:
-        """Note which grain a record is.
-
-        Args:
-            plan: what was to be done with it.
-            decision: what became of it.
-            step: by which it was put.
-        """
+        """Note which grain a record is."""
         listed = self._addresses.get(plan.one.place.array)
         taken = decision.fate not in ("refused", "erased")
         self._erased |= decision.fate == "erased"
@@ -107,12 +92,7 @@ class Keeping:
             self._steps.append(step)
 
     def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[Step]:
-        """What is to be put; nothing if nothing of the document is kept.
-
-        Args:
-            until: when all of it must be gone, ms since 1970.
-            erased: tells which of some ids are those of records that were erased.
-        """
+        """What is to be put; nothing if nothing of the document is kept."""
         document = self._document
         if not self._wanted or not document.manifest.id:
             return []
@@ -165,15 +145,6 @@ def trimmed(
 
     Gives the addresses of what they were before, which the caller deletes with the records. If
     that is refused, all is as it was.
-
-    Args:
-        store: where.
-        user_id: whose they are.
-        ids: of the records.
-        addresses: of what their grains say.
-
-    Raises:
-        OmsError: the store refuses what is to be put.
     """
     again: dict[Grain, list[Grain]] = {}
     for whole in _manifests(store, user_id):

@@ -51,13 +51,6 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "Memory",
-    "Page",
-    "check_keys",
-    "check_tenant",
-]
-
 T = TypeVar("T")
 
 _LONGEST = 2_048  # bytes of the name of a tenant
@@ -80,11 +73,7 @@ class Page:
         self.weight = 0
 
     def get(self, address: str) -> Grain:
-        """Return a grain of the tenant that another one names.
-
-        Raises:
-            NotFoundError: it is not there, or is somebody else's, or may be kept no longer.
-        """
+        """Return a grain of the tenant that another one names."""
         (seq,) = self._reader.find([_core.parse_address(address)])
         grain = None if seq is None or seq in self._over else self._reader.grain(seq)
         if grain is None or grain.get("user_id") != self._tenant:
@@ -131,18 +120,8 @@ class Memory:
 
     Those that are restricted or may be kept no longer are there only for the tenant's own access.
 
-    Args:
-        store: where.
-        tenant: the ``user_id``.
-        alive: called for each page; it raises what shall end the reading.
-        purpose: why they are read.
-
     Attributes:
         seqs: their numbers, rising.
-
-    Raises:
-        KeyMissingError: there are sealed grains of which nobody here knows whose they are.
-        SchemaError: not a tenant.
     """
 
     def __init__(
@@ -212,11 +191,7 @@ class Memory:
             yield from seqs_of(reader.inner, keys.number)
 
     def check(self) -> None:
-        """Look whether the tenant was erased meanwhile.
-
-        Raises:
-            ErasedError: it was.
-        """
+        """Look whether the tenant was erased meanwhile."""
         with self._store.read() as reader:
             if tombstones.times(reader, "identity", self._tenant) != self._erasures:
                 raise ErasedError("the tenant was erased meanwhile")
@@ -239,17 +214,7 @@ class Memory:
     def each(
         self, seqs: Sequence[int], work: Callable[[Page, int, Grain], T], *, strict: bool = True
     ) -> Iterator[T]:
-        """Do something with each of some grains, in their order, and give what came of it.
-
-        Args:
-            seqs: their numbers.
-            work: gets the page, the number and the grain.
-            strict: raise when one is not there any more; else it is passed over.
-
-        Raises:
-            ErasedError: the tenant was erased meanwhile.
-            StoreError: a grain was removed or restricted meanwhile.
-        """
+        """Do something with each of some grains, in their order, and give what came of it."""
         at = 0
         while at < len(seqs):
             done: list[T] = []
@@ -298,11 +263,7 @@ def check_keys(reader: Reader) -> None:
 
 
 def check_tenant(tenant: str) -> None:
-    """Refuse what cannot be the ``user_id`` of a grain.
-
-    Raises:
-        SchemaError: it cannot; ``rule`` is the format's.
-    """
+    """Refuse what cannot be the ``user_id`` of a grain."""
     try:
         good = isinstance(tenant, str) and 0 < len(tenant.encode()) <= _LONGEST
     except UnicodeEncodeError:

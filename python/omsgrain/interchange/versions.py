@@ -8,17 +8,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.schema import ANY
 
 if TYPE_CHECKING:
     from omsgrain.formats.records import Table
-
-__all__ = [
-    "ANY",
-    "NAMES",
-    "Version",
-    "version",
-]
 
 NAMES: Final = ("mif2", "mif1", "mif-ld")
 """All of them."""
@@ -58,11 +50,7 @@ class Version:
 
 @cache
 def version(name: str) -> Version:
-    """The row of a version.
-
-    Raises:
-        SchemaError: it is not a version of MIF.
-    """
+    """The row of a version."""
     if name == "mif2":
         from omsgrain.formats.mif2.check import REFERENCES
         from omsgrain.formats.mif2.records import TABLE

@@ -42,11 +42,6 @@ from omsgrain.mcp.tools import TOOLS, Told, listed, read
 from omsgrain.mcp.transport import Lines, relayed
 from omsgrain.server.log import Log
 
-__all__ = [
-    "application",
-    "run",
-]
-
 T = TypeVar("T")
 
 _UNKNOWN: Final = -32602  # JSON-RPC: invalid params

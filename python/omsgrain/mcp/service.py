@@ -21,18 +21,6 @@ from mcp.types import CallToolResult, TextContent
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 
-__all__ = [
-    "RULES",
-    "Defect",
-    "Json",
-    "Options",
-    "Root",
-    "Service",
-    "answer",
-    "refuse",
-    "refused",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

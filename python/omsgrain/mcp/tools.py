@@ -39,31 +39,6 @@ from omsgrain.memory.memory import MOST, TYPES
 from omsgrain.ops import mif
 from omsgrain.ops.signed import SIGNATURE
 
-__all__ = [
-    "ABOUT",
-    "LONGEST",
-    "PROMPTS",
-    "RESOURCES",
-    "TEMPLATES",
-    "TOOLS",
-    "Argument",
-    "Handler",
-    "Told",
-    "export_memories",
-    "export_memory",
-    "forget",
-    "get",
-    "history",
-    "import_memories",
-    "import_memory",
-    "listed",
-    "read",
-    "read_resource",
-    "recall",
-    "remember",
-    "schema",
-]
-
 Kind = Literal["string", "boolean", "integer", "number", "strings", "object", "document"]
 LONGEST: Final = 4_096
 """Characters of a string that may not be of any length."""

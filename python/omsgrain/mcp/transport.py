@@ -28,14 +28,6 @@ from pydantic import ValidationError
 from omsgrain.mcp.service import refuse
 from omsgrain.server.log import Log
 
-__all__ = [
-    "TOO_LONG",
-    "Lines",
-    "Streams",
-    "named",
-    "relayed",
-]
-
 TOO_LONG: Final = "omsgrain/line_too_long"
 """The method of what stands in the place of a line; ``id`` is that of the request, or null."""
 _PIECE: Final = 1 << 16

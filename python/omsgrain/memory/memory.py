@@ -41,24 +41,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.records import State
     from omsgrain.store.source_index import Found, Snapshot
 
-__all__ = [
-    "HASH",
-    "MOST",
-    "TYPES",
-    "Owned",
-    "forget",
-    "found",
-    "get",
-    "head",
-    "history",
-    "id_of",
-    "recall",
-    "record_of",
-    "remember",
-    "stats",
-    "told",
-]
-
 _READERS: Final = {
     "aimem": "omsgrain.formats.aimem.records",
     "mif2": "omsgrain.formats.mif2.records",
@@ -86,13 +68,7 @@ def id_of(grain: Grain) -> str:
 def record_of(
     grain: Grain, get: Get, *, format: str | None = None
 ) -> tuple[str, dict[str, Any]] | None:
-    """The kind and the record that a grain was; None if it never was one that can be read.
-
-    Args:
-        grain: any.
-        get: gives the grains that hold the parts of a large record.
-        format: only if it was of this one.
-    """
+    """The kind and the record that a grain was; None if it never was one that can be read."""
     source = Source.of(grain)
     if source is None or format not in (None, source.format):
         return None
@@ -110,14 +86,7 @@ def record_of(
 def told(
     grain: Grain, get: Get, *, state: State | None = None, most: int | None = None
 ) -> dict[str, Any]:
-    """A grain as JSON-ready values; what is not known is left out.
-
-    Args:
-        grain: any.
-        get: gives the grains that hold the parts of a large record.
-        state: what became of it, if that shall be told.
-        most: characters of its text; ``cut`` says that there are more.
-    """
+    """A grain as JSON-ready values; what is not known is left out."""
     kind, record = record_of(grain, get) or (grain.type, {})
     content = next((text for name in _TEXTS if (text := record.get(name))), None) or gist(grain)
     metadata = record.get("metadata")
@@ -152,11 +121,7 @@ _ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def found(snapshot: Snapshot, id: str) -> list[Found]:
-    """What a user has under an id, the current one first; or at an address.
-
-    Raises:
-        NotFoundError: nothing.
-    """
+    """What a user has under an id, the current one first; or at an address."""
     there: list[Found] = []
     if _ADDRESS.fullmatch(id):
         one = snapshot.get(id)
@@ -170,11 +135,7 @@ def found(snapshot: Snapshot, id: str) -> list[Found]:
 
 
 def head(snapshot: Snapshot, id: str) -> Found:
-    """The current version of a memory.
-
-    Raises:
-        NotFoundError: there is none.
-    """
+    """The current version of a memory."""
     one = found(snapshot, id)[0]
     if not one.current:
         one = found(snapshot, id_of(one.grain))[0]
@@ -184,12 +145,7 @@ def head(snapshot: Snapshot, id: str) -> Found:
 
 
 class Owned:
-    """The grains of one user.
-
-    Args:
-        store: where.
-        user_id: whose they are.
-    """
+    """The grains of one user."""
 
     def __init__(self, store: og.GrainStore, user_id: str) -> None:
         self._store = store
@@ -197,11 +153,7 @@ class Owned:
         self._name = normalize("NFC", user_id)
 
     def get(self, address: str) -> Grain:
-        """One of them, such as a part of a large memory.
-
-        Raises:
-            NotFoundError: it is not there.
-        """
+        """One of them, such as a part of a large memory."""
         with self._store.sources(self._user_id) as snapshot:
             one = snapshot.get(address)
         if one is None:
@@ -220,14 +172,7 @@ class Owned:
                 yield grain
 
     def versions(self, id: str) -> list[Grain]:
-        """All versions of a memory, the oldest first.
-
-        Args:
-            id: its id, or the address of one of them.
-
-        Raises:
-            NotFoundError: the user has no such memory.
-        """
+        """All versions of a memory, the oldest first."""
         with self._store.sources(self._user_id) as snapshot:
             first = found(snapshot, id)
             own = id_of(first[0].grain)
@@ -242,11 +187,7 @@ class Owned:
         return list(self.those(joined.values()))
 
     def beside(self, versions: Sequence[Grain]) -> list[str]:
-        """The addresses of what else holds the text of a memory: its parts, its duplicates.
-
-        Args:
-            versions: of the memory.
-        """
+        """The addresses of what else holds the text of a memory: its parts, its duplicates."""
         sources = [source for grain in versions if (source := Source.of(grain)) is not None]
         copies = list(self._copies({source.id for source in sources}))
         sources += [source for grain in copies if (source := Source.of(grain)) is not None]
@@ -339,27 +280,7 @@ def remember(
     metadata: Mapping[str, Any] | None = None,
     replaces: str | None = None,
 ) -> dict[str, Any]:
-    """Keep a memory; what is known already is not kept twice.
-
-    Args:
-        store: where.
-        user_id: whose it is.
-        content: what to remember.
-        type: its kind: one of ``TYPES``, or another word; an observation, if that is not said.
-        tags: words to find it by.
-        importance: from 0 to 1.
-        metadata: anything else, as JSON.
-        replaces: the id of the memory that this is a newer version of. It keeps its id, and its
-            type and tags where no others are given.
-
-    Returns:
-        The memory, and whether it is ``new``.
-
-    Raises:
-        NotFoundError: there is nothing that it could replace.
-        SchemaError, RangeError: an argument cannot be.
-        OmsError: the store or a policy refuses.
-    """
+    """Keep a memory; what is known already is not kept twice."""
     owned = Owned(store, user_id)
     for _ in range(_TRIES):
         with store.sources(user_id) as snapshot:
@@ -407,25 +328,7 @@ def recall(
     since: str | None = None,
     until: str | None = None,
 ) -> dict[str, Any]:
-    """Find memories: those that match words, the best first; without words the newest.
-
-    Args:
-        store: where.
-        user_id: whose they are.
-        query: words; the language is that of ``GrainStore.search``.
-        limit: how many, 1 to ``MOST``.
-        type: only of this kind.
-        tag: only with this tag.
-        since: only of this time or later, RFC 3339.
-        until: only from before this time.
-
-    Returns:
-        The ``memories``.
-
-    Raises:
-        RangeError: the limit.
-        SchemaError: nothing to look for in the words, or a time that is none.
-    """
+    """Find memories: those that match words, the best first; without words the newest."""
     if not 1 <= limit <= MOST:
         raise RangeError("not a number of memories", field="/limit", expected=f"1 to {MOST}")
     asked = {"tag": tag, "created_after": since, "created_before": until}
@@ -448,19 +351,6 @@ def forget(
     """Delete a memory with all its versions, and what documents kept of it besides; or nothing.
 
     No import brings it back, unless that is allowed to bring back what is gone.
-
-    Args:
-        store: where.
-        user_id: whose it is.
-        id: its id, or the address of one of its versions.
-        reason: why, for the audit trail; nothing personal.
-
-    Returns:
-        Its ``id``, how many ``versions`` are gone, and their addresses as ``forgotten``.
-
-    Raises:
-        NotFoundError: the user has no such memory.
-        InvalidationDeniedError: a policy or a hold refuses.
     """
     owned = Owned(store, user_id)
     versions = owned.versions(id)
@@ -474,12 +364,7 @@ def forget(
 
 
 def history(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
-    """All versions of a memory, the oldest first, whole, each with what became of it.
-
-    Raises:
-        NotFoundError: the user has no such memory.
-        RangeError: there are too many.
-    """
+    """All versions of a memory, the oldest first, whole, each with what became of it."""
     owned = Owned(store, user_id)
     versions = owned.versions(id)
     if len(versions) > _VERSIONS:
@@ -489,11 +374,7 @@ def history(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
 
 
 def get(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
-    """One memory, whole: the version at an address, or of an id the one that is current.
-
-    Raises:
-        NotFoundError: the user has no such memory.
-    """
+    """One memory, whole: the version at an address, or of an id the one that is current."""
     with store.sources(user_id) as snapshot:
         one = found(snapshot, id)[0]
     return _whole(store, Owned(store, user_id), one.grain)

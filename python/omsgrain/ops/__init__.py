@@ -5,12 +5,8 @@ The command line calls them now; the HTTP and MCP services are to call the same.
 (``keys``, ``rings``), views (``disclose``) and people (``rights``) are asked for by their modules.
 """
 
-from omsgrain.json_values import (
-    parsed,
-    plain,
-    revive,
-    time_text,
-)
+from omsgrain.grain import plain
+from omsgrain.json_values import parsed, revive, time_text
 from omsgrain.ops.audit import audit_checkpoint, audit_entries, audit_verify, entry_values
 from omsgrain.ops.change import (
     JSON_LIMIT,

@@ -32,20 +32,7 @@ def audit_verify(
     signer: str | None = None,
     resolver: Resolver | None = None,
 ) -> AuditReport:
-    """Verify the trail, against a checkpoint that was kept elsewhere if there is one.
-
-    Args:
-        store: whose trail it is.
-        checkpoint: the file with it.
-        signer: the DID that must have signed it.
-        resolver: finds the key of a DID that is no did:key; the one in use, if not given.
-
-    Raises:
-        FormatError: the file is no checkpoint.
-        SignatureError: the checkpoint's signature does not hold, or is not that of the signer.
-        DidError: no key was found for its DID.
-        StoreError: there is no store at the path.
-    """
+    """Verify the trail, against a checkpoint that was kept elsewhere if there is one."""
     from omsgrain.storage.audit.verify import Checkpoint
 
     kept = None if checkpoint is None else Checkpoint.from_json(checkpoint.read_bytes())
@@ -56,17 +43,7 @@ def audit_verify(
 def audit_checkpoint(
     store: Where, *, key: Path | None = None, did: str | None = None
 ) -> Checkpoint:
-    """Return where the trail ends now.
-
-    Args:
-        store: whose trail it is.
-        key: the key file of who signs it.
-        did: sign in this name, if it is not the key's own.
-
-    Raises:
-        KeyMissingError: no key of ours is in the key file, or others may read it.
-        StoreError: there is no store at the path.
-    """
+    """Return where the trail ends now."""
     from omsgrain import crypto
 
     signer = None if key is None else crypto.load_signer(key, did)

@@ -20,7 +20,6 @@ from omsgrain.errors import StoreError
 from omsgrain.ops.measuring import (
     ROBOTS,
     Durability,
-    PutRate,
     Reading,
     Times,
     codec_works,
@@ -30,9 +29,8 @@ from omsgrain.ops.measuring import (
     sync_time,
     times_of,
 )
+from omsgrain.ops.measuring import PutRate as PutRate
 from omsgrain.storage.lmdb.open import DATA_FILE
-
-__all__ = ["BATCHES", "ROOM", "SECONDS", "Advice", "Bench", "PutRate", "Times", "bench"]
 
 SECONDS = 15.0
 """How long it takes, about."""
@@ -99,17 +97,7 @@ def bench(
     batches: Sequence[int] = BATCHES,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Bench:
-    """Measure in a directory of its own inside of this one; it is gone again, whatever happens.
-
-    Args:
-        directory: on the disk that is to be measured.
-        seconds: to take, about.
-        batches: sizes of batches to try.
-        progress: called with 1 after each of ``parts(batches)``.
-
-    Raises:
-        StoreError: the directory is a store, cannot be written, or its disk is nearly full.
-    """
+    """Measure in a directory of its own inside of this one; it is gone again, whatever happens."""
     sizes = sorted(set(batches))
     share = seconds / parts(sizes)
     with _place(directory) as place:

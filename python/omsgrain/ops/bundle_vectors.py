@@ -12,8 +12,6 @@ from omsgrain.formats.aimem import checksum, document
 from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = ["KEYS", "run"]
-
 KEYS: Final = (
     "bundle", "id", "description", "made_by", "checked_by", "form", "section", "basis", "problems",
     "warnings", "status", "checksum",
@@ -22,11 +20,7 @@ KEYS: Final = (
 
 
 def run(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
-    """Run one vector.
-
-    Returns:
-        What is expected, and the first thing that disagrees.
-    """
+    """Run one vector."""
     wrong = [problem["rule"] for problem in vector.get("problems", ())]
     expected = wrong[0] if wrong else str(vector.get("checksum", ""))
     if unknown := set(vector) ^ set(KEYS):

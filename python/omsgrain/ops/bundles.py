@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from omsgrain.formats.aimem.document import Bundle
     from omsgrain.formats.sniff import Sniffed
 
-__all__ = [
-    "SUFFIXES",
-    "Document",
-    "is_bundle",
-    "read_bundle",
-    "sniffed",
-    "verify_bundle",
-]
-
 SUFFIXES = (".aimem.json", ".aimem.ndjson")
 """How bundles are called, in one document and by lines."""
 
@@ -82,12 +73,7 @@ def sniffed(file: Path) -> Sniffed | None:
 
 
 def is_bundle(file: Path, *, by_name: bool = False) -> bool:
-    """Whether a file is a bundle, good or bad.
-
-    Args:
-        file: is looked into.
-        by_name: believe its name where nothing in it tells.
-    """
+    """Whether a file is a bundle, good or bad."""
     found = sniffed(file)
     if found is None:
         return by_name and file.name.endswith(SUFFIXES)
@@ -95,11 +81,7 @@ def is_bundle(file: Path, *, by_name: bool = False) -> bool:
 
 
 def read_bundle(source: IO[bytes]) -> Bundle:
-    """Read a bundle in one document.
-
-    Raises:
-        DocumentError: it breaks a rule of its format.
-    """
+    """Read a bundle in one document."""
     return document.read_bundle(_whole(source))
 
 
@@ -109,14 +91,7 @@ def _whole(source: IO[bytes]) -> bytes:
 
 
 def verify_bundle(file: Path) -> Document:
-    """Say all that is wrong with a bundle; its signature is not looked at.
-
-    Args:
-        file: in one document or by lines.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Say all that is wrong with a bundle; its signature is not looked at."""
     lines = sniff_file(file).lines
     with file.open("rb") as source:
         return _scanned(str(file), source) if lines else _validated(str(file), source)

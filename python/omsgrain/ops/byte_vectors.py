@@ -14,8 +14,6 @@ from omsgrain import container, crypto
 from omsgrain.crypto import seal
 from omsgrain.errors import OmsError
 
-__all__ = ["KEYS", "run"]
-
 KEYS: Final = ("kind", "id", "description", "made_by", "checked_by")
 """What a vector has; the first tells that it is one of these."""
 _MORE: Final[dict[str, tuple[set[str], ...]]] = {
@@ -32,11 +30,7 @@ _MORE: Final[dict[str, tuple[set[str], ...]]] = {
 
 
 def run(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
-    """Run one vector.
-
-    Returns:
-        What is expected, and the first thing that disagrees.
-    """
+    """Run one vector."""
     wrong = vector.get("wrong")
     expected = str(wrong["code"] if wrong else vector.get("address", "good"))
     shapes = _MORE.get(str(vector["kind"]), ())

@@ -17,12 +17,7 @@ JSON_LIMIT = 16 << 20
 
 
 def fields_of(text: bytes) -> dict[str, Any]:
-    """Read the fields of one grain from JSON.
-
-    Raises:
-        CorruptError: a key stands twice.
-        FormatError: not one JSON object, or too large.
-    """
+    """Read the fields of one grain from JSON."""
     if len(text) > JSON_LIMIT:
         raise FormatError("too large for one grain", expected=f"at most {JSON_LIMIT} bytes")
     try:
@@ -96,10 +91,6 @@ def reviews(store: Where) -> list[dict[str, Any]]:
 
 
 def reviewed(store: Where, number: int, *, actor: str | None = None) -> None:
-    """Take a review off the list.
-
-    Raises:
-        NotFoundError: there is no such review.
-    """
+    """Take a review off the list."""
     with writable(store, actor) as grains:
         grains.reviewed(number)

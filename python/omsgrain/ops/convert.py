@@ -29,8 +29,6 @@ from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.ops import linked
 from omsgrain.ops.opening import resolver_in_use
 
-__all__ = ["FORMATS", "Converted", "convert", "format_of_name"]
-
 
 @dataclass(frozen=True, slots=True)
 class Converted:
@@ -95,28 +93,7 @@ def convert(
     mode: str | None = None,
     **options: Any,
 ) -> Converted:
-    """Convert a file; the whole of it is in memory.
-
-    Args:
-        source: a file of one of the formats, told by what is in it; or a directory of memories of
-            MIF in JSON-LD.
-        target: the new file.
-        format: what to write; by default told by the name of the target. One that is called
-            .mif.json is of MIF 2.0, but if the source is of MIF 1.0.
-        replace: a target that is there.
-        passphrase: opens the source, if it is encrypted.
-        encrypt: encrypt the target, which is of MIF 1.0, so that the passphrase opens it.
-        mode: how strict memories of MIF in JSON-LD are judged: ``schema``, which is the default,
-            ``lenient`` or ``extra``. What mode lenient leaves out is lost.
-        **options: those of ``formats.dump``; of no use are those that the format has not. Of MIF
-            in JSON-LD ``layout`` can be ``directory`` too.
-
-    Raises:
-        FileExistsError: the target is there, and is not to be replaced.
-        UnsupportedError: the source is nothing that is known.
-        SchemaError: no such format, or it cannot be made of these grains.
-        OmsError: the source is not good.
-    """
+    """Convert a file; the whole of it is in memory."""
     to = format or format_of_name(target)
     if to is None and (source.is_dir() or options.get("layout") is not None):
         to = "mif-ld"

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, plain
 from omsgrain.header import ENVELOPE_BYTE
-from omsgrain.json_values import plain
 from omsgrain.ops.lookup import one_grain
 from omsgrain.ops.opening import resolver_in_use
 from omsgrain.ops.signed import load_trust
@@ -18,14 +17,7 @@ if TYPE_CHECKING:
 
 
 def disclose(source: bytes, hide: Iterable[str]) -> Grain:
-    """Make a view of the grain in a blob or an envelope; what to beware of is in its warnings.
-
-    Raises:
-        UnsupportedError: a container.
-        SchemaError: there is no such field, or it may not be hidden.
-        SignatureError: the envelope's signature does not hold.
-        OmsError: any refusal of the format.
-    """
+    """Make a view of the grain in a blob or an envelope; what to beware of is in its warnings."""
     from omsgrain.crypto.cose import verify_signed
     from omsgrain.crypto.disclosure import view_of
 
@@ -35,19 +27,7 @@ def disclose(source: bytes, hide: Iterable[str]) -> Grain:
 def check_disclosure(
     view: bytes, original: bytes | None = None, *, trust: Sequence[str] = ()
 ) -> Disclosed:
-    """Check a view; against the whole grain, a blob or an envelope, if that is given.
-
-    Args:
-        view: the disclosure.
-        original: the whole grain.
-        trust: files of public keys, or DIDs, one of which must have signed the original.
-
-    Raises:
-        SignatureError: the original is not signed, or not by a trusted key.
-        IntegrityError: the view is not one of that grain.
-        SchemaError: no disclosure, or it hides what may not be hidden.
-        OmsError: any refusal of the format.
-    """
+    """Check a view; against the whole grain, a blob or an envelope, if that is given."""
     from omsgrain.crypto.disclosure import check_disclosure
     from omsgrain.crypto.trust import missing
 

@@ -13,8 +13,6 @@ from omsgrain.formats.document import Import, open_manifest
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.source import same
 
-__all__ = ["KEYS", "addresses", "run"]
-
 KEYS: Final = (
     "document", "id", "description", "made_by", "checked_by", "format", "layout", "section",
     "fault", "problems", "warnings", "grains",
@@ -26,11 +24,7 @@ _IN_JSON: Final = ("json", "document", "array", "corpus")
 
 
 def run(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
-    """Run one vector.
-
-    Returns:
-        What is expected, and the first thing that disagrees.
-    """
+    """Run one vector."""
     wrong = [one["rule"] for one in [vector.get("fault"), *vector.get("problems", ())] if one]
     expected = wrong[0] if wrong else ", ".join(vector.get("warnings", ())) or "good"
     linked = vector.get("format") == "mif-ld"

@@ -34,25 +34,7 @@ def export_mg(
     policy: str | None = None,
     actor: str | None = None,
 ) -> Written:
-    """Write the grains that match the filters; all of them without any.
-
-    Args:
-        store: where from.
-        file: where to.
-        filters: those of ``GrainStore.query``; with them the oldest grains come first, without in
-            order of arrival.
-        codec: how to pack.
-        seekable: in many frames; see ``GrainStore.export_mg``.
-        sort: by created_at.
-        replace: a file that is there.
-        purpose: why, for the rules of presets and profiles.
-        policy: a preset, or a file with rules.
-        actor: who exports, for the audit trail.
-
-    Raises:
-        FileExistsError: it is there, and ``replace`` was not given.
-        OmsError: as ``GrainStore.export_mg``.
-    """
+    """Write the grains that match the filters; all of them without any."""
     refuse_existing(file, replace)
     chosen = {**filters, "order": "oldest"} if filters else {}
     with open_to_read(store, actor=actor, policy=policy) as grains:
@@ -76,23 +58,6 @@ def import_mg(
     """Take the grains of a .mg file into a store, which is made if it is not there.
 
     What is no .mg file, or is not signed as it must be, is refused before a store is made.
-
-    Args:
-        store: where to.
-        file: the .mg file; the signature of each of its parts is ``PART.sig``.
-        errors: as for ``GrainStore.import_mg``.
-        allow_erased: store grains that were erased.
-        adapt: as for ``GrainStore.import_mg``.
-        trust: files of public keys, or DIDs; without any, a signature is refused only if it is
-            none, or provably false.
-        require_signature: refuse a file that nobody who is trusted has signed.
-        trust_state_from: files of public keys, or DIDs: by whose signature over the file it is
-            believed that a grain was verified.
-        actor: who imports, for the audit trail.
-
-    Raises:
-        SignatureError: a part is not signed as it must be.
-        OmsError: as ``GrainStore.import_mg``.
     """
     for part in container.parts(file):
         container.read(part).close()

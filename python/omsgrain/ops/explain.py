@@ -10,7 +10,8 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.errors import OmsError
-from omsgrain.json_values import plain, time_text
+from omsgrain.grain import plain
+from omsgrain.json_values import time_text
 from omsgrain.ops.layout import HEADER_SIZE, entries
 
 _LEVELS = ("public", "internal", "pii", "phi")
@@ -88,16 +89,7 @@ class Explanation:
 
 
 def explain(source: bytes | og.Grain, *, lenient: bool = False) -> Explanation:
-    """Take a blob apart.
-
-    Args:
-        source: header and payload; or a grain of a store, whose signature stands beside it, and
-            which may be sealed.
-        lenient: also show what strict reading refuses, as far as it can be read.
-
-    Raises:
-        OmsError: the header cannot be read; or strict reading refuses the blob, if not lenient.
-    """
+    """Take a blob apart."""
     error: OmsError | None = None
     grain: og.Grain | None = source if isinstance(source, og.Grain) else None
     blob = source.blob if isinstance(source, og.Grain) else source

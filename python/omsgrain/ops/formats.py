@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from omsgrain.interchange.report import ImportSummary
     from omsgrain.store.privacy.erasure import ErasureReport
 
-__all__ = ["Exported", "erase_tenant", "export_aimem", "import_aimem"]
-
 
 @dataclass(frozen=True, slots=True)
 class Exported:
@@ -70,23 +68,6 @@ def import_aimem(
     """Take a bundle into a store, which is made if it is not there.
 
     A bundle that is not good, or is not signed as it must be, is refused before a store is made.
-
-    Args:
-        store: where to.
-        file: a bundle, in one document or by lines; its signature is ``FILE.sig``.
-        tenant: whose memory it becomes; by default that of the bundle.
-        allow_erased: take in what was erased.
-        allow_dna_updates: let newer chunks supersede those that are never silently superseded.
-        trust: files of public keys, or DIDs; without any, signatures are not checked.
-        require_signature: refuse a bundle that nobody who is trusted has signed.
-        dry_run: change nothing; say what would become of each record.
-        actor: who imports, for the audit trail.
-
-    Raises:
-        DocumentError: it breaks a rule of its format.
-        SignatureError: it is not signed as it must be.
-        OmsError: as ``import_bundle``.
-        OSError: a file cannot be read.
     """
     from omsgrain.interchange.aimem_import import import_bundle
 
@@ -133,29 +114,7 @@ def export_aimem(
     actor: str | None = None,
     **options: Any,
 ) -> tuple[list[Exported], ExportReport]:
-    """Write the memory of a tenant as a bundle, or as one for each producer of its identifiers.
-
-    Args:
-        store: where from.
-        file: where to; of several, each is called ``NAME-PRODUCER.aimem.json``.
-        tenant: whose memory.
-        lines: by lines, in little memory.
-        key: the key file of who signs; the signature stands beside each file.
-        key_url: where that key is published; it is named in the signature.
-        replace: files that are there.
-        policy: a preset, or a file with rules.
-        actor: who exports, for the audit trail.
-        **options: those of ``export_bundle``: ``scope``, ``since``, ``producer``, ``strict``,
-            ``include_embeddings``, ``embedding_model``, ``purpose``, ``tenant_id``.
-
-    Returns:
-        The files, and what they cannot hold.
-
-    Raises:
-        FileExistsError: a file is there, and is not to be replaced.
-        OmsError: as ``export_bundle``.
-        OSError: a file cannot be written.
-    """
+    """Write the memory of a tenant as a bundle, or as one for each producer of its identifiers."""
     from omsgrain.crypto.signers import load_signer
 
     signer = None if key is None else load_signer(key)

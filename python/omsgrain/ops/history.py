@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omsgrain.json_values import plain
+from omsgrain.grain import plain
 from omsgrain.ops.opening import open_store
 from omsgrain.storage.location import Where
 
@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
 
 def history(store: Where, address: str) -> list[dict[str, Any]]:
-    """All versions of a grain, oldest first, each with its state, as JSON-ready values.
-
-    Raises:
-        NotFoundError: the grain is not there.
-        StoreError: there is no store at the path.
-    """
+    """All versions of a grain, oldest first, each with its state, as JSON-ready values."""
     with open_store(store, readonly=True) as grains:
         return [
             {
@@ -35,12 +30,7 @@ def history(store: Where, address: str) -> list[dict[str, Any]]:
 
 
 def provenance(store: Where, address: str, *, down: bool = False, depth: int = 16) -> Graph:
-    """What a grain was made from, or with ``down`` what was made from it.
-
-    Raises:
-        NotFoundError: the grain is not there.
-        StoreError: there is no store at the path.
-    """
+    """What a grain was made from, or with ``down`` what was made from it."""
     with open_store(store, readonly=True) as grains:
         follow = grains.descendants if down else grains.provenance
         return follow(address, depth=depth)
@@ -66,10 +56,6 @@ def graph_values(graph: Graph) -> dict[str, Any]:
 
 
 def duplicates(store: Where) -> Iterator[Same]:
-    """Groups of current grains that say the same.
-
-    Raises:
-        StoreError: there is no store at the path.
-    """
+    """Groups of current grains that say the same."""
     with open_store(store, readonly=True) as grains:
         yield from grains.duplicates()

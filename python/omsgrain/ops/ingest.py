@@ -57,22 +57,7 @@ def ingest(
     options: EncodeOptions | None = None,
     allow_erased: bool = False,
 ) -> Iterator[Step]:
-    """Store what the stream holds; nothing happens until the steps are taken.
-
-    Args:
-        store: where to.
-        stream: bytes.
-        name: the file's name, a hint for ``auto``.
-        format: what the bytes are; ``auto`` looks at the first of them.
-        errors: ``raise`` stops at the first bad grain, and of its chunk (8 MiB of lines, so most
-            often of the file) nothing is stored; ``collect`` goes on and reports each.
-        options: how to write JSON.
-        allow_erased: take back what was erased.
-
-    Raises:
-        OmsError: the first bad grain with ``errors="raise"``; in both cases what concerns the
-            whole input.
-    """
+    """Store what the stream holds; nothing happens until the steps are taken."""
     head = stream.read(source_lines.PEEK)
     kind = source_lines.detect(head, name) if format == "auto" else format
     if kind == "blob":

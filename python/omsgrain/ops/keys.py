@@ -43,14 +43,7 @@ class SignedFile:
 def keygen(
     file: Path, *, kind: Literal["ed25519", "p256"] = "ed25519", format: Format = "pem"
 ) -> str:
-    """Make a key in a new file that only its owner may read.
-
-    Returns:
-        Its DID.
-
-    Raises:
-        FileExistsError: the file is there.
-    """
+    """Make a key in a new file that only its owner may read."""
     from omsgrain.crypto.signers import SIGNERS
 
     signer = SIGNERS[kind].generate()
@@ -69,20 +62,6 @@ def sign(
     """Sign a blob into an envelope, or any other file into a signature beside it.
 
     Of a bundle, what it says is signed, and not how it is spelled.
-
-    Args:
-        file: what is signed. A first byte 1 makes it a blob, which must be a whole grain.
-        key: the key file.
-        did: sign in this name, if it is not the key's own.
-        target: the new file; FILE.cose for an envelope and FILE.sig for a signature, if not given.
-        detached: sign a blob as a file too.
-
-    Raises:
-        FileExistsError: the new file is there.
-        KeyMissingError: no key of ours is in the key file, or others may read it.
-        DocumentError: a bundle breaks a rule of its format.
-        SignedMismatchError: a blob has the signed bit, but is in no envelope.
-        OmsError: the blob is no grain.
     """
     from omsgrain import crypto
     from omsgrain.crypto.detached import sign_file, signature_path
@@ -119,11 +98,7 @@ def sign_stored(
     justification: str | None = None,
     actor: str | None = None,
 ) -> tuple[str, str]:
-    """Sign a grain of a store; errors are those of ``load_signer`` and ``GrainStore.sign``.
-
-    Returns:
-        The address of the signed grain, and the DID of who signed it.
-    """
+    """Sign a grain of a store; errors are those of ``load_signer`` and ``GrainStore.sign``."""
     from omsgrain import crypto
 
     signer = crypto.load_signer(key, did)

@@ -46,12 +46,7 @@ class Entry:
 
 
 def entries(payload: bytes, encoding: str) -> Iterator[Entry]:
-    """Walk the payload's map.
-
-    Raises:
-        NotMapError: the payload is no map.
-        CorruptError: a length points beyond the end, or a head cannot be read.
-    """
+    """Walk the payload's map."""
     head = _HEADS[encoding]
     kind, size, inside = head(payload, 0)
     if not kind.startswith("map"):

@@ -17,8 +17,6 @@ from omsgrain.formats.mif_ld.finding import shape_of
 from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.mif_ld.validate import Mode
 
-__all__ = ["SUFFIXES", "read", "write"]
-
 SUFFIXES: Final = corpus.SUFFIXES
 """How the files are called."""
 _AS_JSON: Final = {"markdown": "document", "lines": "corpus"}
@@ -26,15 +24,7 @@ _AS_JSON: Final = {"markdown": "document", "lines": "corpus"}
 
 
 def read(path: Path, mode: str) -> tuple[Import, list[Loss]]:
-    """Read a file, or the files of a directory.
-
-    Args:
-        path: of it.
-        mode: how strict memories are judged.
-
-    Returns:
-        What was read, and what was left out.
-    """
+    """Read a file, or the files of a directory."""
     asked = cast("Mode", mode)
     if path.is_dir():
         found = taken_back(corpus.load_directory(path, mode=asked))
@@ -50,17 +40,7 @@ def read(path: Path, mode: str) -> tuple[Import, list[Loss]]:
 
 
 def write(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
-    """Write a file, or the files of a directory, of any grains.
-
-    Args:
-        read: the grains.
-        path: of the file.
-        replace: one that is there.
-        options: of ``formats.dump``.
-
-    Returns:
-        What the file does not hold.
-    """
+    """Write a file, or the files of a directory, of any grains."""
     wanted = {name: value for name, value in options.items() if value is not None}
     wanted.pop("producer", None)
     layout = wanted.pop("layout", None) or _layout_of_name(path)

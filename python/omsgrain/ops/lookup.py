@@ -21,23 +21,13 @@ BLOB_LIMIT = 4 << 20  # four times the largest grain: enough for the core to say
 
 
 def get(store: Where, address: str) -> og.Grain:
-    """Return the grain at the address.
-
-    Raises:
-        NotFoundError: it is not there.
-        StoreError: there is no store at the path.
-    """
+    """Return the grain at the address."""
     with open_store(store, readonly=True) as grains:
         return grains.get(address)
 
 
 def signatures(store: Where, address: str) -> list[dict[str, Any]]:
-    """Who signed the grain at the address, as JSON-ready values.
-
-    Raises:
-        NotFoundError: it is not there.
-        StoreError: there is no store at the path.
-    """
+    """Who signed the grain at the address, as JSON-ready values."""
     with open_store(store, readonly=True) as grains:
         return [
             {"signer": one.signer, "iat": one.iat, "proven": one.proven}
@@ -46,12 +36,7 @@ def signatures(store: Where, address: str) -> list[dict[str, Any]]:
 
 
 def envelope_of(store: Where, address: str, signer: str | None = None) -> bytes:
-    """Return the grain at the address in its envelope, byte for byte as it came.
-
-    Raises:
-        NotFoundError: it is not there, or this signer has not signed it.
-        StoreError: there is no store at the path.
-    """
+    """Return the grain at the address in its envelope, byte for byte as it came."""
     with open_store(store, readonly=True) as grains:
         return grains.envelope(address, signer)
 
@@ -69,11 +54,7 @@ def read_blob(path: Path) -> bytes:
 
 
 def one_grain(data: bytes) -> bytes:
-    """Refuse what is no blob: a container, which is called .mg as well, or text.
-
-    Raises:
-        UnsupportedError: it is a container, or text.
-    """
+    """Refuse what is no blob: a container, which is called .mg as well, or text."""
     if data.startswith(MAGIC):
         raise UnsupportedError(
             "a container of many grains",

@@ -16,20 +16,6 @@ from typing import Any, Literal
 
 import omsgrain as og
 
-__all__ = [
-    "ROBOTS",
-    "Durability",
-    "PutRate",
-    "Reading",
-    "Times",
-    "codec_works",
-    "memory_used",
-    "put_rate",
-    "rate_of",
-    "sync_time",
-    "times_of",
-]
-
 Durability = Literal["commit", "relaxed"]
 
 ROBOTS = 500

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from omsgrain.interchange.parse import Document
     from omsgrain.interchange.report import MifReport
 
-__all__ = [
-    "FORMATS",
-    "LAYOUTS",
-    "ExportedMif",
-    "documents",
-    "export_document",
-    "export_mif",
-    "import_document",
-    "import_mif",
-    "is_directory",
-    "layout_of_name",
-]
-
 FORMATS: Final = ("mif2", "mif1", "mif-ld")
 LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
 """How files are called, by layout."""
@@ -89,19 +76,7 @@ def import_document(
     most: int | None = None,
     **options: Any,
 ) -> MifReport:
-    """Take a document into an open store.
-
-    Args:
-        store: where to.
-        data: the document.
-        user_id: whose memory it becomes; by default whose the document says it is.
-        most: bytes of a document at the most; by default 100 MB.
-        **options: of ``gateways.mif.import_document``, and ``passphrase``.
-
-    Raises:
-        DocumentError: it is none, or too large.
-        OmsError: as ``gateways.mif.import_document``.
-    """
+    """Take a document into an open store."""
     from omsgrain.interchange.apply import import_document as take
 
     return take(store, data, user_id=user_id, most=_MOST if most is None else most, **options)
@@ -115,23 +90,7 @@ def export_document(
     document: str | None = None,
     **options: Any,
 ) -> tuple[Dump, dict[str, Any]]:
-    """Write a user's memory from an open store, or give back a document that was imported.
-
-    Args:
-        store: where from.
-        user_id: whose memory.
-        passphrase: encrypt it, so that this opens it; MIF 1.0 only.
-        document: the id of a document that is kept, to be given back as it came, and neither
-            redacted nor in part.
-        **options: of ``gateways.mif.export_pieces``; of a document that is kept ``purpose`` and
-            ``actor``.
-
-    Returns:
-        The document, and what is to be told of it as JSON-ready values.
-
-    Raises:
-        OmsError: as ``gateways.mif.export_document``.
-    """
+    """Write a user's memory from an open store, or give back a document that was imported."""
     found, losses, told = _pieces(store, user_id, passphrase, document, options)
     return Dump(b"".join(found), losses), told
 
@@ -193,25 +152,6 @@ def import_mif(
     """Take a document in a file into a store, which is made if it is not there.
 
     A document that is none, or is not signed as it must be, is refused before a store is made.
-
-    Args:
-        store: where to.
-        file: the document; or a directory of memories of MIF in JSON-LD.
-        user_id: whose memory it becomes; by default whose the document says it is.
-        dry_run: change nothing; say what would become of each record.
-        trust: files of public keys, or DIDs; without any, a signature is refused only if it is
-            none, or provably false.
-        require_signature: refuse a file that nobody who is trusted has signed.
-        actor: who imports, for the audit trail.
-        most: bytes of a document at the most; by default 100 MB.
-        **options: of ``gateways.mif.import_document``, ``passphrase``, and of MIF in JSON-LD
-            ``mode``: how strict it is judged.
-
-    Raises:
-        DocumentError: it is none, or too large.
-        SignatureError: it is not signed as it must be.
-        OmsError: as ``gateways.mif.import_document``.
-        OSError: a file cannot be read.
     """
     known: dict[str, Any] = {
         name: options.pop(name) for name in ("format", "passphrase", "mode") if name in options
@@ -264,24 +204,7 @@ def export_mif(
     actor: str | None = None,
     **options: Any,
 ) -> ExportedMif:
-    """Write a user's memory as a document in a file.
-
-    Args:
-        store: where from.
-        file: where to.
-        user_id: whose memory.
-        layout: ``json``, ``yaml`` or ``jsonl``; by default told by the name of the file.
-        replace: a file that is there.
-        policy: a preset, or a file with rules.
-        actor: who exports, for the audit trail.
-        **options: those of `export_document`.
-
-    Raises:
-        FileExistsError: the file is there, and is not to be replaced.
-        SchemaError: the file is called as one of another layout is.
-        OmsError: as `export_document`.
-        OSError: the file cannot be written.
-    """
+    """Write a user's memory as a document in a file."""
     if options.get("document") is None:
         options["layout"] = layout or layout_of_name(file) or "json"
         if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:

@@ -15,8 +15,6 @@ from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
 from omsgrain.formats.problems import MOST
 from omsgrain.ops.bundles import Document
 
-__all__ = ["FORMATS", "SUFFIXES", "verify_mif"]
-
 FORMATS: Final = ("mif1", "mif2", "mif-ld")
 SUFFIXES: Final = (*EXTENSIONS.values(), *(one for one in LD_SUFFIXES if one != ".md"))
 """How the files are called."""
@@ -24,18 +22,7 @@ _ARRAYS: Final[dict[str, Mapping[str, str]]] = {"mif1": MIF1_ARRAYS, "mif2": MIF
 
 
 def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Document:
-    """Say all that is wrong with a document, around its records and in them.
-
-    Args:
-        file: of MIF 2.0, of MIF 1.0 in any layout, or memories of MIF in JSON-LD.
-        format: which of them.
-        passphrase: opens it, if it is encrypted.
-
-    Raises:
-        KeyMissingError: it is encrypted, and this does not open it.
-        UnsupportedError: what reads YAML, or derives keys, is not installed.
-        OSError: the file cannot be read.
-    """
+    """Say all that is wrong with a document, around its records and in them."""
     with file.open("rb") as source:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
     if format == "mif-ld":

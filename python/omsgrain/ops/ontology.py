@@ -22,8 +22,6 @@ from omsgrain.formats.ontology.load import Known, Library, Report, load
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.ops.validate import files_of
 
-__all__ = ["Checked", "check", "show", "suggest_for"]
-
 _LARGEST: Final = 64 << 20
 _ONTOLOGIES: Final = (".ontology.yaml", ".ontology.yml", ".ontology.json", ".ontology.jsonld")
 """How files of ontologies in a directory are called."""
@@ -67,18 +65,7 @@ def _told(report: Report) -> dict[str, Any]:
 
 
 def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
-    """Check ontologies, alone and together, and memories against them.
-
-    Args:
-        files: ontologies, and all that they extend; of a directory those in it.
-        memories: files of memories: one, an array, a corpus, by lines, or Markdown; of a
-            directory those in it. A memory may name others of all files.
-
-    Raises:
-        DocumentError: a file of memories cannot be read.
-        UnsupportedError: a directory has no such file.
-        OSError: a file cannot be opened.
-    """
+    """Check ontologies, alone and together, and memories against them."""
     files = [one for file in files for one in _ontologies_in(file)]
     good: list[Path] = []
     unread: dict[Path, Report] = {}
@@ -144,16 +131,7 @@ def _judged(
 
 
 def show(file: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
-    """All that an ontology comes to: its types with their fields, and what it has of others.
-
-    Args:
-        file: the ontology.
-        extended: those that it extends.
-
-    Raises:
-        DocumentError: one of them is no good.
-        OSError: a file cannot be opened.
-    """
+    """All that an ontology comes to: its types with their fields, and what it has of others."""
     known = _first(file, extended)
     scope, own = known.scope, known.ontology
     return {
@@ -212,21 +190,7 @@ def suggest_for(
     name: str | None = None,
     disabled: bool = False,
 ) -> tuple[list[Suggestion], bool]:
-    """What an ontology suggests for a file.
-
-    Args:
-        file: a text in UTF-8; what is not is passed over.
-        ontologies: the ontology, and those that it extends.
-        name: the path that patterns of files are tried on; by default that of the file.
-        disabled: also use ontologies whose discovery is not enabled.
-
-    Returns:
-        The suggestions, and whether the discovery of any of the ontologies is enabled.
-
-    Raises:
-        DocumentError: an ontology is no good, or the file is too large.
-        OSError: a file cannot be opened.
-    """
+    """What an ontology suggests for a file."""
     known = _first(ontologies[0], ontologies[1:])
     with file.open("rb") as source:
         data = source.read(_LARGEST + 1)

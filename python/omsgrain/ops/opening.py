@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.keyring.keyring import KeyRing
 
-__all__ = [
-    "keys_in_use",
-    "make_store",
-    "open_store",
-    "open_to_read",
-    "resolver_in_use",
-    "using",
-    "writable",
-]
-
 
 @dataclass(slots=True)
 class _Given:
@@ -57,15 +47,7 @@ def using(
     resolver: Resolver | None = None,
     memory: int | str | None = None,
 ) -> Iterator[None]:
-    """Open all stores of the block with these; the ring is closed at its end.
-
-    Args:
-        keys: opens the key ring; called when the first store is opened, and not without one.
-        plain: store users' grains in the clear in a store that was used with keys.
-        actor: who acts, where a verb is not told.
-        resolver: gives the keys of DIDs that do not hold them.
-        memory: what each may keep in memory beside its map.
-    """
+    """Open all stores of the block with these; the ring is closed at its end."""
     given = _Given(keys, plain, actor, resolver, memory)
     token = _given.set(given)
     try:
@@ -77,12 +59,7 @@ def using(
 
 
 def keys_in_use() -> KeyRing | None:
-    """Return the key ring that stores are opened with; None without keys.
-
-    Raises:
-        KeyMissingError: the key file cannot be opened with the master key.
-        OSError: it cannot be read.
-    """
+    """Return the key ring that stores are opened with; None without keys."""
     given = _given.get()
     if given is None:
         return None
@@ -117,11 +94,7 @@ def open_store(
 
 
 def make_store(path: Where, *, actor: str | None = None) -> bool:
-    """Make a store where there is none, with the keys that are in use; whether it was made.
-
-    Raises:
-        StoreError: it cannot be made, or nobody can tell whether there is one.
-    """
+    """Make a store where there is none, with the keys that are in use; whether it was made."""
     if home_of(path).exists():
         return False
     open_store(path, actor=actor).close()
@@ -132,9 +105,6 @@ def open_to_read(store: Where, *, actor: str | None = None, **options: Any) -> o
     """Open a store that must be there already, and is not to be changed.
 
     What tells of its reading is written where it can be: an audit trail, an index of words.
-
-    Raises:
-        StoreError: there is no store at the path.
     """
     home = home_of(store)
     home.must_exist()  # or an empty directory would become a store
@@ -143,11 +113,7 @@ def open_to_read(store: Where, *, actor: str | None = None, **options: Any) -> o
 
 @contextmanager
 def writable(store: Where, actor: str | None = None, **options: Any) -> Iterator[og.GrainStore]:
-    """Open a store that must be there already.
-
-    Raises:
-        StoreError: there is no store at the path.
-    """
+    """Open a store that must be there already."""
     home_of(store).must_exist()  # or an empty directory would become a store
     with open_store(store, actor=actor, **options) as grains:
         yield grains

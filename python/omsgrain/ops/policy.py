@@ -29,23 +29,14 @@ class Broken:
 
 
 def policy_rules(presets: tuple[str, ...]) -> tuple[Explained, ...]:
-    """The rules of presets, one by one.
-
-    Raises:
-        SchemaError, FormatError, NotFoundError: no such preset, or a file that is none.
-    """
+    """The rules of presets, one by one."""
     from omsgrain.policy.presets import explain, load
 
     return explain(load(presets))
 
 
 def policy_check(store: Where, presets: tuple[str, ...]) -> Iterator[Broken]:
-    """Find the grains of a store that presets would not let in now.
-
-    Raises:
-        SchemaError, FormatError, NotFoundError: no such preset, or a file that is none.
-        StoreError: there is no store at the path.
-    """
+    """Find the grains of a store that presets would not let in now."""
     from omsgrain.policy.presets import load
 
     preset = load(presets)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError
-from omsgrain.json_values import plain
+from omsgrain.grain import plain
 from omsgrain.ops.opening import open_store
 from omsgrain.query.walk import created
 from omsgrain.storage.location import Where
@@ -67,11 +67,7 @@ def query(
     explain: bool = False,
     scan: bool = False,
 ) -> Answer:
-    """Answer one page of a query; filters and errors are those of ``GrainStore.query``.
-
-    Raises:
-        StoreError: there is no store at the path.
-    """
+    """Answer one page of a query; filters and errors are those of ``GrainStore.query``."""
     with open_store(store, readonly=True) as grains:
         page = grains.query(
             **filters,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from omsgrain import GrainStore
     from omsgrain.grain import Grain
 
-__all__ = ["clear_mentions", "delete"]
-
 _PAGE: Final = 100  # grains: an entry of the audit trail names a thousand, parts among them
 
 
@@ -30,14 +28,6 @@ def delete(store: GrainStore, address: str, *, reason: str | None = None) -> Non
     """Take a grain out, and what documents keep of it besides; all of it or nothing.
 
     What is said around the records of documents under its id goes with its last version.
-
-    Args:
-        store: where.
-        address: of the grain.
-        reason: why; some policies ask for it.
-
-    Raises:
-        NotFoundError, InvalidationDeniedError, StoreError: as ``GrainStore.delete``.
     """
     grain = _opened(store, address)
     owner = None if grain is None else grain.get("user_id")
@@ -55,14 +45,6 @@ def clear_mentions(store: GrainStore, identities: Identities | Iterable[str]) ->
 
     For erasures that take these grains too, and before them: what is done here is done again if
     the erasure has to be.
-
-    Args:
-        store: where.
-        identities: the person's names.
-
-    Raises:
-        SchemaError: they are no names.
-        StoreError: read-only, full or broken.
     """
     owners: dict[str, list[str]] = {}
     for found in select(store._store, identities):

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from omsgrain.store.privacy.erasure_scheduler import DueReport
     from omsgrain.store.privacy.report import SubjectReport
 
-__all__ = [
-    "certify",
-    "check_erasure",
-    "consent_withdraw",
-    "due_list",
-    "due_run",
-    "erase",
-    "erase_preview",
-    "restrict",
-    "subject_report",
-    "unrestrict",
-]
-
 
 def erase(
     store: Where,
@@ -76,13 +63,7 @@ def erase(
 def check_erasure(
     identities: Sequence[str], *, reason_code: str, rekey: MasterKey | None = None
 ) -> None:
-    """See that an erasure is asked for as it must be, before anything is done for it.
-
-    Raises:
-        SchemaError: not the names of a person, not a word for the reason, or ``rekey`` without
-            keys.
-        KeyMissingError, OSError: there is no master key to write the key file anew with.
-    """
+    """See that an erasure is asked for as it must be, before anything is done for it."""
     from omsgrain.crypto.master_key import load_master
     from omsgrain.store.privacy.identity import Identities
 
@@ -103,13 +84,7 @@ def certify(
     reason_code: str,
     of: Literal["person", "tenant"],
 ) -> None:
-    """Write the signed certificate of an erasure to a new file.
-
-    Raises:
-        FileExistsError: the file is there.
-        SignatureError: the signer gave no signature that holds.
-        OSError: the file cannot be written.
-    """
+    """Write the signed certificate of an erasure to a new file."""
     with open_store(store, readonly=True) as grains:
         made = grains.certify_erasure(
             report, signer, reason_code=reason_code, of=of, iat=int(time.time())
@@ -120,17 +95,7 @@ def certify(
 def erase_preview(
     store: Where, identities: Sequence[str], *, policy: str | None = None
 ) -> dict[str, Any]:
-    """Count what erasing a person would meet, and change nothing.
-
-    Returns:
-        ``keys`` that would be destroyed; ``own`` grains, ``sealed`` ones among them; ``named``
-        ones, that only bear the name; those that would be ``kept``, by rule; ``unopened`` ones,
-        which could not be looked into.
-
-    Raises:
-        SchemaError: not the names of a person.
-        StoreError: there is no store at the path.
-    """
+    """Count what erasing a person would meet, and change nothing."""
     from omsgrain.store.privacy import key_destruction, removal
     from omsgrain.store.privacy.identity import Identities, select
 
@@ -171,23 +136,7 @@ def subject_report(
     policy: str | None = None,
     actor: str | None = None,
 ) -> tuple[SubjectReport, str | None]:
-    """Gather what a store holds about a person, and write it.
-
-    Args:
-        store: where.
-        identities: the person's names.
-        file: a new file, which only its owner may read: a container if it is called ``.mg``, and
-            else JSON. If it is not given, the JSON is returned.
-        policy: a preset, or a file with rules.
-        actor: who asks, for the audit trail.
-
-    Returns:
-        The report, of which only the counts are of use now; and the JSON, if there is no file.
-
-    Raises:
-        FileExistsError: the file is there.
-        OmsError: as for ``GrainStore.subject_report``.
-    """
+    """Gather what a store holds about a person, and write it."""
     readonly = not home_of(store).is_writable()  # the audit trail tells of it, where it can
     if file is not None:
         refuse_existing(file, replace=False)  # before anything is gathered for it
@@ -228,11 +177,7 @@ def consent_withdraw(
 
 
 def due_list(store: Where, *, policy: str | None = None) -> list[dict[str, Any]]:
-    """What is queued to be erased, by deadlines; then what the preset keeps no longer.
-
-    Raises:
-        StoreError: there is no store at the path.
-    """
+    """What is queued to be erased, by deadlines; then what the preset keeps no longer."""
     with open_store(store, readonly=True, policy=policy) as grains:
         queued = [asdict(entry) for entry in grains.due_erasures()]
         expired: list[dict[str, Any]] = [

@@ -13,36 +13,18 @@ from omsgrain.errors import KeyMissingError
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey
 
-__all__ = [
-    "backup_keys",
-    "create_keys",
-    "key_of_text",
-    "keys_status",
-    "make_master",
-    "rekey",
-    "rewrap",
-]
-
 _KEY = 32
 
 
 def make_master(file: Path) -> None:
-    """Write a random master key into a new file, in hex, that only its owner may read.
-
-    Raises:
-        OSError: the file is there (FileExistsError), or cannot be written.
-    """
+    """Write a random master key into a new file, in hex, that only its owner may read."""
     from omsgrain.crypto import private_file
 
     private_file.write_new(file, os.urandom(_KEY).hex().encode() + b"\n")
 
 
 def key_of_text(text: str | None) -> bytes:
-    """Read a master key that is written in hex or base64.
-
-    Raises:
-        KeyMissingError: it is none.
-    """
+    """Read a master key that is written in hex or base64."""
     from omsgrain.crypto.master_key import parse_key
 
     # As many letters as a key has bytes are a password, and not a key.

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def search(store: Where, text: str, filters: Mapping[str, Any], *, limit: int = 10) -> Page:
-    """Find grains by words; filters and errors are those of ``GrainStore.search``.
-
-    Raises:
-        StoreError: there is no store at the path.
-    """
+    """Find grains by words; filters and errors are those of ``GrainStore.search``."""
     with open_to_read(store, count_access=False) as grains:
         return grains.search(text, limit=limit, **filters)
 
@@ -28,10 +24,6 @@ def marked(hit: Hit, text: str) -> str:
     """What a grain says, on one line, with what was searched for in brackets.
 
     If that is not in it, the field in which it was found follows.
-
-    Args:
-        hit: what was found.
-        text: what was searched for.
     """
     from omsgrain.search.find import read_query
     from omsgrain.search.snippet import piece, show

@@ -23,19 +23,6 @@ from omsgrain.ops.opening import resolver_in_use
 if TYPE_CHECKING:
     from omsgrain.crypto.trust import Checked, Trust
 
-__all__ = [
-    "SIGNATURE",
-    "SignedBy",
-    "detached",
-    "is_detached",
-    "load_trust",
-    "look_beside",
-    "opened",
-    "signed_text",
-    "signed_text_of",
-    "verify_beside",
-]
-
 SIGNATURE = ".sig"
 """How a signature is called that lies beside what it signs."""
 
@@ -77,12 +64,6 @@ def opened(
     """Verify envelopes in a row: signature, canonical form, schema, address.
 
     Of a sealed grain the signature is verified, and what is inside stays as it is.
-
-    Args:
-        data: one envelope or more.
-        name: of the file.
-        address: what the grain in a single one must have.
-        trust: whose signatures count; None: those of all.
     """
     from omsgrain.crypto.cose import envelopes, open_many, prove_many
 
@@ -118,30 +99,14 @@ def opened(
 
 
 def load_trust(trust: Sequence[str]) -> Trust | None:
-    """Gather the keys whose signatures count; None if none is named.
-
-    Args:
-        trust: files of public keys, or DIDs.
-
-    Raises:
-        KeyMissingError, DidError: there is no public key where one should be.
-        OSError: a file cannot be read.
-    """
+    """Gather the keys whose signatures count; None if none is named."""
     from omsgrain.crypto.trust import Trust
 
     return Trust.load(trust, resolver_in_use()) if trust else None
 
 
 def signed_text(source: IO[bytes], lines: bool) -> bytes:
-    """What a signature of a bundle is made over: what it says, not how it is spelled.
-
-    Args:
-        source: the bundle.
-        lines: whether it comes by lines.
-
-    Raises:
-        DocumentError: it breaks a rule of its format.
-    """
+    """What a signature of a bundle is made over: what it says, not how it is spelled."""
     from omsgrain.formats.aimem import document, signature
     from omsgrain.formats.aimem.fields import LIMITS
 
@@ -188,21 +153,7 @@ def _signer(signature: bytes, file: Path, trust: Trust | None) -> SignedBy:
 
 
 def verify_beside(file: Path, trust: Trust | None, *, required: bool) -> SignedBy | None:
-    """Verify the signature in FILE.sig over FILE, whatever FILE is.
-
-    Args:
-        file: what is signed.
-        trust: whose signatures count; None: the key that the signature names.
-        required: whether there must be one.
-
-    Returns:
-        Who signed; None if there is no signature, and none is required.
-
-    Raises:
-        SignatureError: it does not hold, is not by a trusted key, or is missing.
-        DocumentError: a bundle breaks a rule of its format.
-        OSError: a file cannot be read.
-    """
+    """Verify the signature in FILE.sig over FILE, whatever FILE is."""
     from omsgrain.crypto.detached import beside
     from omsgrain.crypto.trust import missing
 
@@ -222,25 +173,7 @@ def look_beside(
     source: IO[bytes] | None = None,
     data: bytes | None = None,
 ) -> Checked:
-    """Look at the signature in FILE.sig before FILE is imported, whatever FILE is.
-
-    Args:
-        file: what is to be imported.
-        trust: files of public keys, or DIDs. Without any, a signature is refused only if it is
-            none, or provably false.
-        required: whether there must be one.
-        source: a bundle, open: what is checked is what is imported.
-        data: the same of another document: its bytes.
-
-    Returns:
-        What was done, for the audit trail.
-
-    Raises:
-        SignatureError: the signature does not hold, is not by a trusted key, or is missing.
-        DocumentError: a bundle breaks a rule of its format.
-        KeyMissingError, DidError: there is no public key where one should be.
-        OSError: a file cannot be read.
-    """
+    """Look at the signature in FILE.sig before FILE is imported, whatever FILE is."""
     from omsgrain.crypto.detached import beside
     from omsgrain.crypto.trust import Trust, look
 
@@ -257,19 +190,7 @@ def look_beside(
 def detached(
     signature: bytes, file: Path, of: Path | None, trust: Trust | None = None
 ) -> SignedBy:
-    """Verify a signature that lies beside what it signs.
-
-    Args:
-        signature: what is in the file.
-        file: where it is.
-        of: what is signed; FILE, if the signature is called FILE.sig and this is not given.
-        trust: whose signatures count; None: the key that the signature names.
-
-    Raises:
-        NotFoundError: what was signed is not there.
-        SignatureError: the signature does not hold, or is not by a trusted key.
-        DocumentError: a bundle breaks a rule of its format.
-    """
+    """Verify a signature that lies beside what it signs."""
     if of is None:
         of = file.with_name(file.name.removesuffix(SIGNATURE))
         if of == file or not of.is_file():

@@ -13,8 +13,6 @@ from omsgrain.ops.signed import SignedBy
 if TYPE_CHECKING:
     from omsgrain.crypto.trust import Trust
 
-__all__ = ["MOST", "is_statement", "verify_statement"]
-
 MOST: Final = 64 << 10
 """Bytes of a statement at the most."""
 _KIND = re.compile(rb'\s*\{[^{}]*"kind"\s*:\s*"omsgrain (?:audit checkpoint|erasure certificate) ')
@@ -26,21 +24,7 @@ def is_statement(head: bytes) -> bool:
 
 
 def verify_statement(data: bytes, file: Path, trust: Trust | None) -> SignedBy | None:
-    """Verify the form of a statement, and its signature.
-
-    Args:
-        data: the statement.
-        file: where it is.
-        trust: whose signatures count; None: the key that the signature names.
-
-    Returns:
-        Who signed; None if nobody did.
-
-    Raises:
-        FormatError: it is no statement that is known.
-        SignatureError: the signature does not hold, or is not by a trusted key; or a certificate
-            is not signed.
-    """
+    """Verify the form of a statement, and its signature."""
     from omsgrain.crypto.trust import check
     from omsgrain.storage.audit.verify import Checkpoint
     from omsgrain.store.privacy.certificate import KIND, Certificate

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from omsgrain.sync.peer import Peer, Right
     from omsgrain.sync.run import Direction, OnProgress, SyncReport
 
-__all__ = ["open_peer", "sync"]
-
 
 class _Given(TypedDict):
     purpose: Purpose
@@ -50,27 +48,7 @@ def open_peer(
     hold_authorities: Sequence[str] = (),
     erasure_authorities: Sequence[str] = (),
 ) -> Peer:
-    """Open one side of a sync.
-
-    Args:
-        text: the path of a store, the URL of one in a database, or the address of a server.
-        takes: it is to take something; else a store that cannot be written will do.
-        create: make the store if there is none.
-        purpose: why grains leave it.
-        policy: a preset, or a file with rules.
-        actor: who syncs, for the audit trail.
-        token: what a server is shown. What ``create``, ``purpose``, ``policy`` and ``actor`` say
-            is for stores of this machine.
-        trusted: certificates to trust instead of the usual ones, of a server.
-        notes: whether the audit trail of a store of this machine tells what it gave.
-        rights: what the other side may do to a store of this machine; everything by default.
-        hold_authorities: as of ``omsgrain.open``.
-        erasure_authorities: as of ``omsgrain.open``.
-
-    Raises:
-        UnsupportedError: nothing that can be synced.
-        StoreError: no store, and ``create`` was not given.
-    """
+    """Open one side of a sync."""
     from omsgrain.sync.http import is_url
     from omsgrain.sync.local import LocalPeer
     from omsgrain.sync.peer import EVERYTHING
@@ -118,37 +96,7 @@ def sync(
     erasure_authorities: Sequence[str] = (),
     progress: OnProgress | None = None,
 ) -> SyncReport:
-    """Bring two stores together.
-
-    Args:
-        source: one side, as ``open_peer`` takes it; or a file ``.mg`` that is taken in.
-        target: the other; or a file that is written. One of them is a store then.
-        namespaces: only grains of these.
-        direction: ``both``, ``push`` to the target, or ``pull`` from it.
-        full: compare the stores, whatever is remembered.
-        dry_run: only tell what would be done.
-        create: make the target, a store of this machine, if it is not there.
-        purpose: why grains leave.
-        policy: rules of both sides: a preset, or a file.
-        actor: who syncs, for the audit trails.
-        token: what a server is shown.
-        trusted: certificates to trust instead of the usual ones, of a server.
-        answers: when a file is written: one that came from the store that it is for.
-        share_keys: when a file is written: put the keys of tombstones in.
-        rights: what may be done to the stores of this machine. Without it: by a file what
-            ``take_bundle`` says; by a server everything; by another store of this machine
-            everything but the end of holds.
-        trust: of a file that is taken in: DIDs, or files of public keys, one of which must have
-            signed it.
-        trust_state_from: the same: by whose signature it is believed what was verified.
-        hold_authorities: as of ``omsgrain.open``, for the stores of this machine.
-        erasure_authorities: as of ``omsgrain.open``, for the stores of this machine.
-        progress: called after each batch.
-
-    Raises:
-        StoreError: a store is not there, and ``create`` was not given for the target.
-        OmsError: as ``omsgrain.sync.sync``, ``write_bundle`` and ``take_bundle``.
-    """
+    """Bring two stores together."""
     from omsgrain import sync as syncing
     from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
     from omsgrain.sync.http import is_url

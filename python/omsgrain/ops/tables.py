@@ -12,15 +12,12 @@ from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.signed import look_beside
 from omsgrain.storage.location import Where
 from omsgrain.store import parquet
-from omsgrain.store.parquet import is_parquet
 
 if TYPE_CHECKING:
     from omsgrain.batch import OnError
     from omsgrain.policy.rules import Purpose
     from omsgrain.store.parquet import Written
     from omsgrain.store.state_merge import ImportReport
-
-__all__ = ["export_parquet", "import_parquet", "is_parquet"]
 
 
 def export_parquet(
@@ -35,24 +32,7 @@ def export_parquet(
     policy: str | None = None,
     actor: str | None = None,
 ) -> Written:
-    """Write the grains that match the filters as a table; all of them without any.
-
-    Args:
-        store: where from.
-        file: where to.
-        filters: those of ``GrainStore.query``; with them the oldest grains come first, without in
-            order of arrival.
-        columns: those wanted; None for all.
-        unsealed: show what sealed grains say where the keys open them.
-        replace: a file that is there.
-        purpose: why, for the rules of presets and profiles.
-        policy: a preset, or a file with rules.
-        actor: who exports, for the audit trail.
-
-    Raises:
-        FileExistsError: it is there, and ``replace`` was not given.
-        OmsError: as ``GrainStore.export_parquet``.
-    """
+    """Write the grains that match the filters as a table; all of them without any."""
     refuse_existing(file, replace)
     chosen = {**filters, "order": "oldest"} if filters else {}
     with open_to_read(store, actor=actor, policy=policy) as grains:
@@ -75,10 +55,6 @@ def import_parquet(
 
     What is no Parquet file of grains, or is not signed as it must be, is refused before a store
     is made; ``trust`` and ``require_signature`` are those of ``ops.import_mg``.
-
-    Raises:
-        SignatureError: the file is not signed as it must be.
-        OmsError: as ``GrainStore.import_parquet``.
     """
     next(parquet.read(file), None)
     look_beside(file, trust, required=require_signature)

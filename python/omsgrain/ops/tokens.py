@@ -14,8 +14,6 @@ from omsgrain.ops.opening import make_store
 from omsgrain.storage.location import Where, home_of
 from omsgrain.storage.tokens import Token, Tokens
 
-__all__ = ["add_token", "count_tokens", "forget_tokens", "list_tokens", "revoke_token"]
-
 
 def add_token(
     store: Where,
@@ -30,27 +28,7 @@ def add_token(
     target: Path | None = None,
     actor: str | None = None,
 ) -> str:
-    """Make a token, and return it; the store does not keep it.
-
-    Args:
-        store: where.
-        name: what it is called there.
-        tenant: whose memory it opens; None of one for syncing.
-        scopes: what it is good for.
-        namespaces: those that it opens, of one for syncing.
-        whole_store: it is for syncing all there is: nobody gets such a token by leaving
-            something out.
-        expires: when it ends by itself, ms since 1970.
-        create: make the store if there is none.
-        target: a new file that it is written to, for its owner only.
-        actor: who acts, for the audit trail.
-
-    Raises:
-        SchemaError: no tenant, a name that is taken or cannot be, or no such scopes.
-        StoreError: there is no store at the path, or it cannot be written.
-        OSError: the file is there (FileExistsError), or cannot be written; no token is made
-            if that shows before.
-    """
+    """Make a token, and return it; the store does not keep it."""
     if tenant is not None and not is_tenant(tenant):
         raise SchemaError("not a tenant", field="/tenant", expected="a UUID or a URI")
     only = tuple(namespaces)

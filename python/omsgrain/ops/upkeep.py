@@ -19,9 +19,6 @@ def check(store: Where) -> CheckReport:
 
     A directory is opened in a child process only: a damaged page can end the process that reads
     it.
-
-    Raises:
-        StoreError: there is no store at the path.
     """
     home = home_of(store)
     home.must_exist()
@@ -33,31 +30,19 @@ def check(store: Where) -> CheckReport:
 
 
 def rebuild(store: Where) -> RebuildReport:
-    """Make the index anew from the blobs.
-
-    Raises:
-        StoreError: there is no store at the path, or no room.
-    """
+    """Make the index anew from the blobs."""
     with writable(store) as grains:
         return grains.rebuild()
 
 
 def backup(store: Where, directory: Path) -> None:
-    """Copy the store as it is now to a new directory; it may be in use.
-
-    Raises:
-        StoreError: no store at the path, something at the directory already, or no room.
-    """
+    """Copy the store as it is now to a new directory; it may be in use."""
     with open_store(store, readonly=True) as grains:
         grains.backup(directory)
 
 
 def compact(store: Where, *, actor: str | None = None) -> CompactReport:
-    """Write the store anew without free pages, while it is in use.
-
-    Raises:
-        StoreError: no store at the path, or no room.
-    """
+    """Write the store anew without free pages, while it is in use."""
     with writable(store, actor) as grains:
         return grains.compact()
 

@@ -20,14 +20,12 @@ from omsgrain.formats import yaml
 from omsgrain.formats.mif_ld import document as layouts
 from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.corpus import SUFFIXES, files_in, layout_of_file, shape_of_name
-from omsgrain.formats.mif_ld.finding import Finding, Kind, Shape, place_of, pointer_to
+from omsgrain.formats.mif_ld.finding import Finding, Kind, Shape, Verdict, place_of, pointer_to
 from omsgrain.formats.mif_ld.forms import LIMITS
-from omsgrain.formats.mif_ld.validate import Mode, Verdict, judge, memories_in
+from omsgrain.formats.mif_ld.validate import Mode, judge, memories_in
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.sniff import CONTAINER, sniff_file
 from omsgrain.ops.verify import verify
-
-__all__ = ["FORMAT", "Checked", "files_of", "validate"]
 
 FORMAT: Final = "mif-ld"
 _Place = tuple[str, int | None]
@@ -98,12 +96,7 @@ class _Asked(NamedTuple):
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files to validate: those that are named, and of a directory those of memories in it.
-
-    Raises:
-        UnsupportedError: none is in a directory: a check that looked at nothing must not be good.
-        OSError: a directory cannot be read.
-    """
+    """The files to validate: those that are named, and of a directory those of memories in it."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -125,22 +118,7 @@ def validate(
     strict_published: bool = False,
     advance: Callable[[int], object] = lambda count: None,
 ) -> list[Checked]:
-    """Say all that is wrong with the documents in files.
-
-    Args:
-        files: documents of any format that is known; of MIF in JSON-LD also an array of them, a
-            corpus, one by lines, Markdown, and an ontology in YAML.
-        mode: as for ``judge``; of other formats it is not asked. In mode extra, memories are
-            compared with those of all files.
-        kind: what a document is of MIF in JSON-LD; by default told by its content.
-        shape: of memories; by default told by their content.
-        strict_published: of shape 0.1, the schema that was published.
-        advance: is told of each file that is done.
-
-    Raises:
-        UnsupportedError: what reads YAML is not installed.
-        OSError: a file cannot be read.
-    """
+    """Say all that is wrong with the documents in files."""
     asked = _Asked(mode, kind, shape, strict_published)
     found = []
     for file in files:

@@ -19,7 +19,8 @@ import msgpack
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError, OmsError, OmsWarning
-from omsgrain.json_values import plain, revive
+from omsgrain.grain import plain
+from omsgrain.json_values import revive
 from omsgrain.ops import bundle_vectors as bundles
 from omsgrain.ops import document_vectors as documents
 from omsgrain.ops.layout import HEADER_SIZE
@@ -54,11 +55,7 @@ class Outcome:
 
 
 def run_vectors(directory: Path) -> Iterator[Outcome]:
-    """Run every .json file under the directory, in the order of their paths.
-
-    Raises:
-        NotFoundError: there is none.
-    """
+    """Run every .json file under the directory, in the order of their paths."""
     paths = [path for path in sorted(directory.rglob("*.json")) if not path.is_dir()]
     if not paths:
         raise NotFoundError("no vectors in the directory", expected="*.json")
@@ -78,12 +75,7 @@ def run_vectors(directory: Path) -> Iterator[Outcome]:
 
 
 def run_vector(vector: Any, name: str) -> Outcome:
-    """Run one vector, already parsed.
-
-    Args:
-        vector: what the file says; one that is no vector disagrees.
-        name: its path without suffix, which must end in the vector's id.
-    """
+    """Run one vector, already parsed."""
     if not isinstance(vector, Mapping):
         return Outcome(name, "", "no vector: it is no object")
     expected = str(vector.get("expect_error") or vector.get("address", ""))

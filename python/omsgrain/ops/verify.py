@@ -105,24 +105,6 @@ def verify(
     What a file is, its first bytes tell: a blob, a container, envelopes, a bundle, a MIF document,
     a checkpoint, or a signature that lies beside what it signs. The signature in FILE.sig is
     verified with FILE, whatever FILE is.
-
-    Args:
-        path: a store, a file, or a directory; there the files ending in .mg, .cose, .sig,
-            .aimem.json, .mif.json and the like, and those named by an address are taken, the
-            latter checked against their names. What cannot be read there is a failure; the
-            others are verified.
-        address: what the one grain must have.
-        of: what a signature signs, if that is not called as it without .sig.
-        trust: files of public keys, or DIDs: whose signatures count. Everything must then be
-            signed by one of them: each file, each envelope, each grain of a store.
-        passphrase: opens documents of MIF 1.0 that are encrypted.
-
-    Raises:
-        NotFoundError: a directory holds neither a store nor a file of grains.
-        UnsupportedError: an address for a container, which has none, or ``of`` for what is no
-            detached signature.
-        StoreError: the store cannot be read.
-        OSError: the one file cannot be read.
     """
     asked = _Asked(load_trust(trust), passphrase)
     home = home_of(path)

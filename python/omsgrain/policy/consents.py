@@ -16,16 +16,7 @@ _TYPE = "consent"
 
 
 def after_withdrawal(names: frozenset[str], target: Grain, new: Grain) -> None:
-    """Refuse a grain that supersedes a withdrawal and is not about it.
-
-    Args:
-        names: the addresses that the withdrawal goes by.
-        target: the grain that is superseded; anything but a withdrawal passes.
-        new: the grain that supersedes it.
-
-    Raises:
-        InvalidationDeniedError: ``rule`` is ``consent``.
-    """
+    """Refuse a grain that supersedes a withdrawal and is not about it."""
     if target.type != _TYPE or target.get("is_withdrawal") is not True:
         return
     if new.type != _TYPE or new.get("subject_did") != target.get("subject_did"):

@@ -26,13 +26,7 @@ def is_goal(grain: Grain | None) -> TypeGuard[Grain]:
 
 
 def moves(guard: Grain, target: Grain, act: Act) -> bool:
-    """Whether an act is a transition that the guarding goal leaves free.
-
-    Args:
-        guard: the grain whose policy is asked.
-        target: the grain that is acted on, the same or one that the policy reaches.
-        act: what is to be done.
-    """
+    """Whether an act is a transition that the guarding goal leaves free."""
     new = act.new
     if not (is_goal(guard) and is_goal(target) and is_goal(new)):
         return False
@@ -63,17 +57,7 @@ def inherited(old: Grain, new: Mapping[str, Any], now: int) -> dict[str, Any] | 
 
 
 def inherit(old: Grain, policy: Policy, new: Grain, *, leave: str) -> None:
-    """Refuse a grain that takes a protected goal's place without its protection.
-
-    Args:
-        old: the goal.
-        policy: its policy.
-        new: the grain that supersedes it.
-        leave: the rule by which the goal's own policy let it go.
-
-    Raises:
-        InvalidationDeniedError: ``rule`` is ``laundering``.
-    """
+    """Refuse a grain that takes a protected goal's place without its protection."""
     if not is_goal(old) or policy.mode == "open" or leave in _SIGNED:
         return
     if not _keeps(policy, modes.read(new, 0)):
@@ -101,17 +85,7 @@ def _laundering(field: str, expected: str) -> InvalidationDeniedError:
 
 
 def evidence(reach: Reach, new: Grain, old: Grain | None, address: str | None) -> None:
-    """Refuse a goal that is satisfied without the evidence it asks for.
-
-    Args:
-        reach: reads the evidence.
-        new: the grain that comes.
-        old: the goal that it supersedes, whose demand holds too.
-        address: of the old goal, which is no evidence of itself.
-
-    Raises:
-        EvidenceRequiredError: fewer grains are named and in the store.
-    """
+    """Refuse a goal that is satisfied without the evidence it asks for."""
     if not is_goal(new) or new.get("goal_state") != "satisfied":
         return
     needed = max(_count(new), _count(old) if is_goal(old) else 0)
@@ -137,16 +111,7 @@ def _count(goal: Grain) -> int:
 
 
 def dependencies(reach: Reach, new: Grain, old: Grain | None) -> None:
-    """Refuse a goal that is active before those it depends on are satisfied.
-
-    Args:
-        reach: reads the goals, each as its newest version has it.
-        new: the grain that comes.
-        old: the protected goal that it supersedes, whose dependencies it cannot drop.
-
-    Raises:
-        InvalidationDeniedError: ``rule`` is ``depends_on``.
-    """
+    """Refuse a goal that is active before those it depends on are satisfied."""
     if not is_goal(new) or new.get("goal_state") != "active":
         return
     needed = addresses(new.get("depends_on"))

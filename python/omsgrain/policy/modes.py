@@ -62,13 +62,7 @@ CONSENT = Policy("soft_locked", "soft_locked", _NO_TERMS)
 
 
 def read(grain: Grain, now: int, whose: str = "the grain") -> Policy:
-    """The policy of a grain.
-
-    Args:
-        grain: any grain, opaque ones too.
-        now: ms since 1970.
-        whose: what a refusal calls the grain.
-    """
+    """The policy of a grain."""
     terms = grain.get(FIELD)
     if terms is None:
         return CONSENT if grain.type == "consent" else OPEN
@@ -117,20 +111,7 @@ def _count(value: object) -> int | None:
 
 
 def ask(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
-    """Ask a policy whether an act may be done.
-
-    Args:
-        policy: of the grain.
-        grain: the grain that has the policy.
-        target: the grain that is acted on, the same or one that the policy reaches.
-        act: what is to be done.
-
-    Returns:
-        Whether the act is to be reviewed.
-
-    Raises:
-        InvalidationDeniedError: it may not; ``rule`` is the mode.
-    """
+    """Ask a policy whether an act may be done."""
     return _ASK[policy.mode](policy, grain, target, act)
 
 
@@ -227,9 +208,6 @@ def separate(grain: Grain, act: Act) -> None:
     """Refuse an act by the DID that wrote the grain. Spec: OMS §23.8.
 
     An agent that works under its user's key would pass every test for the user's DID.
-
-    Raises:
-        InvalidationDeniedError: its author signed the act, or wrote the new grain.
     """
     author = grain.get("author_did")
     writer = None if act.new is None else act.new.get("author_did")

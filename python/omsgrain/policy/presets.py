@@ -32,14 +32,6 @@ from omsgrain.policy.rules import (
     Rule,
 )
 
-__all__ = [
-    "BUILT_IN",
-    "Explained",
-    "Preset",
-    "explain",
-    "load",
-]
-
 BUILT_IN = ("ccpa", "gdpr", "hipaa", "sox")
 _ALWAYS = "oms"
 """The rules that are in force with any preset, and with none."""

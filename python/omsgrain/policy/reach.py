@@ -164,11 +164,7 @@ class Reach:
         self._read: dict[str, Grain | None] = {}
 
     def grain(self, address: str) -> Grain | None:
-        """The grain, if it is in the store.
-
-        Raises:
-            InvalidationDeniedError: the check would have to read too many.
-        """
+        """The grain, if it is in the store."""
         if address not in self._read:
             if len(self._read) >= LIMIT:
                 raise too_many()

@@ -12,11 +12,6 @@ from omsgrain.errors import InvalidationDeniedError
 from omsgrain.grain import Grain
 from omsgrain.policy.rules import Rule
 
-__all__ = [
-    "Expire",
-    "Keep",
-]
-
 _MOST_YEARS = 100
 """A grain that asks for more is kept so long: nobody can write what can never be deleted."""
 _MOST_TIME = 2**32 * 1_000

@@ -28,28 +28,6 @@ from omsgrain.policy.rules import (
     Values,
 )
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_ITEMS",
-    "Refused",
-    "RuleFile",
-    "checked_name",
-    "escaped",
-    "field",
-    "flag",
-    "from_to",
-    "grain_type",
-    "list_of",
-    "one_of",
-    "path",
-    "pattern",
-    "read_rules",
-    "sensitivity",
-    "text",
-    "values",
-    "word",
-]
-
 MOST_ITEMS = 1_000
 """Items of a list, at the most."""
 
@@ -219,15 +197,7 @@ class RuleFile:
 
 
 def read_rules(data: bytes, file: str) -> RuleFile:
-    """Read a file of rules.
-
-    Args:
-        data: TOML in UTF-8.
-        file: what to call it in errors.
-
-    Raises:
-        FormatError: it is not TOML, or says what no rule says; ``field`` is the place.
-    """
+    """Read a file of rules."""
     if len(data) > MOST_BYTES:
         raise FormatError(f"{file} is too large", expected="1 MiB at the most")
     try:

@@ -16,26 +16,6 @@ from omsgrain.errors import KeyMissingError, OmsError, SchemaError, UnsupportedE
 from omsgrain.grain import Grain
 from omsgrain.header import SENSITIVITIES
 
-__all__ = [
-    "ADDRESS",
-    "PURPOSES",
-    "REVIEWED",
-    "Condition",
-    "Encrypt",
-    "Export",
-    "Forbid",
-    "Purpose",
-    "Require",
-    "Review",
-    "Rule",
-    "Scalar",
-    "Values",
-    "allows",
-    "is_there",
-    "matches",
-    "told",
-]
-
 Scalar: TypeAlias = "str | int | bool"
 Values: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
 """Fields, each with the values that count."""
@@ -70,12 +50,7 @@ class Condition:
     values: Values = ()
 
     def holds(self, grain: Grain, doubt: bool) -> bool:
-        """Tell whether it is so.
-
-        Args:
-            grain: the grain.
-            doubt: what to answer where a field that matters is elided.
-        """
+        """Tell whether it is so."""
         return (
             (not self.sensitivity or grain.header.sensitivity >= self.sensitivity)
             and (not self.types or grain.type in self.types)

@@ -12,10 +12,6 @@ from typing import NamedTuple
 
 from omsgrain.privacy.detectors import DEFAULT
 from omsgrain.privacy.detectors.base import HOLE, MARKER, Detector, folded_key, views
-from omsgrain.privacy.detectors.custom import pattern_detector
-
-__all__ = ["DEFAULT", "Detector", "Finding", "Span", "detect", "pattern_detector", "spans"]
-
 
 _UNSEEN = "\u200b"  # what a NUL of the text is taken for, as a hole is one
 _ROUNDS = 8
@@ -56,18 +52,7 @@ class Span(NamedTuple):
 
 
 def detect(text: str, detectors: Sequence[Detector] = DEFAULT) -> list[Finding]:
-    """Find secrets and personal data in a text.
-
-    Args:
-        text: any text, of any length.
-        detectors: which; the first before the others where they overlap.
-
-    Returns:
-        What was found, from left to right, without overlaps.
-
-    Raises:
-        UnsupportedError: a library that a detector needs is not installed.
-    """
+    """Find secrets and personal data in a text."""
     found = spans(text, detectors)
     return [
         Finding(span.types[0], *at) for span, at in zip(found, in_bytes(text, found), strict=True)
@@ -77,13 +62,7 @@ def detect(text: str, detectors: Sequence[Detector] = DEFAULT) -> list[Finding]:
 def spans(
     text: str, detectors: Sequence[Detector] = DEFAULT, key: str | None = None
 ) -> list[Span]:
-    """Find the same, as spans.
-
-    Args:
-        text: any text.
-        detectors: which.
-        key: the key of an object under which the text stands.
-    """
+    """Find the same, as spans."""
     if key is not None:
         key = folded_key(key)
     left = text.replace(HOLE, _UNSEEN)

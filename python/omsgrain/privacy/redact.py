@@ -15,23 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from omsgrain.errors import SchemaError
 from omsgrain.policy.rule_files import escaped
-from omsgrain.privacy.detect import DEFAULT, Detector, Span, in_bytes, spans
-
-__all__ = [
-    "EMBEDDINGS",
-    "Flags",
-    "Keep",
-    "Redacted",
-    "RedactedRecord",
-    "RedactedValue",
-    "Scan",
-    "keeps",
-    "marker",
-    "redact_record",
-    "redact_text",
-    "redact_value",
-    "scan_records",
-]
+from omsgrain.privacy.detect import Span, in_bytes, spans
+from omsgrain.privacy.detectors import DEFAULT
+from omsgrain.privacy.detectors.base import Detector
 
 Keep: TypeAlias = Collection[str] | Callable[[str], bool]
 """JSON pointers, or a function that tells of one."""
@@ -42,9 +28,6 @@ def keeps(keep: Keep) -> Callable[[str], bool]:
 
     ``*`` stands for any key or place, as in ``/entities/*/type``; ``**`` at the end for all below,
     as in ``/embedding/**``. Without a star at the end, a pointer keeps the whole value there.
-
-    Raises:
-        SchemaError: something is no pointer.
     """
     if callable(keep):
         return keep
@@ -124,15 +107,7 @@ def marker(type: str) -> str:
 
 
 def redact_text(text: str, detectors: Sequence[Detector] = DEFAULT) -> Redacted:
-    """Replace what is found in a text; what is redacted already stays as it is.
-
-    Args:
-        text: any text.
-        detectors: which; the first gives the marker where several overlap.
-
-    Raises:
-        UnsupportedError: a library that a detector needs is not installed.
-    """
+    """Replace what is found in a text; what is redacted already stays as it is."""
     return _replaced(text, spans(text, detectors))
 
 
@@ -143,15 +118,6 @@ def redact_value(
 
     A key tells of its value: ``{"password": "x"}`` is redacted, and so is the ``value`` beside a
     ``name`` or a ``key``. Numbers are left. Keys that become the same are numbered.
-
-    Args:
-        value: objects, lists, strings, numbers, true, false, null.
-        detectors: which.
-        keep: what is structure and not text, such as ids and times: pointers with ``*`` for any
-            key or place and ``**`` at the end for all below, or a function of a pointer.
-
-    Raises:
-        UnsupportedError: a library that a detector needs is not installed.
     """
     return _Walk(detectors, keeps(keep)).run(value)
 
@@ -336,17 +302,7 @@ def redact_record(
     detectors: Sequence[Detector] = DEFAULT,
     embeddings: Collection[str] = EMBEDDINGS,
 ) -> RedactedRecord:
-    """Redact every string of a record, and drop its embeddings if one of them changed.
-
-    Args:
-        record: an object of JSON.
-        keep: pointers to what is structure: ids, times, types. See ``redact_value``.
-        detectors: which.
-        embeddings: members of the record that hold a vector. They are not searched.
-
-    Raises:
-        UnsupportedError: a library that a detector needs is not installed.
-    """
+    """Redact every string of a record, and drop its embeddings if one of them changed."""
     vectors = [name for name in embeddings if name in record]
     rest = {name: value for name, value in record.items() if name not in vectors}
     found = redact_value(rest, detectors, keep=keep)
@@ -379,15 +335,7 @@ class Scan(NamedTuple):
 def scan_records(
     records: Iterable[tuple[dict[str, Any], Keep]], detectors: Sequence[Detector] = DEFAULT
 ) -> Scan:
-    """Look for the same in records, and change none.
-
-    Args:
-        records: each with what is structure in it, as ``redact_record`` takes them.
-        detectors: which.
-
-    Raises:
-        UnsupportedError: a library that a detector needs is not installed.
-    """
+    """Look for the same in records, and change none."""
     flags, counts = Flags(), Counter[str]()
     for record, keep in records:
         found = redact_record(record, keep=keep, detectors=detectors)

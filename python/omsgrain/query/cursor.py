@@ -14,12 +14,6 @@ import struct
 
 from omsgrain.errors import SchemaError
 
-__all__ = [
-    "fingerprint",
-    "pack",
-    "unpack",
-]
-
 _LAYOUT = struct.Struct(">B8s16s")
 _VERSION = 2
 
@@ -35,11 +29,7 @@ def pack(query: bytes, place: bytes) -> str:
 
 
 def unpack(cursor: str, query: bytes) -> bytes:
-    """Read the place from a cursor.
-
-    Raises:
-        SchemaError: it is none, or it belongs to another query.
-    """
+    """Read the place from a cursor."""
     try:
         raw = base64.urlsafe_b64decode(cursor.encode("ascii"))
         version, own, place = _LAYOUT.unpack(raw)

@@ -15,18 +15,6 @@ from omsgrain.search.words import split
 from omsgrain.storage.base import Which
 from omsgrain.storage.records import PAST, RETRACTED, SUPERSEDED, Verification
 
-__all__ = [
-    "CONDITIONS",
-    "FILTERS",
-    "FOREVER",
-    "LONG_NAMESPACE",
-    "TESTED",
-    "Conditions",
-    "Term",
-    "Time",
-    "conditions",
-]
-
 TESTED = ("valid_at", "known_at", "verification_status", "min_confidence", "words")
 """The filters that no index answers."""
 
@@ -180,16 +168,7 @@ _EQUAL = frozenset(FILTERS)
 
 
 def conditions(given: Mapping[str, Any]) -> Conditions:
-    """Check what is asked, by name.
-
-    Args:
-        given: of ``CONDITIONS``. None is as if it were not given, but for ``current``, where it
-            asks for all grains; without it ``current`` is True.
-
-    Raises:
-        SchemaError: an unknown name, or a value that cannot be.
-        RangeError: a confidence that is not 0 to 1.
-    """
+    """Check what is asked, by name."""
     if not given.keys() <= _KNOWN:
         unknown = ascii(min(given.keys() - _KNOWN))[1:-1][:60]
         raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(CONDITIONS))

@@ -20,31 +20,6 @@ from omsgrain.grain import Grain
 from omsgrain.header import Header, read_header
 from omsgrain.storage.base import Reader, Unsealing, Which
 
-__all__ = [
-    "DEPTH",
-    "LIMIT",
-    "LINKS",
-    "Graph",
-    "Link",
-    "Node",
-    "Same",
-    "descendants",
-    "duplicates",
-    "find_same",
-    "found_at",
-    "grain_at",
-    "is_address",
-    "named",
-    "names_of",
-    "naming",
-    "numbered",
-    "ordered",
-    "provenance",
-    "seq_of",
-    "time_of",
-    "too_many",
-]
-
 LINKS = {
     "derived_from": "derived_from",
     "parent_message_id": "link",
@@ -58,12 +33,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{64}")
 
 
 def seq_of(reader: Reader, address: str) -> int:
-    """Return the number of a grain.
-
-    Raises:
-        NotFoundError: it is not in the store.
-        HashFormatError, HashLengthError: that is no address.
-    """
+    """Return the number of a grain."""
     seq = reader.find([_core.parse_address(address)])[0]
     if seq is None:
         raise NotFoundError("no grain with this address is in the store", expected=address)
@@ -71,23 +41,13 @@ def seq_of(reader: Reader, address: str) -> int:
 
 
 def grain_at(reader: Reader, address: str) -> Grain | None:
-    """Return the grain at an address, None if it is not in the store.
-
-    Raises:
-        IntegrityError: the stored bytes are damaged.
-    """
+    """Return the grain at an address, None if it is not in the store."""
     seq = reader.find([bytes.fromhex(address)])[0]
     return None if seq is None else numbered(reader, seq)
 
 
 def found_at(reader: Reader, address: str) -> Grain:
-    """Return the grain at an address.
-
-    Raises:
-        NotFoundError: it is not in the store.
-        HashFormatError, HashLengthError: that is no address.
-        IntegrityError: the stored bytes are damaged.
-    """
+    """Return the grain at an address."""
     grain = grain_at(reader, _core.parse_address(address).hex())
     if grain is None:
         raise NotFoundError("no grain with this address is in the store", expected=address)
@@ -95,11 +55,7 @@ def found_at(reader: Reader, address: str) -> Grain:
 
 
 def numbered(reader: Reader, seq: int) -> Grain | None:
-    """Return the grain with a number, None if there is none.
-
-    Raises:
-        IntegrityError: the stored bytes are damaged.
-    """
+    """Return the grain with a number, None if there is none."""
     grain = reader.grain(seq)
     if grain is not None and reader.find([bytes.fromhex(grain.address)])[0] != seq:
         raise IntegrityError("the stored bytes are damaged", found=grain.address)
@@ -126,10 +82,6 @@ def naming(
     So the replies to a message are those that name it in ``parent_message_id``, the goals below a
     goal in ``parent_goals``, those that wait for it in ``depends_on``, the withdrawal of a consent
     in ``prior_consent``. The grain with the address need not be in the store.
-
-    Raises:
-        SchemaError: a field without index rows.
-        IntegrityError: stored bytes are damaged.
     """
     kind = LINKS.get(field)
     if kind is None:
@@ -226,18 +178,7 @@ class Graph:
 
 
 def provenance(reader: Reader, address: str, depth: int = DEPTH, limit: int = LIMIT) -> Graph:
-    """Return what a grain was made from, and what that was made from.
-
-    Args:
-        reader: the snapshot.
-        address: the grain.
-        depth: at most so many links away from it.
-        limit: at most so many links in all.
-
-    Raises:
-        NotFoundError: the grain is not in the store.
-        IntegrityError: stored bytes are damaged.
-    """
+    """Return what a grain was made from, and what that was made from."""
 
     def read(source: str) -> Grain | None:
         return grain_at(reader, source)
@@ -305,15 +246,7 @@ def _walk(
 def ordered(
     keys: Mapping[int, Any], later: Mapping[int, Collection[int]]
 ) -> tuple[list[int], list[int]]:
-    """Sort numbers by their keys, each before those that follow it.
-
-    Args:
-        keys: what to sort by.
-        later: those that follow each; numbers that have no key are passed over.
-
-    Returns:
-        The numbers in order; and those in or behind a circle, in the order of their keys.
-    """
+    """Sort numbers by their keys, each before those that follow it."""
     waits = dict.fromkeys(keys, 0)
     for number in keys:
         for follower in later.get(number, ()):
@@ -357,14 +290,6 @@ def duplicates(reader: Reader, which: Which = "current", most: int = 1_000) -> I
     """Walk the statements that were made more than once, in the order of their fingerprints.
 
     Every fingerprint is looked at, so the walk is as long as the store is large.
-
-    Args:
-        reader: the snapshot; it stays open while the walk goes on.
-        which: among current grains, past ones, or all.
-        most: addresses of one statement.
-
-    Raises:
-        IntegrityError: stored bytes are damaged.
     """
     for key in reader.keys(_PREFIX, which):
         if reader.term_count(key, which) < 2:
@@ -385,13 +310,6 @@ def find_same(reader: Reader, blob: bytes) -> str | None:
     says the same and gives up nothing: of the same type byte, no less sensitive, and signed if
     this one is. A statement that was superseded or retracted is news when it is made again. A
     sealed grain is only ever itself.
-
-    Args:
-        reader: the snapshot; a writer sees what it wrote.
-        blob: a grain that was verified.
-
-    Raises:
-        IntegrityError: stored bytes are damaged.
     """
     digest = sha256(blob).digest()
     if reader.find([digest])[0] is not None:

@@ -32,22 +32,6 @@ from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.records import unpack
 from omsgrain.storage.tables import SEQUENCE, STATES, SUPERSEDES
 
-__all__ = [
-    "LIMIT",
-    "MOST_VERSIONS",
-    "Branch",
-    "Goal",
-    "GoalLink",
-    "GoalTree",
-    "branches",
-    "chain",
-    "current",
-    "goal_tree",
-    "heads",
-    "members",
-    "thread",
-]
-
 MOST_VERSIONS = 100_000
 
 
@@ -56,11 +40,6 @@ def chain(reader: Reader, address: str, limit: int = MOST_VERSIONS) -> list[Grai
 
     A grain comes behind those that it superseded; where that leaves a choice, by ``created_at``
     and then by address. A circle, which only a damaged store has, comes last.
-
-    Raises:
-        NotFoundError: the grain is not in the store.
-        RangeError: there are more versions than ``limit``.
-        IntegrityError: stored bytes are damaged.
     """
     later = members(reader, seq_of(reader, address), limit)
     grains = {seq: grain for seq in later if (grain := numbered(reader, seq)) is not None}
@@ -74,11 +53,6 @@ def heads(reader: Reader, address: str, limit: int = MOST_VERSIONS) -> list[Grai
 
     One, as a rule; several where the history has forked; none where the last was retracted,
     restricted or removed.
-
-    Raises:
-        NotFoundError: the grain is not in the store.
-        RangeError: there are more versions than ``limit``.
-        IntegrityError: stored bytes are damaged.
     """
     return current(reader, members(reader, seq_of(reader, address), limit))
 
@@ -90,12 +64,7 @@ def current(reader: Reader, seqs: Iterable[int]) -> list[Grain]:
 
 
 def members(reader: Reader, start: int, limit: int = MOST_VERSIONS) -> dict[int, list[int]]:
-    """Return the numbers that supersessions join to one, each with those that superseded it.
-
-    Raises:
-        RangeError: there are more than ``limit``.
-        IntegrityError: a stored state is damaged.
-    """
+    """Return the numbers that supersessions join to one, each with those that superseded it."""
     later: dict[int, list[int]] = {}
     seen, waiting = {start}, deque((start,))
     while waiting:
@@ -147,16 +116,6 @@ def thread(
 
     That is ``timestamp_ms``, else ``created_at``; at equal times by address. A message comes
     behind the one that it names as its ``parent_message_id``, even if clocks say otherwise.
-
-    Args:
-        reader: the snapshot.
-        session_id: the session.
-        which: only current messages, only past ones, or all.
-        limit: at most so many.
-
-    Raises:
-        RangeError: there are more than ``limit``.
-        IntegrityError: stored bytes are damaged.
 
     Spec: OMS §28.6
     """
@@ -292,18 +251,6 @@ def goal_tree(
     """Return what a goal depends on and which goals it serves, and so on from there.
 
     Any version of the goal may be asked for; what counts is what its current versions name.
-
-    Args:
-        reader: the snapshot.
-        address: the goal.
-        depth: at most so many links away from it.
-        limit: at most so many links in all.
-
-    Raises:
-        NotFoundError: the grain is not in the store.
-        SchemaError: it is no goal.
-        RangeError: a goal has too many versions.
-        IntegrityError: stored bytes are damaged.
     """
     start = found_at(reader, address)
     if start.type != "goal":

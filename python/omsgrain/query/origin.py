@@ -10,10 +10,6 @@ import unicodedata
 from omsgrain.formats.source import KEY
 from omsgrain.grain import Grain
 
-__all__ = [
-    "origins",
-]
-
 _HASH = re.compile("[0-9a-f]{64}")
 
 

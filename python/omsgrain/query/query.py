@@ -11,25 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
 from omsgrain.grain import Grain
 from omsgrain.query import cursor as cursors
-from omsgrain.query.filters import FILTERS, Conditions, Time, conditions
+from omsgrain.query.filters import Conditions, Time, conditions
 from omsgrain.query.walk import Terms, Walk, is_opened
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS
 from omsgrain.storage.records import Verification
-
-__all__ = [
-    "FILTERS",
-    "Hit",
-    "Incomplete",
-    "Order",
-    "Page",
-    "Plan",
-    "Terms",
-    "Time",
-    "among",
-    "hits",
-    "match",
-    "run",
-]
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
 """Why a search ended early: too many matches that filters refused, or grains of too many bytes."""
@@ -156,14 +141,7 @@ def run(
     sealed: bool = True,
     bookkeeping: bool = False,
 ) -> Page:
-    """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean.
-
-    Raises:
-        SchemaError: an unknown filter, order or value, or a cursor of another query.
-        RangeError: a limit below 1 or above 10,000, or a confidence that is not 0 to 1.
-        UnsupportedError: no index answers, and a scan was not asked for; or sealed grains are open
-            here, and their blind rows do not answer it.
-    """
+    """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean."""
     if order not in ("newest", "oldest"):
         raise SchemaError("unknown order", field="/order", expected='"newest" or "oldest"')
     if type(limit) is not int or not 1 <= limit <= _LIMIT:
@@ -211,11 +189,7 @@ def run(
 
 
 def among(terms: Terms, asked: Conditions, sealed: bool, *, scan: bool = False) -> Terms:
-    """Choose the grains to look among: with the sealed ones that are open here, or without.
-
-    Raises:
-        UnsupportedError: blind rows do not answer it.
-    """
+    """Choose the grains to look among: with the sealed ones that are open here, or without."""
     if not is_opened(terms):
         return terms
     if not sealed or not terms.has_sealed():
@@ -246,15 +220,6 @@ def match(
 
     They are read by pages, each in a snapshot of its own, so a walk holds back no writer. What
     arrives meanwhile and is older than the last grain given is met, too.
-
-    Args:
-        read: opens a snapshot.
-        subject: the subject.
-        relation: the relation.
-        object: the object.
-
-    Raises:
-        SchemaError: what cannot be a subject, relation or object.
     """
     asked = conditions({"subject": subject, "relation": relation, "object": object})
     return _match(read, asked)

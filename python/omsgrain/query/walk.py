@@ -26,21 +26,6 @@ from omsgrain.storage.records import PAST, unpack
 from omsgrain.storage.scan import misplaced
 from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
-__all__ = [
-    "Opened",
-    "States",
-    "Terms",
-    "Walk",
-    "created",
-    "equal",
-    "holds",
-    "is_opened",
-    "lists_beside",
-    "state_holds",
-    "tests_hold",
-    "there",
-]
-
 
 class States(Protocol):
     """What the tests need of a store's snapshot."""
@@ -359,12 +344,7 @@ class Walk:
         return {int.from_bytes(place[12:], "big") for place in found}
 
     def count(self, places: Iterator[bytes], met: int = 0) -> int:
-        """Count those that match, reading them only where it must be.
-
-        Args:
-            places: where they are.
-            met: so many match before these places, bookkeeping grains among them.
-        """
+        """Count those that match, reading them only where it must be."""
         if self._reads:
             return met + sum(1 for _ in self.matches(places))
         return met + sum(1 for _ in places) - self._count_beside()

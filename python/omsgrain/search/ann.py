@@ -32,24 +32,6 @@ from omsgrain.search.vectors import Model, models
 from omsgrain.storage.base import Reader, Store, Writer
 from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS, event_of
 
-__all__ = [
-    "Candidates",
-    "Covered",
-    "Graph",
-    "Graphs",
-    "Neighbours",
-    "Stamp",
-    "events",
-    "follow",
-    "is_clean",
-    "knows",
-    "library",
-    "make_graph",
-    "read",
-    "stamp_of",
-    "write",
-]
-
 _STAMP = struct.Struct(">4sIIIQQ41s")
 _MAGIC, _FORMAT, _CHECKSUM = b"omgv", 0, 32
 _NEIGHBOURS, _EFFORT = 16, 128  # of a vector, and candidates for them when it is added
@@ -148,13 +130,6 @@ class Graph:
 
         usearch only marks what it removes, and puts the next vector into its place. So noise is
         put there, under keys that are nobody's, and stays: then no other place is free next time.
-
-        Args:
-            seqs: numbers that are there.
-            forgotten: how many were taken out before.
-
-        Returns:
-            Whether their bytes are gone; if not, the graph must be made anew.
         """
         before, count = self._index.serialized_length, len(seqs)
         noise = self._numpy.random.default_rng(forgotten).normal(size=(count, self._dimension))
@@ -180,11 +155,7 @@ class Graph:
 
 
 def write(path: Path, graph: Graph, stamp: Stamp) -> None:
-    """Write a graph to a file, which is on the disk then.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a graph to a file, which is on the disk then."""
     try:
         graph.save(path)
     except RuntimeError as error:  # usearch's own
@@ -218,11 +189,7 @@ def _stamp(data: bytes) -> Stamp | None:
 
 
 def read(path: Path) -> tuple[Stamp, memoryview] | None:
-    """Map a file into memory after verifying every byte.
-
-    Returns:
-        Its stamp and the bytes for ``Graph.of``; None if there is none, or a damaged one.
-    """
+    """Map a file into memory after verifying every byte."""
     try:
         with path.open("rb") as file:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -367,12 +334,7 @@ class Neighbours(Protocol):
 
 
 class Graphs:
-    """The graphs of a store by model, in files beside it or in memory.
-
-    Args:
-        folder: the store's directory; None for memory.
-        large: models with more vectors than this get a graph.
-    """
+    """The graphs of a store by model, in files beside it or in memory."""
 
     def __init__(self, folder: Path | None, large: int) -> None:
         self._folder = folder
@@ -419,15 +381,7 @@ class Graphs:
         return Covered(stamp, graph, frozenset(), stamp.event)
 
     def catch_up(self, store: Store, make: bool) -> None:
-        """Bring the graphs up to the store; of those without removals, where it is worth it.
-
-        Args:
-            store: the store; one that is read-only is left as it is.
-            make: also make graphs that are missing or have to be made anew, which takes time.
-
-        Raises:
-            StoreError: the store is closed, or it is another writer's turn for too long.
-        """
+        """Bring the graphs up to the store; of those without removals, where it is worth it."""
         if store.readonly:
             return
         with self._catching_up:

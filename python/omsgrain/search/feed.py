@@ -29,23 +29,6 @@ from omsgrain.storage.tables import (
     event_of,
 )
 
-__all__ = [
-    "PAGE",
-    "Page",
-    "Read",
-    "State",
-    "Words",
-    "after",
-    "empty",
-    "fill",
-    "first_difference",
-    "gone",
-    "next_page",
-    "rows_of",
-    "state",
-    "write",
-]
-
 PAGE = 4_096
 """Grains a transaction, if they are small."""
 
@@ -107,14 +90,7 @@ def state(db: sqlite3.Connection) -> State:
 
 
 def next_page(read: Read, before: State, *, sure: bool, most: int = PAGE) -> Page | None:
-    """Read what comes after the state of an index; None if nothing does.
-
-    Args:
-        read: opens a snapshot of the store.
-        before: the state; it must have been read before this, so that the store is no older.
-        sure: the index is known to be of this store.
-        most: grains in it.
-    """
+    """Read what comes after the state of an index; None if nothing does."""
     with read() as reader:
         end = reader.last_seq()
         if sure and end == before.last:
@@ -149,13 +125,7 @@ def write(db: sqlite3.Connection, page: Page, before: State) -> None:
 
 
 def after(page: Page, before: State, taken: int) -> State:
-    """Return the state of an index that has taken in a page.
-
-    Args:
-        page: the page.
-        before: the state that it follows.
-        taken: how many grains of it have words.
-    """
+    """Return the state of an index that has taken in a page."""
     known, digest = before.known, before.digest
     if page.blobs:
         known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()

@@ -21,22 +21,6 @@ from omsgrain.search.feed import Read
 from omsgrain.search.words import normal, pairs, prepare, split
 from omsgrain.storage.base import Problem
 
-__all__ = [
-    "LONGEST",
-    "MOST",
-    "MOST_PHRASES",
-    "TRIES",
-    "Found",
-    "Match",
-    "More",
-    "Phrase",
-    "Query",
-    "Row",
-    "Start",
-    "Texts",
-    "read_query",
-]
-
 LONGEST = 10_000
 """Characters of a query."""
 
@@ -104,12 +88,7 @@ class Query:
 
 
 def read_query(text: str) -> Query:
-    """Read the text of a search.
-
-    Raises:
-        SchemaError: no text, or no word in it that grains should have.
-        RangeError: too long, or of too many words.
-    """
+    """Read the text of a search."""
     if not isinstance(text, str):
         raise SchemaError(
             "a search is for words",
@@ -224,28 +203,11 @@ class Texts(ABC):
 
     @abstractmethod
     def catch_up(self, read: Read) -> int:
-        """Take in what the store has and the index has not; a search does so by itself.
-
-        Args:
-            read: opens a snapshot: ``store.read``.
-
-        Returns:
-            The sequence number that the index has come to.
-
-        Raises:
-            StoreError: the index cannot be written, or the store not be read.
-        """
+        """Take in what the store has and the index has not; a search does so by itself."""
 
     @abstractmethod
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
-        """Catch up, and begin to read the matches of a query.
-
-        Args:
-            read: opens a snapshot.
-            query: what to search for.
-            seqs: only these grains; None for all.
-            size: matches in the first page.
-        """
+        """Catch up, and begin to read the matches of a query."""
 
     def search(
         self,
@@ -257,22 +219,7 @@ class Texts(ABC):
         accept: Callable[[int], bool] | None = None,
         most: int = MOST,
     ) -> Found:
-        """Find grains by their words, after catching up with the store.
-
-        Args:
-            read: opens a snapshot: ``store.read``.
-            query: what to search for; ``query.py`` says how it is read.
-            limit: matches to return.
-            seqs: only these grains.
-            accept: asked of each match, best first, until there are enough. It may keep a
-                snapshot of the store from its first call on.
-            most: how many matches ``accept`` may refuse.
-
-        Raises:
-            SchemaError: no word to search for.
-            RangeError: the query is too long, or a number too small.
-            StoreError: the index cannot be read or written, or the store not be read.
-        """
+        """Find grains by their words, after catching up with the store."""
         query = query if isinstance(query, Query) else read_query(query)
         if limit < 1 or most < 1:
             raise RangeError("a search asks for at least one match", expected="limit, most >= 1")
@@ -317,37 +264,21 @@ class Texts(ABC):
 
     @abstractmethod
     def rebuild(self, read: Read) -> None:
-        """Make an index that exists anew from the blobs; nothing else stays in it.
-
-        Raises:
-            StoreError: this handle may not write it, or another does not let go of it.
-        """
+        """Make an index that exists anew from the blobs; nothing else stays in it."""
 
     @abstractmethod
     def scrub(self, read: Read) -> None:
-        """See that no word of removed grains stays in the index.
-
-        Raises:
-            StoreError: as for ``rebuild``.
-        """
+        """See that no word of removed grains stays in the index."""
 
     @contextmanager
     def scrubbing(self, read: Read) -> Iterator[None]:
-        """Scrub while the store itself is written anew, which is done inside.
-
-        Raises:
-            StoreError: as for ``rebuild``.
-        """
+        """Scrub while the store itself is written anew, which is done inside."""
         yield
         self.scrub(read)
 
     @abstractmethod
     def check(self, read: Read) -> tuple[Problem, ...]:
-        """Compare an index that exists, word by word, with what the grains give.
-
-        Raises:
-            StoreError: the index or the store cannot be read.
-        """
+        """Compare an index that exists, word by word, with what the grains give."""
 
     @abstractmethod
     def close(self) -> None:

@@ -28,8 +28,6 @@ from omsgrain.search.vectors import Model, Vector, model_of, pack
 from omsgrain.storage.base import Reader, Store
 from omsgrain.storage.tables import VECTORS
 
-__all__ = ["LARGE", "Accept", "Near", "Nearest"]
-
 LARGE = 20_000
 """Vectors of a model from which a graph is worth its making: comparing so many takes 30 ms."""
 
@@ -56,13 +54,7 @@ class Near(NamedTuple):
 
 
 class Nearest:
-    """Vector search over one store. Any thread may use it.
-
-    Args:
-        folder: the store's directory, for the files of graphs; None keeps them in memory.
-        large: models with more vectors than this get a graph.
-        graphs: what gives candidates in place of graphs of our own.
-    """
+    """Vector search over one store. Any thread may use it."""
 
     def __init__(
         self,
@@ -84,24 +76,7 @@ class Nearest:
         allowed: Collection[int] | None = None,
         accept: Accept | None = None,
     ) -> list[Near]:
-        """Find the nearest.
-
-        Args:
-            reader: a snapshot; not a write transaction, which may be taken back.
-            vector: where to look; see ``vectors.pack``.
-            model: the model that made it; may be left out where the store has just one.
-            limit: results, 1 to 10,000.
-            allowed: only these sequence numbers, each of which is compared.
-            accept: asked of the nearest first, until there are enough.
-
-        Returns:
-            The nearest first, of equals the one with the highest number; nothing while the store
-            has no vectors.
-
-        Raises:
-            SchemaError: not a vector, one of another dimension, or not a model of the store.
-            RangeError: the limit, or a vector that ``vectors.pack`` refuses.
-        """
+        """Find the nearest."""
         query = pack(vector)
         if not 1 <= limit <= _LIMIT:
             raise RangeError(
@@ -128,13 +103,6 @@ class Nearest:
 
         It belongs behind a removal and before closing, with ``make=False``, and where time does
         not matter. A removed grain is gone from the files when this returns.
-
-        Args:
-            store: the store; one that is read-only is left as it is.
-            make: also make missing graphs, which takes half a minute for 100,000 vectors.
-
-        Raises:
-            StoreError: the store is closed, or it is another writer's turn for too long.
         """
         self._graphs.catch_up(store, make)
 

@@ -18,16 +18,6 @@ from omsgrain.search.feed import state
 from omsgrain.search.find import Phrase, Query, Row
 from omsgrain.search.words import WEIGHTS
 
-__all__ = [
-    "Counts",
-    "K",
-    "Ranked",
-    "Stage",
-    "Walk",
-    "fuse",
-    "stages",
-]
-
 K = 60
 """How little the first ranks stand out; the value of the paper, which others keep too."""
 
@@ -49,13 +39,7 @@ def fuse(
     *,
     place: Callable[[int], bytes],
 ) -> list[Ranked]:
-    """Rank the grains of several lists together.
-
-    Args:
-        lists: sequence numbers, the best first; of one that comes twice the first counts.
-        place: gives the place of a grain (created_at, then address, as in the index), asked only
-            of grains that tie: the newest comes first, then the lowest address.
-    """
+    """Rank the grains of several lists together."""
     parts: dict[int, list[float]] = {}
     for ranked in lists:
         for rank, seq in enumerate(dict.fromkeys(ranked), 1):
@@ -121,12 +105,7 @@ class Stage(NamedTuple):
 
 
 def stages(query: Query, common: set[Phrase]) -> list[Stage]:
-    """Cut a query where its order is not by weight any more.
-
-    Args:
-        query: what to search for.
-        common: those of its phrases that are not weighed.
-    """
+    """Cut a query where its order is not by weight any more."""
     some = tuple(phrase for phrase in query.optional if phrase not in common)
     if query.required:
         weighed = bool(some) or not common.issuperset(query.required)
@@ -139,13 +118,7 @@ def stages(query: Query, common: set[Phrase]) -> list[Stage]:
 
 
 class Walk:
-    """The matches of a query, page by page.
-
-    Args:
-        counts: of the same index.
-        query: what to search for.
-        seqs: only these grains; None for all.
-    """
+    """The matches of a query, page by page."""
 
     def __init__(self, counts: Counts, query: Query, seqs: Set[int] | None) -> None:
         self._counts = counts

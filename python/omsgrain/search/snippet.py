@@ -17,8 +17,6 @@ from typing import Any
 from omsgrain.search.find import Query
 from omsgrain.search.words import SAYS, Places, texts
 
-__all__ = ["Shown", "Snippet", "piece", "show"]
-
 WIDTH = 160
 """Characters of a snippet, about."""
 
@@ -66,13 +64,7 @@ class Shown:
 
 
 def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
-    """Say how a grain matches a search.
-
-    Args:
-        fields: the grain, by full field names.
-        query: what was searched for.
-        width: about how many characters the snippet should have.
-    """
+    """Say how a grain matches a search."""
     names: dict[str, None] = {}
     best: tuple[tuple[int, bool], str, Places, list[Span]] | None = None
     for name, text in texts(fields):
@@ -90,13 +82,7 @@ def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
 
 
 def piece(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """The best piece of a text that stands in no field; its beginning, if nothing matches.
-
-    Args:
-        text: such as what a grain says on one line.
-        query: what was searched for.
-        width: about how many characters the piece should have.
-    """
+    """The best piece of a text that stands in no field; its beginning, if nothing matches."""
     places, spans = _found(text, query)
     if spans:
         return _cut("", places, spans, width)

@@ -28,21 +28,6 @@ from pathlib import Path
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.search.words import COLUMNS
 
-__all__ = [
-    "CACHE",
-    "FILE",
-    "PATIENCE",
-    "copied",
-    "failure",
-    "in_file",
-    "in_memory",
-    "is_damage",
-    "remove",
-    "set_cache",
-    "to_read",
-    "transaction",
-]
-
 FILE = "text.db"
 PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
@@ -84,11 +69,7 @@ def in_memory() -> sqlite3.Connection:
 
 
 def in_file(path: Path) -> sqlite3.Connection:
-    """Open the file for writing; make it, or make it anew, if need be.
-
-    Raises:
-        StoreError: it cannot be made, or others do not let it go.
-    """
+    """Open the file for writing; make it, or make it anew, if need be."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

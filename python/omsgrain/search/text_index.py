@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from omsgrain.errors import StoreError
 from omsgrain.search import feed, text_file
 from omsgrain.search.feed import Read
-from omsgrain.search.find import MOST, TRIES, Found, Match, Query, Row, Start, Texts
+from omsgrain.search.find import TRIES, Query, Row, Start, Texts
 from omsgrain.search.rank import Counts, Walk
 from omsgrain.search.text_file import FILE, in_memory
 from omsgrain.storage.base import Problem
@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from omsgrain.search.nearest import Nearest
     from omsgrain.storage.base import Store
 
-__all__ = [
-    "FILE",
-    "MOST",
-    "DamagedError",
-    "Found",
-    "Handle",
-    "Match",
-    "TextIndex",
-    "texts_of",
-    "vectors_of",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -56,13 +44,7 @@ class DamagedError(StoreError):
 
 
 class Handle:
-    """The connection to an index.
-
-    Args:
-        path: the file, made when first needed; None for memory.
-        readonly: never write the file.
-        cache: bytes of the file that SQLite keeps in memory.
-    """
+    """The connection to an index."""
 
     def __init__(self, path: Path | None, *, readonly: bool, cache: int = text_file.CACHE) -> None:
         self._file = path
@@ -83,11 +65,7 @@ class Handle:
         return self._db is not None or (self._path is not None and self._path.exists())
 
     def check(self) -> None:
-        """Refuse a handle that was closed, or came over a fork.
-
-        Raises:
-            StoreError: it was.
-        """
+        """Refuse a handle that was closed, or came over a fork."""
         if self._closed:
             raise StoreError("the store is closed")
         if os.getpid() != self._process:
@@ -99,12 +77,7 @@ class Handle:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Do something that changes nothing.
-
-        Raises:
-            DamagedError: the index was damaged.
-            StoreError: the index is locked, or SQLite refuses something else.
-        """
+        """Do something that changes nothing."""
         with self._lock:
             self.check()
             try:
@@ -132,11 +105,7 @@ class Handle:
             return self.read(work, *args, **kwargs)
 
     def truncate(self) -> None:
-        """Bring all that was written into the file itself, and empty the files beside it.
-
-        Raises:
-            StoreError: this handle may not write the file, or another does not let go of it.
-        """
+        """Bring all that was written into the file itself, and empty the files beside it."""
         if self._file is None:
             return
         if not self._may_write(self._file):
@@ -220,13 +189,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class TextIndex(Texts):
-    """An index in a file, or in memory.
-
-    Args:
-        path: the file, made when first needed; None for memory.
-        readonly: never write the file. Where it is behind, memory holds a copy that is not.
-        budget: how much memory to take.
-    """
+    """An index in a file, or in memory."""
 
     def __init__(
         self, path: Path | None, *, readonly: bool = False, budget: Budget | None = None
@@ -244,17 +207,7 @@ class TextIndex(Texts):
         return self._handle.exists
 
     def catch_up(self, read: Read) -> int:
-        """Take in what the store has and the index has not; a search does so by itself.
-
-        Args:
-            read: opens a snapshot: ``store.read``.
-
-        Returns:
-            The sequence number that the index has come to.
-
-        Raises:
-            StoreError: the index cannot be written, or the store not be read.
-        """
+        """Take in what the store has and the index has not; a search does so by itself."""
         self._handle.check()
         with self._feeding:
             with suppress(DamagedError):
@@ -291,11 +244,7 @@ class TextIndex(Texts):
         return self._handle.read(walk.page, size)
 
     def rebuild(self, read: Read) -> None:
-        """Make an index that exists anew from the blobs; nothing else stays in its files.
-
-        Raises:
-            StoreError: this handle may not write the file, or another does not let go of it.
-        """
+        """Make an index that exists anew from the blobs; nothing else stays in its files."""
         if self.exists:
             self._handle.truncate()
             self._handle.write(feed.empty)
@@ -303,11 +252,7 @@ class TextIndex(Texts):
             self._handle.truncate()
 
     def scrub(self, read: Read) -> None:
-        """See that no word of removed grains stays in the files of the index.
-
-        Raises:
-            StoreError: as for ``rebuild``.
-        """
+        """See that no word of removed grains stays in the files of the index."""
         if self.exists:
             self.catch_up(read)
             if self._handle.read(feed.gone):
@@ -320,9 +265,6 @@ class TextIndex(Texts):
 
         SQLite notices most damage when it meets it, and then the index is made anew unasked. This
         finds what it cannot notice.
-
-        Raises:
-            StoreError: the index or the store cannot be read.
         """
         if not self.exists:
             return ()

@@ -41,18 +41,6 @@ from omsgrain.storage.tables import (
     VEILED,
 )
 
-__all__ = [
-    "DIMENSIONS",
-    "Model",
-    "Vector",
-    "add",
-    "model_of",
-    "models",
-    "pack",
-    "unpacked",
-    "vectors_of",
-]
-
 DIMENSIONS = 8_192
 """The most values that a vector can have."""
 
@@ -93,13 +81,7 @@ class Model:
 
 
 def pack(vector: Vector) -> bytes:
-    """Bring a vector into the form that is stored.
-
-    Raises:
-        SchemaError: not a sequence of numbers.
-        RangeError: no values or more than 8,192, one that is not finite as a float32, or only
-            zeros.
-    """
+    """Bring a vector into the form that is stored."""
     values = unpacked(bytes(vector)) if _is_raw(vector) else _numbers(vector)
     _check_count(len(values))
     if not 0 < math.hypot(*values) < math.inf:  # false for NaN too
@@ -159,11 +141,7 @@ def _wrong(vector: object) -> SchemaError:
 
 
 def unpacked(data: bytes) -> array[float]:
-    """Return the values of a vector as it is stored.
-
-    Raises:
-        SchemaError: bytes that are no float32.
-    """
+    """Return the values of a vector as it is stored."""
     if len(data) % _FLOAT:
         raise SchemaError(
             "not a vector",
@@ -198,20 +176,7 @@ def _model(key: bytes, row: bytes) -> Model:
 
 
 def model_of(reader: Reader, name: str | None, dimension: int) -> Model | None:
-    """Return the model that a search means.
-
-    Args:
-        reader: a snapshot.
-        name: its name; None if the store has models of just one name.
-        dimension: how many values the vector has that is searched for.
-
-    Returns:
-        The model; None if the store has no vectors at all.
-
-    Raises:
-        SchemaError: there is no such model, or several and none is named, or no vector of the
-            model has as many values.
-    """
+    """Return the model that a search means."""
     known = models(reader)
     if not known:
         return None
@@ -235,23 +200,7 @@ def model_of(reader: Reader, name: str | None, dimension: int) -> Model | None:
 
 
 def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None = None) -> None:
-    """Give a grain its vector of a model, in place of one that it has.
-
-    Args:
-        writer: a write transaction.
-        seq: the sequence number of the grain.
-        vector: numbers, float32 bytes, or a buffer of numbers.
-        model: name of the model that made it.
-        seal: seals the vector of a sealed grain, under the key of its row. It is kept to be given
-            out again, and no search compares it.
-
-    Raises:
-        NotFoundError: there is no such grain.
-        KeyMissingError: the grain is sealed, and there is nothing to seal its vector with.
-        SchemaError: not a vector, or not a name.
-        RangeError: too long or too short, not finite, without a direction; a name too long; more
-            models than one user can have.
-    """
+    """Give a grain its vector of a model, in place of one that it has."""
     data = pack(vector)
     blob = writer.blob_at(seq)
     if blob is None:

@@ -30,24 +30,6 @@ from itertools import accumulate, pairwise
 from types import NoneType
 from typing import Any
 
-__all__ = [
-    "ABOUT",
-    "COLUMNS",
-    "GAP",
-    "SAYS",
-    "UNSEARCHED",
-    "WEIGHTS",
-    "Places",
-    "columns",
-    "for_index",
-    "normal",
-    "pairs",
-    "prepare",
-    "split",
-    "texts",
-    "words_of",
-]
-
 GAP = " ¶ "
 """Stands between two texts in one column, so that no phrase reaches over: no query has that word,
 and the engine takes whatever is not ASCII for a letter."""

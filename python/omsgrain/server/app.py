@@ -45,22 +45,11 @@ from omsgrain.server.service import (
 )
 from omsgrain.server.serving import Listening, Stores
 
-__all__ = [
-    "application",
-    "of",
-    "run",
-]
-
 _REFUSED = 400  # a status from here on
 
 
 def application(service: Service, log: Log) -> Starlette:
-    """Make the ASGI application of a server.
-
-    Args:
-        service: what all requests share.
-        log: where each request is told.
-    """
+    """Make the ASGI application of a server."""
     by_path = groupby(sorted(ROUTES, key=lambda route: route.path), lambda route: route.path)
     paths = [
         Path(path, _Resource(service, path, {route.method: route for route in routes}))
@@ -197,20 +186,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def of(count: int, ready: Callable[[], None], log: Log) -> Callable[[], None] | None:
-    """Make workers, and look after them.
-
-    Args:
-        count: how many.
-        ready: called once, when the first worker listens.
-        log: where it is told that a worker began, or died.
-
-    Returns:
-        In a worker, what it calls when it listens. None where all is over.
-
-    Raises:
-        StoreError: a worker ended before it listened.
-        UnsupportedError: the system cannot fork.
-    """
+    """Make workers, and look after them."""
     if not hasattr(os, "fork"):
         raise UnsupportedError("several workers need a system with fork", expected="--workers 1")
     return _Crew(ready, log).keep(count)
@@ -320,21 +296,7 @@ def run(
     *,
     workers: int = 1,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; the store is closed then.
-
-    Args:
-        opening: opens the store; each worker opens it for itself.
-        options: how the server behaves.
-        listening: where it listens.
-        log: where each request is told.
-        ready: called with the address once it listens.
-        workers: processes that serve, on one address.
-
-    Raises:
-        StoreError: nobody can listen there, the store cannot be opened, or workers do not stay.
-        UnsupportedError: several workers on a system without fork.
-        OSError: the certificate or its key cannot be read.
-    """
+    """Serve until SIGTERM or SIGINT; the store is closed then."""
     with _bound(listening) as bound:
         url = listening.url(bound.getsockname()[1])
         tell: Callable[[], None] | None = partial(ready, url)

@@ -18,24 +18,12 @@ from omsgrain.server.errors import Refusal, refusal_of
 from omsgrain.server.options import Options
 from omsgrain.storage.tokens import Scope, Token, Tokens, is_token
 
-__all__ = [
-    "LEFT_OUT",
-    "checked",
-    "secret_of",
-    "signed",
-    "token_of",
-]
-
 _REALM: Final = 'Bearer realm="omsgrain"'
 _SCHEME = "bearer"
 
 
 def secret_of(headers: Headers) -> str:
-    """The token that a request shows.
-
-    Raises:
-        Refusal: it shows none, or nothing of a token's form.
-    """
+    """The token that a request shows."""
     given = headers.getlist("authorization")
     if not given:
         raise Refusal("missing_token", headers={"www-authenticate": _REALM})
@@ -51,12 +39,7 @@ def secret_of(headers: Headers) -> str:
 
 
 def token_of(tokens: Tokens, secret: str, scopes: Sequence[Scope]) -> Token:
-    """What is known of a token that must be good for one of some scopes.
-
-    Raises:
-        Refusal: it does not hold, or is not good for that.
-        OmsError: the store cannot tell.
-    """
+    """What is known of a token that must be good for one of some scopes."""
     token = tokens.find(secret)
     if token is None:
         raise _unknown()
@@ -80,12 +63,7 @@ LEFT_OUT: Final = {"aimem-signature-omitted": "too-large"}
 
 
 def signed(text: Callable[[], bytes], options: Options) -> dict[str, str]:
-    """The header with our signature; none without a signer.
-
-    Args:
-        text: gives the canonical text of the bundle.
-        options: of the server.
-    """
+    """The header with our signature; none without a signer."""
     if options.signer is None:
         return {}
     made = signature.sign_bundle(text(), options.signer, iat=int(time.time()))
@@ -93,19 +71,7 @@ def signed(text: Callable[[], bytes], options: Options) -> dict[str, str]:
 
 
 def checked(headers: Headers, text: Callable[[], bytes | Pieces], options: Options) -> Checked:
-    """Check the signature of what comes in: one that is none, or false, is always refused.
-
-    Args:
-        headers: of the request.
-        text: gives the canonical text of the bundle.
-        options: of the server; without ``trust``, a signature that holds is skipped.
-
-    Returns:
-        What was done about the signature.
-
-    Raises:
-        Refusal: a signature does not hold, or there must be one.
-    """
+    """Check the signature of what comes in: one that is none, or false, is always refused."""
     given = headers.getlist(signature.HEADER)
     if not given and not options.require_signature:
         return "missing"

@@ -17,23 +17,6 @@ from omsgrain.crypto.seal import spool
 from omsgrain.server.errors import Refusal
 from omsgrain.server.options import Options
 
-__all__ = [
-    "BLOB",
-    "BUNDLE",
-    "COSE_KEY",
-    "JSON",
-    "LINES",
-    "VERSION",
-    "Body",
-    "Gone",
-    "Media",
-    "answer_early",
-    "check_length",
-    "media_of",
-    "receive_body",
-    "weights",
-]
-
 _IN_MEMORY = 1 << 20  # bytes of a body that needs no file
 _PIECE = 256 << 10  # bytes that are gathered for one step of a thread
 _UNPACKED = 1 << 20  # bytes that one step unpacks at the most
@@ -86,11 +69,7 @@ class Media:
 
 
 def media_of(headers: Headers) -> Media:
-    """Read the media type of a body.
-
-    Raises:
-        Refusal: there is none, or it cannot be read.
-    """
+    """Read the media type of a body."""
     given = headers.getlist("content-type")
     found = _TYPE.match(given[0].strip()) if len(given) == 1 else None
     if found is None:
@@ -109,11 +88,7 @@ def media_of(headers: Headers) -> Media:
 
 
 def check_length(headers: Headers, limit: int) -> None:
-    """Refuse a body that says it is too large, before any of it is received.
-
-    Raises:
-        Refusal: it does.
-    """
+    """Refuse a body that says it is too large, before any of it is received."""
     length = _length(headers)
     if length is not None and length > limit:
         raise _too_large(limit)
@@ -130,20 +105,7 @@ def _length(headers: Headers) -> int | None:
 async def receive_body(
     receive: Receive, headers: Headers, limit: int, options: Options, step: Step
 ) -> IO[bytes]:
-    """Receive a body; the file stands at its beginning.
-
-    Args:
-        receive: gives its pieces.
-        headers: of the request.
-        limit: bytes, unpacked.
-        options: of the server.
-        step: runs in a thread.
-
-    Raises:
-        Refusal: too large, too slow, or not packed as it says.
-        Gone: the client went away.
-        OSError: there is no room for it.
-    """
+    """Receive a body; the file stands at its beginning."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
         raise Refusal("unsupported_encoding", "identity and gzip are taken")

@@ -50,21 +50,6 @@ from omsgrain.server.streaming import PIECE, Stream, gathered
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "PRODUCERS",
-    "WITHHELD",
-    "Wanted",
-    "as_document",
-    "erase",
-    "export",
-    "export_lines",
-    "import_",
-    "lines_of",
-    "spooled",
-    "wanted",
-    "watched",
-]
-
 PRODUCERS: Final = "aimem-producers"
 """The header that names the producers of what an export holds."""
 WITHHELD: Final = "aimem-withheld"
@@ -99,11 +84,7 @@ class Wanted:
 
 
 def wanted(given: Mapping[str, Any]) -> Wanted:
-    """Look at the parameters of an export together.
-
-    Raises:
-        Refusal, SchemaError: they do not fit.
-    """
+    """Look at the parameters of an export together."""
     asked = Wanted(**given)
     if asked.scope != "SINCE":
         asked = replace(asked, since=None)
@@ -119,11 +100,6 @@ def lines_of(
     """An export by lines, and the headers that tell of it.
 
     Who asks for no producer gets all there is, in one bundle; a header names who has named it.
-
-    Raises:
-        Refusal: a rule of a preset or a profile keeps it here.
-        Stopped: one must.
-        OmsError: as ``export_stream``.
     """
     report = ExportReport()
     try:
@@ -173,9 +149,6 @@ def as_document(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """A bundle by lines as one document; its checksum is the same.
 
     All chunks come first, then edges, entities and links, as `stream.write` gives them.
-
-    Args:
-        pieces: of whole lines.
     """
     lines = (line for piece in pieces for line in piece.splitlines())
     envelope = next(lines)
@@ -201,15 +174,7 @@ def _array(kind: Kind) -> bytes:
 
 
 def spooled(parts: Iterator[bytes], most: int | None = None) -> tuple[IO[bytes], int, bool]:
-    """Write parts to a file without a name; it stands at its beginning.
-
-    Args:
-        parts: are written until they end.
-        most: stop once so many bytes are there.
-
-    Returns:
-        The file, its size, and whether the parts have ended.
-    """
+    """Write parts to a file without a name; it stands at its beginning."""
     file = spool(_IN_MEMORY)
     size, whole = 0, True
     try:

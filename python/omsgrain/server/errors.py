@@ -25,15 +25,6 @@ from omsgrain.errors import (
 from omsgrain.formats.aimem.check import RULES as AIMEM
 from omsgrain.formats.problems import DocumentError
 
-__all__ = [
-    "MEDIA",
-    "RULES",
-    "Refusal",
-    "Rule",
-    "answer",
-    "refusal_of",
-]
-
 MEDIA: Final = "application/problem+json"
 _PAGES = "https://github.com/omsgrain/omsgrain/blob/main/docs/"
 _REST = "invalid_grain"

@@ -24,9 +24,9 @@ from omsgrain.formats.aimem.document import validate
 from omsgrain.formats.aimem.fields import Limits
 from omsgrain.formats.json_text import bounded, parse
 from omsgrain.formats.problems import DocumentError
-from omsgrain.grain import make
+from omsgrain.grain import make, plain
 from omsgrain.header import ENVELOPE_BYTE
-from omsgrain.json_values import plain, revive
+from omsgrain.json_values import revive
 from omsgrain.ops import removing
 from omsgrain.ops.query import envelope
 from omsgrain.query.query import Page
@@ -35,28 +35,12 @@ from omsgrain.server.errors import Refusal, refusal_of
 from omsgrain.server.request import Call, as_json
 from omsgrain.server.service import Flag
 
-__all__ = [
-    "changes",
-    "delete",
-    "get",
-    "put",
-    "query",
-    "search",
-    "theirs",
-    "verify",
-]
-
 _DEPTH = 64
 _MOST = 1_000  # problems that an answer tells
 
 
 def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
-    """The grain at an address, if it is the tenant's.
-
-    Raises:
-        NotFoundError: it is not, or there is none.
-        HashFormatError, HashLengthError: that is no address.
-    """
+    """The grain at an address, if it is the tenant's."""
     try:
         grain = store.get(address)
     except TrustError:  # the key is gone or not here, so nobody can tell whose it is

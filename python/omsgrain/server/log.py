@@ -13,21 +13,11 @@ import traceback
 from datetime import datetime, timezone
 from typing import Any, Literal, TextIO
 
-__all__ = [
-    "Format",
-    "Log",
-]
-
 Format = Literal["text", "json"]
 
 
 class Log:
-    """Writes the lines.
-
-    Args:
-        form: ``text`` or ``json``.
-        stream: where to; stderr by default.
-    """
+    """Writes the lines."""
 
     def __init__(self, form: Format = "text", stream: TextIO | None = None) -> None:
         self._json = form == "json"

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.trust import Trust
     from omsgrain.policy.rules import Purpose
 
-__all__ = [
-    "Options",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -11,12 +11,6 @@ from omsgrain.server.bodies import COSE_KEY
 from omsgrain.server.errors import Refusal
 from omsgrain.server.request import Call, as_json
 
-__all__ = [
-    "health",
-    "openapi",
-    "pubkey",
-]
-
 
 async def pubkey(call: Call) -> Response:
     """The key that signs our exports. Spec: AIMEM §5.3."""

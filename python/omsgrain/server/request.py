@@ -22,15 +22,6 @@ from omsgrain.server.errors import Refusal
 from omsgrain.server.service import Flag, Service
 from omsgrain.storage.tokens import Token
 
-__all__ = [
-    "Call",
-    "Handler",
-    "Parameter",
-    "as_json",
-    "is_gone",
-    "read",
-]
-
 T = TypeVar("T")
 
 
@@ -87,13 +78,6 @@ class Call:
         """Do all of the work in a thread, when it is this request's turn.
 
         It ends at its next step when the client goes away, for which all of the body must be here.
-
-        Args:
-            function: the work; it checks the flag from step to step, if it has steps.
-            size: of the body.
-
-        Raises:
-            Gone: the client went away before it was done.
         """
         return await self._while_there(self._in_turn(function, size))
 
@@ -170,11 +154,7 @@ class Parameter:
 
 
 def read(query: bytes, known: Sequence[Parameter]) -> dict[str, Any]:
-    """Read the query string of a request; what is not given has its default.
-
-    Raises:
-        Refusal: one is unknown, stands twice, or is not of its kind.
-    """
+    """Read the query string of a request; what is not given has its default."""
     table = {one.name: one for one in known}
     found: dict[str, Any] = {}
     for part in query.split(b"&"):

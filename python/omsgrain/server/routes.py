@@ -20,13 +20,6 @@ from omsgrain.server.request import Handler, Parameter
 from omsgrain.storage.tokens import Scope
 from omsgrain.sync.protocol import MEDIA as SYNC
 
-__all__ = [
-    "ROUTES",
-    "Route",
-    "document",
-    "statuses",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Route:

@@ -30,32 +30,11 @@ if TYPE_CHECKING:
     from omsgrain.storage.tokens import Token, Tokens
     from omsgrain.sync.peer import Peer
 
-__all__ = [
-    "CODE",
-    "HEAD",
-    "ROUTE",
-    "TOKEN",
-    "AccessLog",
-    "Connection",
-    "Flag",
-    "Gate",
-    "Peers",
-    "Service",
-    "Stopped",
-    "head_size",
-    "patient",
-]
-
 
 class Gate:
     """A gate that lets in so many at once, in order of arrival. Of one event loop.
 
     A gate with a single place, or a line for one, gives it to anybody.
-
-    Args:
-        inside: how many.
-        waiting: how many may wait.
-        retry_after: what those beyond are told, in seconds.
     """
 
     def __init__(self, inside: int, waiting: int, retry_after: int) -> None:
@@ -75,14 +54,7 @@ class Gate:
 
     @asynccontextmanager
     async def inside(self, who: str | None = None) -> AsyncIterator[None]:
-        """Wait for a place, and keep it for the block.
-
-        Args:
-            who: asks; None has no share.
-
-        Raises:
-            Refusal: too many wait, or the gate was closed and there is no place.
-        """
+        """Wait for a place, and keep it for the block."""
         await self._enter(who)
         try:
             yield
@@ -164,12 +136,7 @@ class _Kept:
 
 
 class Peers:
-    """The peers of a server. Of one event loop, but for ``close``.
-
-    Args:
-        make: makes the peer of a token.
-        retry_after: what those are told that ask too much at once, in seconds.
-    """
+    """The peers of a server. Of one event loop, but for ``close``."""
 
     def __init__(self, make: Callable[[Token], Peer], retry_after: int = 1) -> None:
         self._make = make
@@ -178,14 +145,7 @@ class Peers:
 
     @asynccontextmanager
     async def turn(self, token: Token) -> AsyncIterator[Callable[[], Peer]]:
-        """Wait until nobody else asks with this token, and keep it so for the block.
-
-        Yields:
-            What gives the peer; to be called in a thread.
-
-        Raises:
-            Refusal: too many wait already.
-        """
+        """Wait until nobody else asks with this token, and keep it so for the block."""
         kept = self._kept.pop(token, None) or _Kept()
         self._kept[token] = kept  # the latest is the last
         if kept.users >= _WAITING:
@@ -240,22 +200,13 @@ class Flag:
         self._set = True
 
     def check(self) -> None:
-        """Stop if one must.
-
-        Raises:
-            Stopped: one must.
-        """
+        """Stop if one must."""
         if self._set:
             raise Stopped
 
 
 class Service:
-    """What all requests share.
-
-    Args:
-        stores: the store, a handle for each who acts.
-        options: how the server behaves.
-    """
+    """What all requests share."""
 
     def __init__(self, stores: Stores, options: Options) -> None:
         self.stores = stores
@@ -296,15 +247,7 @@ class Service:
 
     @asynccontextmanager
     async def working(self, who: str | None, *, large: bool = False) -> AsyncIterator[Flag]:
-        """Wait for a place among those that work.
-
-        Args:
-            who: asks, by the name of his token.
-            large: it takes much memory.
-
-        Raises:
-            Refusal: too many wait, or the server is stopping.
-        """
+        """Wait for a place among those that work."""
         flag = Flag()
         if large:
             async with self.large.inside(who), self.working(who) as flag:
@@ -324,10 +267,9 @@ class Service:
             gate.close()
 
     async def until_cut(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do what ends with a refusal when ``cut`` is called; what begins later is not concerned.
+        """Do what ends with a refusal when ``cut`` is called.
 
-        Raises:
-            Refusal: it was cut.
+        What begins later is not concerned.
         """
         if self._cut:
             return await work
@@ -362,11 +304,7 @@ class Service:
         return await self.quick(partial(erasures, self.stores.main, tenant))
 
     def check_running(self) -> None:
-        """Refuse a request while the server stops.
-
-        Raises:
-            Refusal: it does.
-        """
+        """Refuse a request while the server stops."""
         if self._stopping:
             raise self._refusal()
 
@@ -498,13 +436,7 @@ class _RequestLog:
 
 
 class AccessLog:
-    """The outermost layer: gives each request an id, logs it, and lets nothing out.
-
-    Args:
-        app: what is inside.
-        log: where to.
-        clock: seconds, of any beginning.
-    """
+    """The outermost layer: gives each request an id, logs it, and lets nothing out."""
 
     def __init__(
         self, app: ASGIApp, log: Log, clock: Callable[[], float] = time.monotonic

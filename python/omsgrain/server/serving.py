@@ -20,15 +20,6 @@ from omsgrain.sync.local import LocalPeer
 from omsgrain.sync.peer import Peer, Right
 from omsgrain.sync.scoped_peer import BoundPeer
 
-__all__ = [
-    "Listening",
-    "Stores",
-    "check_producer",
-    "is_loopback",
-    "open_one",
-    "open_stores",
-]
-
 _RIGHTS: Final[Mapping[Scope, tuple[Right, ...]]] = {
     "sync:read": ("give",),
     "sync:write": ("grains", "states"),
@@ -58,12 +49,7 @@ class Listening:
     grace: float = 10.0
 
     def check(self) -> None:
-        """See that tokens and memories do not go over a network in the clear.
-
-        Raises:
-            UnsupportedError: they would.
-            SchemaError: a certificate without a key, or a key without a certificate.
-        """
+        """See that tokens and memories do not go over a network in the clear."""
         if (self.certificate is None) != (self.key is None):
             raise SchemaError("a certificate goes with its key", field="/tls")
         if self.certificate is None and not self.behind_proxy and not is_loopback(self.host):
@@ -80,11 +66,7 @@ class Listening:
 
 
 class Stores:
-    """One store, with a handle for each who acts: the audit trail names the handle's actor.
-
-    Args:
-        main: the store, open.
-    """
+    """One store, with a handle for each who acts: the audit trail names the handle's actor."""
 
     def __init__(self, main: og.GrainStore) -> None:
         self._lock = threading.Lock()
@@ -100,11 +82,7 @@ class Stores:
             return self._by_actor[actor]
 
     def peer(self, token: Token) -> Peer:
-        """The store as another one sees it that has a token.
-
-        Raises:
-            UnsupportedError: the token is not for syncing.
-        """
+        """The store as another one sees it that has a token."""
         rights = [right for scope in token.scopes for right in _RIGHTS.get(scope, ())]
         if not rights:
             raise UnsupportedError("the token is not for syncing")
@@ -121,36 +99,19 @@ class Stores:
 
 
 def open_stores(path: Where, *, actor: str | None = None, **options: Any) -> Stores:
-    """Open a store that is there for a server, with the keys that are in use.
-
-    Args:
-        path: of the store.
-        actor: who acts where no token does.
-        options: as of ``omsgrain.open``.
-
-    Raises:
-        StoreError: there is no store at the path, or it cannot be written.
-    """
+    """Open a store that is there for a server, with the keys that are in use."""
     home_of(path).must_exist()  # or an empty directory would become a store
     # Reads are not counted: a request for another tenant's grain must leave no trace on it.
     return Stores(open_store(path, actor=actor, count_access=False, **options))
 
 
 def open_one(path: Where, *, readonly: bool = False, actor: str | None = None) -> og.GrainStore:
-    """Open a store that is there for a server with one user, with the keys that are in use.
-
-    Raises:
-        StoreError: there is no store at the path, or it cannot be written.
-    """
+    """Open a store that is there for a server with one user, with the keys that are in use."""
     home_of(path).must_exist()  # or an empty directory would become a store
     return open_store(path, readonly=readonly, actor=actor)
 
 
 def check_producer(producer: str) -> None:
-    """Refuse what cannot be the namespace of our bundles.
-
-    Raises:
-        SchemaError: it cannot.
-    """
+    """Refuse what cannot be the namespace of our bundles."""
     if not is_producer(producer):
         raise SchemaError("not a producer", field="/producer", expected="1 to 63 of a-z, 0-9, -")

@@ -19,12 +19,6 @@ from omsgrain.errors import OmsError
 from omsgrain.server.request import is_gone
 from omsgrain.server.service import CODE, Stopped
 
-__all__ = [
-    "PIECE",
-    "Stream",
-    "gathered",
-]
-
 PIECE = 256 << 10
 """Bytes that one step of a thread makes."""
 
@@ -41,16 +35,7 @@ def gathered(parts: Iterator[bytes], size: int = PIECE) -> bytes:
 
 
 class Stream(Response):
-    """An answer that comes in pieces.
-
-    Args:
-        pieces: gives them.
-        held: what is let go when it is over, however it ends.
-        timeout: seconds for which a client may take nothing.
-        headers: of the answer.
-        media_type: of the answer.
-        check: is asked before each piece, and raises ``Stopped`` when it must not go out.
-    """
+    """An answer that comes in pieces."""
 
     def __init__(
         self,

@@ -20,17 +20,6 @@ from omsgrain.sync import protocol
 from omsgrain.sync.peer import SIZE, Batch, Hello, Peer
 from omsgrain.sync.protocol import Changes, Give, Lacking, Ranges
 
-__all__ = [
-    "changes",
-    "give",
-    "greet",
-    "lacking",
-    "listing",
-    "ranges",
-    "share",
-    "take",
-]
-
 
 async def greet(call: Call) -> Response:
     """Say who is here."""

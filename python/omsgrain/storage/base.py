@@ -29,23 +29,6 @@ from omsgrain.storage.tables import Kind, Table
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
 
-__all__ = [
-    "PAGE_BYTES",
-    "PAGE_GRAINS",
-    "CheckReport",
-    "CompactReport",
-    "Problem",
-    "Reader",
-    "RebuildReport",
-    "Store",
-    "StoreStats",
-    "Unsealing",
-    "Which",
-    "Writer",
-    "is_durable",
-    "see_range",
-]
-
 LONGEST = 2_000_000
 """Seconds: more than that PostgreSQL does not take, nor a lock of Python's."""
 

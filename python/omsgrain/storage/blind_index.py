@@ -28,25 +28,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.storage.base import Reader, Writer
 
-__all__ = [
-    "NUMBER",
-    "PLACE",
-    "SEALS_RECORD",
-    "TOKEN",
-    "WORD",
-    "Trying",
-    "Veil",
-    "add",
-    "forget",
-    "has_sealed",
-    "key_of",
-    "masked",
-    "place_of",
-    "remove",
-    "seqs_of",
-    "veils",
-]
-
 NUMBER = 8
 """Bytes of the number of a key."""
 TOKEN = 16
@@ -101,11 +82,7 @@ class Trying:
         self._tried = [(keys, Sealer(keys.content)) for keys in islice(ring.users(), _TRIED)]
 
     def open(self, sealed: bytes) -> tuple[bytes, UserKeys] | None:
-        """Give what is sealed, verified, and whose key opened it; None if none of them does.
-
-        Raises:
-            OmsError: what is sealed is no grain.
-        """
+        """Give what is sealed, verified, and whose key opened it; None if none of them does."""
         for n, (keys, sealer) in enumerate(self._tried):
             with suppress(KeyMissingError):
                 inner = sealer.unseal(sealed, check=True)
@@ -121,12 +98,7 @@ def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
 
 
 def add(writer: Writer, rows: list[tuple[int, bytes, Veil]]) -> None:
-    """Write the rows of sealed grains that were just put.
-
-    Args:
-        writer: the transaction.
-        rows: of each its number, its masked place, and the rest.
-    """
+    """Write the rows of sealed grains that were just put."""
     blind = [(veil.number, veil.tokens, place) for _, place, veil in rows]
     writer.set_rows(BLIND, _core.blind_rows(blind))
     if writer.row(META, SEALS_RECORD) != _YES:
@@ -158,13 +130,7 @@ def key_of(reader: Reader, seq: int) -> bytes | None:
 
 
 def seqs_of(reader: Reader, number: bytes, *, kept: bool = False) -> Iterator[int]:
-    """The grains that a key seals, oldest first.
-
-    Args:
-        reader: a snapshot.
-        number: of the key.
-        kept: only those with a policy or a retention of their own.
-    """
+    """The grains that a key seals, oldest first."""
     for key, _ in reader.rows(KEPT if kept else KEYED, prefix=number):
         yield SEQUENCE.unpack(key[NUMBER:])[0]
 
@@ -184,14 +150,7 @@ def forget(writer: Writer, seq: int) -> None:
 
 
 def remove(writer: Writer, seq: int, place: bytes, veil: Veil) -> None:
-    """Delete the rows of a sealed grain whose key is here.
-
-    Args:
-        writer: the transaction.
-        seq: the grain.
-        place: its masked place.
-        veil: as it was when it was put.
-    """
+    """Delete the rows of a sealed grain whose key is here."""
     number, tokens = veil.number, veil.tokens
     starts = range(0, len(tokens), TOKEN)
     blind = [number + tokens[at : at + TOKEN] + place for at in starts]
@@ -211,12 +170,7 @@ def _delete(
 
 
 def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[Veil]:
-    """Make what is stored beside sealed grains, on all cores.
-
-    Args:
-        blobs: as they were before they were sealed; a signed one with its bit.
-        keys: of the user of each.
-    """
+    """Make what is stored beside sealed grains, on all cores."""
     fields = [_core.decode(bare(blob)) for blob in blobs]
     words = [[word.encode() for word in words_of(one)] for one in fields]
     tokens = _core.blind(blobs, words, [one.token for one in keys])

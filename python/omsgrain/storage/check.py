@@ -67,19 +67,6 @@ from omsgrain.storage.tables import (
     Table,
 )
 
-__all__ = [
-    "BlobCheck",
-    "Examined",
-    "Hashed",
-    "Pass",
-    "check",
-    "check_in_child",
-    "examine",
-    "sealed_problems",
-    "signature_problems",
-    "state_problems",
-]
-
 
 class Examined(Reader, Protocol):
     """A snapshot that is examined."""
@@ -408,14 +395,7 @@ class Pass(Generic[R]):
     def of_head(
         self, last: int, head: tuple[int, int, int], addresses: tuple[int, int], rows: int
     ) -> Iterator[Problem]:
-        """Compare the counts of a store with what was met.
-
-        Args:
-            last: the last number that a grain has.
-            head: as the store's head says: grains, bytes of blobs, last number.
-            addresses: how many there are, and how many there should be.
-            rows: how many index rows there are.
-        """
+        """Compare the counts of a store with what was met."""
         event = self.reader.last_row(EVENTS)
         if event is not None and len(event[0]) == SEQUENCE.size:
             last = max(last, *SEQUENCE.unpack(event[0]))
@@ -433,14 +413,7 @@ def examine(
     first: tuple[Problem, ...] = (),
     passing: tuple[type[OmsError], ...] = (),
 ) -> CheckReport:
-    """Look at all there is in a snapshot.
-
-    Args:
-        reader: the snapshot.
-        blobs: the pass over its blobs.
-        first: what was found before.
-        passing: errors that say nothing about the store, and so are raised.
-    """
+    """Look at all there is in a snapshot."""
     problems, grains, rows = [*first], 0, 0
     try:
         found = chain(
@@ -540,12 +513,7 @@ _START = 60.0  # seconds for a process to begin on a busy machine
 
 
 def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
-    """Check the store at a path in a process of its own.
-
-    Args:
-        path: the store's directory.
-        patience: seconds until the process is killed; None: in proportion to the file.
-    """
+    """Check the store at a path in a process of its own."""
     if patience is None:
         file = path / DATA_FILE
         patience = _START + (file.stat().st_size if file.exists() else 0) / _SLOWEST

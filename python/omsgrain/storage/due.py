@@ -23,19 +23,6 @@ from omsgrain.storage.tables import DUE
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
 
-__all__ = [
-    "CONSENT",
-    "KEY",
-    "RETENTION",
-    "SCRUB",
-    "WITHIN",
-    "Due",
-    "add",
-    "done",
-    "drop",
-    "due",
-]
-
 CONSENT: Final = "consent"
 """The kind of a grain that goes because a consent was withdrawn; "consent" is its number."""
 RETENTION: Final = "retention"
@@ -69,19 +56,7 @@ class Due:
 
 
 def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:
-    """Add an entry.
-
-    Args:
-        writer: the transaction.
-        deadline: when it must have been done, ms since 1970.
-        what: ``kind``, a word; ``seq``, if it is about a grain; whatever the kind needs besides.
-
-    Returns:
-        Its key.
-
-    Raises:
-        RangeError: a deadline before 1970.
-    """
+    """Add an entry."""
     if not 0 <= deadline < 1 << 63:
         raise RangeError("not a time", field="/deadline", expected="ms since 1970")
     number = what.get("seq", 0)
@@ -92,15 +67,7 @@ def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:
 
 
 def due(reader: Reader, until: int | None = None) -> Iterator[Due]:
-    """Walk the entries by rising deadlines.
-
-    Args:
-        reader: a snapshot, or a transaction, which may take out what it meets.
-        until: only those that must have been done by then, ms since 1970.
-
-    Raises:
-        IntegrityError: a row is damaged.
-    """
+    """Walk the entries by rising deadlines."""
     for key, row in reader.rows(DUE):
         found = _read(key, row)
         if until is not None and found.deadline > until:

@@ -46,25 +46,12 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import Sealer, UserKeys
 
-__all__ = [
-    "SealedReader",
-    "SealedStore",
-    "SealedWriter",
-]
-
 _COUNTED = 4_096  # rows of a blind list that are counted; more is many
 _KEY = NUMBER + TOKEN
 
 
 class SealedReader:
-    """A snapshot in which sealed grains are open.
-
-    Args:
-        inner: the snapshot.
-        ring: the keys.
-        users: look among the sealed grains of these only; None: of all users.
-        words: only sealed grains that have all these words.
-    """
+    """A snapshot in which sealed grains are open."""
 
     def __init__(
         self,
@@ -158,13 +145,7 @@ class SealedReader:
         return self.inner.blob_at(seq)
 
     def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number, opened if the ring has its key.
-
-        Raises:
-            IntegrityError: the stored bytes are damaged.
-            KeyMissingError: the key of the ring does not open it.
-            CorruptError: what was sealed is no grain.
-        """
+        """Return the grain with a sequence number, opened if the ring has its key."""
         blob = self.inner.blob_at(seq)
         if blob is None:
             return None
@@ -208,12 +189,7 @@ class SealedReader:
         return placed(self.grain, places)
 
     def keys_of(self, seq: int) -> UserKeys:
-        """Return the keys that seal a grain.
-
-        Raises:
-            KeyMissingError: no key of this ring seals it.
-            ErasedError: its key was destroyed.
-        """
+        """Return the keys that seal a grain."""
         number = blind_index.key_of(self.inner, seq)
         if number is None:
             raise KeyMissingError("the grain was sealed elsewhere, and no key of here opens it")
@@ -223,11 +199,6 @@ class SealedReader:
         """Return a sealed grain that is not open, opened with any key of the ring that opens it.
 
         It came when its key was not here, so no row says whose it is.
-
-        Raises:
-            KeyMissingError: no key of this ring opens it.
-            ErasedError: its key was destroyed.
-            OmsError: what was sealed is no grain.
         """
         blob = self.inner.blob_at(seq)
         if blob is not None and blind_index.key_of(self.inner, seq) is None:
@@ -419,12 +390,7 @@ T = TypeVar("T")
 
 
 class SealedStore:
-    """A ``Store`` whose sealed grains are open.
-
-    Args:
-        inner: the store.
-        ring: the keys; every transaction looks whether some were destroyed since.
-    """
+    """A ``Store`` whose sealed grains are open."""
 
     def __init__(self, inner: Store, ring: KeyRing) -> None:
         self.inner = inner

@@ -25,20 +25,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.base import CheckReport, Store
     from omsgrain.storage.postgres.connection import Database
 
-__all__ = [
-    "IN_MEMORY",
-    "Beside",
-    "Directory",
-    "Durability",
-    "Home",
-    "Memory",
-    "Served",
-    "Where",
-    "beside",
-    "directory_of",
-    "home_of",
-]
-
 Where: TypeAlias = str | os.PathLike[str] | StoreUrl
 """What names a store: the path of its directory, a URL, or ``:memory:``."""
 
@@ -52,19 +38,11 @@ class Home(Protocol):
     """Where a store is kept, whether there is one already or not. ``str`` shows it to people."""
 
     def exists(self) -> bool:
-        """Tell whether there is a store.
-
-        Raises:
-            StoreError: nobody can tell.
-        """
+        """Tell whether there is a store."""
         ...
 
     def must_exist(self) -> None:
-        """See that there is a store, which opening it for writing would make.
-
-        Raises:
-            StoreError: there is none.
-        """
+        """See that there is a store, which opening it for writing would make."""
         ...
 
     def is_writable(self) -> bool:
@@ -78,12 +56,7 @@ class Home(Protocol):
         durability: Durability = "commit",
         memory: int | str | None = None,
     ) -> Store:
-        """Open the store; make it if it is not there and may be written.
-
-        Raises:
-            StoreError: it cannot be opened.
-            UnsupportedError: an option that means nothing here.
-        """
+        """Open the store; make it if it is not there and may be written."""
         ...
 
     def check(self) -> CheckReport:
@@ -113,13 +86,7 @@ def beside(store: Store) -> Beside:
 
 
 def home_of(where: Where) -> Home:
-    """Return where a store is kept.
-
-    Raises:
-        SchemaError: not a URL that names a store.
-        StoreError: a path that no file can have.
-        UnsupportedError: a URL of another kind.
-    """
+    """Return where a store is kept."""
     if isinstance(where, str) and is_url(where):
         where = StoreUrl.parse(where)
     if where == IN_MEMORY:
@@ -128,11 +95,7 @@ def home_of(where: Where) -> Home:
 
 
 def directory_of(where: Where) -> Path:
-    """Return the directory of a store that is files, and can be handled as such.
-
-    Raises:
-        UnsupportedError: it is kept in a database.
-    """
+    """Return the directory of a store that is files, and can be handled as such."""
     home = home_of(where)
     if isinstance(home, Directory):
         return home.path

@@ -44,11 +44,6 @@ from omsgrain.storage.tables import (
     Table,
 )
 
-__all__ = [
-    "MemoryStore",
-    "Versions",
-]
-
 
 class Versions:
     """Keys with their values, each value from one commit on; None where the key has none.
@@ -89,11 +84,7 @@ class Versions:
         self._keep(key, tuple(v for v in self._rows.get(key, ()) if v[0] != commit))
 
     def prune(self, key: bytes, oldest: int) -> bool:
-        """Forget the values that no snapshot from ``oldest`` on can see.
-
-        Returns:
-            Whether only one value, or none, is left, so that there is nothing more to prune.
-        """
+        """Forget the values that no snapshot from ``oldest`` on can see."""
         versions = self._rows.get(key, ())
         while len(versions) > 1 and versions[1][0] <= oldest:
             versions = versions[1:]

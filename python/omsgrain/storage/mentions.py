@@ -28,16 +28,6 @@ from omsgrain.storage.tables import EVENT, EVENTS, META, NAMED, SEQUENCE, STATES
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Store, Writer
 
-__all__ = [
-    "NAMED_RECORD",
-    "catch_up",
-    "forget",
-    "places",
-    "prepare",
-    "replace",
-    "said",
-]
-
 NAMED_RECORD = b"named"
 """The last event that the table covers, u64."""
 
@@ -104,10 +94,6 @@ def replace(writer: Writer, marks: Mapping[bytes, bytes]) -> None:
     """Put marks in the place of addresses, in all events and states that name them.
 
     What the grains superseded stays past.
-
-    Args:
-        writer: the transaction.
-        marks: by addresses.
     """
     if not marks:
         return

@@ -40,32 +40,6 @@ from omsgrain.storage.tables import (
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
 
-__all__ = [
-    "CONTESTED",
-    "JUMP",
-    "MOST",
-    "PAST",
-    "RESTRICTED",
-    "RESTRICTION",
-    "RETRACTED",
-    "SUPERSEDED",
-    "VERIFIED",
-    "State",
-    "Verification",
-    "counted",
-    "flip",
-    "forget",
-    "forget_vectors",
-    "hold_of",
-    "is_sound",
-    "named",
-    "pack",
-    "put",
-    "taken",
-    "turn",
-    "unpack",
-]
-
 SUPERSEDED, RETRACTED, RESTRICTED, CONTESTED, VERIFIED = 1, 2, 4, 8, 16
 PAST = SUPERSEDED | RETRACTED | RESTRICTED
 """A grain with one of these bits is left out of what is current."""
@@ -124,9 +98,6 @@ def pack(state: State) -> bytes | None:
     """Make the row of a state; None if there is nothing to say.
 
     Reads and holds are not in it.
-
-    Raises:
-        SchemaError: ``superseded_by`` is not the lowest of the successors.
     """
     rest: dict[str, Any] = {}
     successors = sorted(set(state.successors))
@@ -143,11 +114,7 @@ def pack(state: State) -> bytes | None:
 
 
 def unpack(row: bytes | None) -> State:
-    """Read a row of states-0, or the absence of one.
-
-    Raises:
-        IntegrityError: the row is damaged.
-    """
+    """Read a row of states-0, or the absence of one."""
     if row is None:
         return State()
     try:
@@ -200,13 +167,7 @@ def forget(writer: Writer, seq: int) -> None:
 def forget_vectors(
     writer: Writer, seqs: Sequence[int], models: Sequence[bytes] | None = None
 ) -> None:
-    """Delete vectors of grains, and each model with its last vector.
-
-    Args:
-        writer: a write transaction.
-        seqs: numbers of the grains.
-        models: what the keys of the vectors' models begin with; None: all models.
-    """
+    """Delete vectors of grains, and each model with its last vector."""
     for table in (VECTORS, VEILED):
         for model in list(_models(writer, table) if models is None else models):
             rows = [model + SEQUENCE.pack(seq) for seq in seqs]
@@ -249,17 +210,7 @@ def hold_of(authority: str) -> bytes:
 
 
 def turn(reader: Reader, seq: int, what: bytes, on: bool) -> int:
-    """Return the turn that something is at.
-
-    Args:
-        reader: a snapshot or a transaction.
-        seq: the grain.
-        what: ``RESTRICTION``, or what ``hold_of`` gives.
-        on: whether it is on now.
-
-    Raises:
-        IntegrityError: its row is damaged.
-    """
+    """Return the turn that something is at."""
     row = reader.row(TOGGLES, SEQUENCE.pack(seq) + what)
     return int(on) if row is None else _read(row)[0]
 
@@ -275,10 +226,6 @@ def taken(mine: int, told: int) -> int:
 
     What is on there is on here as well, also if its number cannot be; that it ended is believed
     with a number that can be only.
-
-    Args:
-        mine: the turn here.
-        told: the turn there, of any size.
     """
     if told <= min(mine + JUMP, MOST):
         return max(mine, told)
@@ -299,25 +246,13 @@ def is_sound(row: bytes) -> bool:
 
 
 def put(writer: Writer, seq: int, what: bytes, at: int, name: str = "") -> None:
-    """Set the turn that something is at.
-
-    Args:
-        writer: the transaction.
-        seq: the grain.
-        what: as of ``turn``.
-        at: the turn.
-        name: of the authority, of a hold.
-    """
+    """Set the turn that something is at."""
     value = msgpack.packb([at, name]) if at > 1 else None
     writer.set_row(TOGGLES, SEQUENCE.pack(seq) + what, value)
 
 
 def named(reader: Reader, seq: int) -> Iterator[tuple[str, int]]:
-    """Walk the authorities whose holds were ended at least once, with the turns of their holds.
-
-    Raises:
-        IntegrityError: a row is damaged.
-    """
+    """Walk the authorities whose holds were ended at least once, with the turns of their holds."""
     for _, row in reader.rows(TOGGLES, prefix=SEQUENCE.pack(seq) + _HOLD):
         at, name = _read(row)
         yield name, at

@@ -14,17 +14,6 @@ from omsgrain.grain import Grain
 from omsgrain.storage.base import Store, Writer
 from omsgrain.storage.tables import Table
 
-__all__ = [
-    "Entry",
-    "damaged",
-    "dropped",
-    "entries",
-    "misplaced",
-    "pages",
-    "placed",
-    "stored",
-]
-
 
 class Entry(NamedTuple):
     """One blob met on a walk.
@@ -66,11 +55,7 @@ def pages(store: Store, after: int = 0) -> Iterator[list[Entry]]:
 
 
 def entries(store: Store, after: int = 0) -> Iterator[Entry]:
-    """Walk through all blobs that are there now, as ``pages`` does.
-
-    Raises:
-        IntegrityError: at the first damaged one.
-    """
+    """Walk through all blobs that are there now, as ``pages`` does."""
     for page in pages(store, after):
         for entry in page:
             if not entry.sound:

@@ -34,23 +34,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.storage.base import Reader, Writer
 
-__all__ = [
-    "MOST",
-    "SEALED",
-    "Examined",
-    "Signature",
-    "add",
-    "add_sealed",
-    "by_signer",
-    "examine",
-    "examine_many",
-    "over",
-    "read_row",
-    "signatures",
-    "signers",
-    "unproven",
-]
-
 MOST = 64
 """Signatures that one grain can have; each costs a verification wherever the grain goes."""
 
@@ -85,15 +68,6 @@ Examined = tuple[bytes, Signature]
 def examine(envelope: bytes, resolver: Resolver | None = None) -> Examined:
     """Verify the signature of an envelope; of the blob no more is looked at than its header.
 
-    Args:
-        envelope: COSE_Sign1 with a blob in it.
-        resolver: finds the key of a DID that is no did:key. A signature whose DID it does not find
-            is given as unproven.
-
-    Raises:
-        SignatureError: the signature does not hold.
-        OmsError: as for `omsgrain.crypto.prove`.
-
     Spec: OMS §9
     """
     from omsgrain.crypto.cose import prove
@@ -125,12 +99,7 @@ def examine_many(
 
 
 def unproven(envelope: bytes, error: OmsError) -> Examined | None:
-    """Take an envelope apart that was refused because its signer's DID could not be resolved.
-
-    Returns:
-        The blob and the unproven signature; None if it was refused for anything else. A did:key is
-        its own proof, and so is never unproven.
-    """
+    """Take an envelope apart that was refused because its signer's DID could not be resolved."""
     from omsgrain.crypto import cose
 
     if not isinstance(error, DidError):
@@ -145,23 +114,7 @@ def unproven(envelope: bytes, error: OmsError) -> Examined | None:
 
 
 def add(writer: Writer, seq: int, blob: bytes, signature: Signature) -> bool:
-    """Keep a signature beside the grain that it is over.
-
-    Args:
-        writer: the transaction that has the grain.
-        seq: its number.
-        blob: its bytes as they are stored, with the signed bit.
-        signature: an examined one.
-
-    Returns:
-        Whether anything changed: not if this signer has signed the grain already. What is proven
-        replaces what is not.
-
-    Raises:
-        SignedMismatchError: the grain has no signed bit.
-        IntegrityError: the envelope is around other bytes.
-        RangeError: the grain has as many signatures as it can have.
-    """
+    """Keep a signature beside the grain that it is over."""
     row = _row(blob, signature)
     key = SEQUENCE.pack(seq) + _name(signature.signer)
     before = writer.row(SIGNATURES, key)
@@ -200,21 +153,7 @@ def _make_room(
 def add_sealed(
     writer: Writer, seq: int, blob: bytes, signature: Signature, keys: UserKeys
 ) -> bool:
-    """Keep a signature beside a grain that was signed and then sealed.
-
-    Args:
-        writer: the transaction that has the grain.
-        seq: its number.
-        blob: its bytes before it was sealed, with the signed bit.
-        signature: an examined one.
-        keys: of its user.
-
-    Returns:
-        As `add`.
-
-    Raises:
-        SignedMismatchError, IntegrityError, RangeError: as `add`.
-    """
+    """Keep a signature beside a grain that was signed and then sealed."""
     from omsgrain.crypto.seal import Sealer
 
     row = _row(blob, signature)
@@ -241,9 +180,6 @@ def signatures(reader: Reader, seq: int) -> list[Signature]:
     """Return the signatures over a grain, sorted by signer; an unsigned one has none.
 
     Those of a grain that was signed before it was sealed show where its key is.
-
-    Raises:
-        IntegrityError: a row is damaged.
     """
     rows = list(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)))
     blob = reader.blob_at(seq) if rows else None
@@ -270,11 +206,7 @@ def _unsealed(reader: Reader, seq: int, rows: list[tuple[bytes, bytes]]) -> Iter
 
 
 def signers(reader: Reader, seq: int) -> tuple[str, ...]:
-    """Return the DIDs whose signature over a grain was verified, sorted.
-
-    Raises:
-        IntegrityError: a row is damaged.
-    """
+    """Return the DIDs whose signature over a grain was verified, sorted."""
     return tuple(one.signer for one in signatures(reader, seq) if one.proven)
 
 
@@ -290,17 +222,7 @@ def by_signer(found: Sequence[Signature], signer: str | None = None) -> Signatur
 def read_row(
     blob: bytes, key: bytes, row: bytes, *, address_key: bytes | None = None
 ) -> Signature:
-    """Read a row of signatures-0.
-
-    Args:
-        blob: the grain's bytes as they are stored.
-        key: of the row.
-        row: its value.
-        address_key: of the user, if the row was sealed.
-
-    Raises:
-        IntegrityError: the row is damaged.
-    """
+    """Read a row of signatures-0."""
     from omsgrain.crypto import cose
 
     try:

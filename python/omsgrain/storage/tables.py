@@ -65,62 +65,6 @@ from typing import Final, Literal, TypeAlias
 
 from omsgrain.errors import IntegrityError
 
-__all__ = [
-    "ADDRESSES",
-    "AUDIT",
-    "BLIND",
-    "BLOBS",
-    "COUNTER",
-    "COUNTERS",
-    "DELETED",
-    "DUE",
-    "EMBEDDED",
-    "EVENT",
-    "EVENTS",
-    "FORMAT",
-    "FORMAT_RECORD",
-    "FORMAT_VALUE",
-    "GUARDS",
-    "HEAD",
-    "HEAD_RECORD",
-    "HELD",
-    "HOLDS",
-    "KEPT",
-    "KEYED",
-    "LINEAGES",
-    "LONGEST_KEY",
-    "MARK",
-    "META",
-    "MODELS",
-    "NAMED",
-    "NOTES",
-    "PAST_TERMS",
-    "PLAIN",
-    "RELEASED",
-    "RESTRICTED",
-    "REVIEWS",
-    "SEALED",
-    "SEQUENCE",
-    "SIGNATURES",
-    "SIGNED",
-    "STATES",
-    "SUPERSEDED",
-    "SUPERSEDES",
-    "TABLES",
-    "TERMS",
-    "TOGGLES",
-    "TOKENS",
-    "TOMBSTONES",
-    "VECTORS",
-    "VEILED",
-    "VERIFIED",
-    "Kind",
-    "Life",
-    "Table",
-    "counter_of",
-    "event_of",
-]
-
 FORMAT = 3
 """The format this code writes. It rises when an older reader could not read the store rightly."""
 
@@ -248,11 +192,7 @@ def event_of(row: bytes) -> tuple[bytes, int, bytes]:
 
 
 def counter_of(row: bytes | None) -> tuple[int, int | None]:
-    """Read a row of counters-0: how often a grain was read, and when last, ms since 1970.
-
-    Raises:
-        IntegrityError: it is damaged.
-    """
+    """Read a row of counters-0: how often a grain was read, and when last, ms since 1970."""
     if row is None:
         return 0, None
     try:

@@ -29,16 +29,6 @@ from omsgrain.storage import audit
 from omsgrain.storage.base import Reader, Store, Writer
 from omsgrain.storage.tables import TOKENS
 
-__all__ = [
-    "PREFIX",
-    "SCOPES",
-    "SYNC",
-    "Scope",
-    "Token",
-    "Tokens",
-    "is_token",
-]
-
 Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:admin"]
 """What a token lets one do: bring in, take out, erase; and let another store do: fetch; bring
 grains and states; bring holds, restrictions and erasures. None of them holds another."""
@@ -88,13 +78,7 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a store. What one process adds or revokes, all see at once.
-
-    Args:
-        store: where they stand.
-        actor: who acts, for the audit trail.
-        clock: gives the time in ms since 1970.
-    """
+    """The tokens of a store. What one process adds or revokes, all see at once."""
 
     def __init__(
         self,
@@ -116,23 +100,7 @@ class Tokens:
         namespaces: Iterable[str] = (),
         expires: int | None = None,
     ) -> str:
-        """Make a token.
-
-        Args:
-            name: 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore; it goes into the audit trail.
-            tenant: whose memory it opens; None of one for syncing.
-            scopes: of ``SCOPES``, at least one.
-            namespaces: those that it opens, of a token for syncing; all by default.
-            expires: when it ends by itself, ms since 1970; by default it does not.
-
-        Returns:
-            The token. It is told this once, and kept nowhere.
-
-        Raises:
-            SchemaError: a name that is taken or cannot be, an unknown scope, or none; a tenant or
-                namespaces that do not go with the scopes; an end that is past.
-            StoreError: read-only, full or broken.
-        """
+        """Make a token."""
         if _NAME.fullmatch(name) is None:
             expected = "1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore"
             raise SchemaError("not the name of a token", field="/name", expected=expected)
@@ -163,11 +131,7 @@ class Tokens:
         return secret
 
     def find(self, secret: str) -> Token | None:
-        """Return what is known of a token that somebody shows; None of one that does not hold.
-
-        Raises:
-            IntegrityError: its row is damaged.
-        """
+        """Return what is known of a token that somebody shows; None of one that does not hold."""
         if not is_token(secret):
             return None
         with self._store.read() as reader:
@@ -180,11 +144,7 @@ class Tokens:
         return token.used is None or self._clock() - token.used >= _SELDOM
 
     def note_use(self, secret: str) -> None:
-        """Note that a token was shown: a row once an hour, and not for each request.
-
-        Raises:
-            StoreError: read-only, full or broken.
-        """
+        """Note that a token was shown: a row once an hour, and not for each request."""
 
         def work(writer: Writer) -> None:
             row = writer.row(TOKENS, _key(secret))
@@ -195,26 +155,13 @@ class Tokens:
         self._store.write(work)
 
     def list(self) -> list[Token]:
-        """Return all tokens, oldest first; those that were revoked too.
-
-        Raises:
-            IntegrityError: a row is damaged.
-        """
+        """Return all tokens, oldest first; those that were revoked too."""
         with self._store.read() as reader:
             found = [_unpack(row) for _, row in reader.rows(TOKENS)]
         return sorted(found, key=lambda token: (token.created, token.name))
 
     def revoke(self, name: str, *, forget: bool = False) -> None:
-        """End a token, from now on and for every process.
-
-        Args:
-            name: of the token.
-            forget: delete all rows of this name, whose tenant is then named here no more.
-
-        Raises:
-            NotFoundError: no token of this name holds; with ``forget``, there is none.
-            StoreError: read-only, full or broken.
-        """
+        """End a token, from now on and for every process."""
 
         def work(writer: Writer) -> None:
             rows = [(key, _unpack(row)) for key, row in writer.rows(TOKENS)]
@@ -230,24 +177,13 @@ class Tokens:
         self._store.write(work)
 
     def count(self, tenants: Iterable[str]) -> int:
-        """Return how many tokens open the memory of some tenants.
-
-        Raises:
-            IntegrityError: a row is damaged.
-        """
+        """Return how many tokens open the memory of some tenants."""
         whose = frozenset(tenants)
         now = self._clock()
         return sum(1 for one in self.list() if one.holds(now) and one.tenant in whose)
 
     def forget(self, tenants: Iterable[str]) -> int:
-        """End all tokens of some tenants and delete what is known of them.
-
-        Returns:
-            How many there were, of those that were revoked before too.
-
-        Raises:
-            StoreError: read-only, full or broken.
-        """
+        """End all tokens of some tenants and delete what is known of them."""
         whose = frozenset(tenants)
 
         def work(writer: Writer) -> int:

@@ -33,30 +33,6 @@ from omsgrain.storage.tables import META, TOMBSTONES
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
 
-__all__ = [
-    "ALONE_RECORD",
-    "FURTHER_RECORD",
-    "KEY_RECORD",
-    "MOST_KEYS",
-    "What",
-    "add",
-    "adopt",
-    "again",
-    "common",
-    "export_key",
-    "has",
-    "import_keys",
-    "key",
-    "key_records",
-    "keys",
-    "lift",
-    "mark",
-    "mark_of",
-    "marks",
-    "refused",
-    "times",
-]
-
 What: TypeAlias = Literal["address", "identity", "urn"]
 
 KEY_RECORD = b"tombstone.key"
@@ -73,11 +49,7 @@ _ADDRESS = b"address"
 
 
 def key(writer: Writer) -> bytes:
-    """Return the tombstone key; make it if there is none.
-
-    Raises:
-        StoreError: its record is damaged.
-    """
+    """Return the tombstone key; make it if there is none."""
     found = export_key(writer)
     if found is None:
         if next(writer.rows(TOMBSTONES), None) is not None:
@@ -88,11 +60,7 @@ def key(writer: Writer) -> bytes:
 
 
 def export_key(reader: Reader) -> bytes | None:
-    """Return the tombstone key; None if there is none yet.
-
-    Raises:
-        StoreError: its record is damaged.
-    """
+    """Return the tombstone key; None if there is none yet."""
     found = reader.row(META, KEY_RECORD)
     if found is not None and len(found) != _KEY:
         raise StoreError("the key of the tombstones is damaged")
@@ -105,15 +73,7 @@ def key_records(reader: Reader) -> tuple[bytes, ...]:
 
 
 def import_keys(writer: Writer, records: Sequence[bytes]) -> None:
-    """Take over the keys of the store that this one was.
-
-    Args:
-        writer: the transaction.
-        records: as ``key_records`` gives them.
-
-    Raises:
-        StoreError: there are tombstones here that were made with another key.
-    """
+    """Take over the keys of the store that this one was."""
     own = export_key(writer)
     erased = next(writer.rows(TOMBSTONES), None) is not None
     for record, value in zip(_RECORDS, records, strict=True):
@@ -123,20 +83,12 @@ def import_keys(writer: Writer, records: Sequence[bytes]) -> None:
 
 
 def keys(reader: Reader) -> tuple[bytes, ...]:
-    """Return all keys that tombstones here were made with, the store's own first.
-
-    Raises:
-        StoreError: their record is damaged.
-    """
+    """Return all keys that tombstones here were made with, the store's own first."""
     return (*common(reader), *_several(reader, ALONE_RECORD))
 
 
 def common(reader: Reader) -> tuple[bytes, ...]:
-    """Return the keys that other stores have, or are to have, the store's own first.
-
-    Raises:
-        StoreError: their record is damaged.
-    """
+    """Return the keys that other stores have, or are to have, the store's own first."""
     own, others = export_key(reader), _several(reader, FURTHER_RECORD)
     return others if own is None else (own, *others)
 
@@ -153,14 +105,6 @@ def adopt(writer: Writer, theirs: Iterable[bytes]) -> None:
 
     Where it has some, and the other has as many as a store can have, the other's take their place:
     what is erased from then on is understood by all who share them.
-
-    Args:
-        writer: the transaction.
-        theirs: keys, those of the other's own first; what is here already changes nothing.
-
-    Raises:
-        SchemaError: not 32 bytes.
-        RangeError: there would be more than ``MOST_KEYS``.
     """
     given = tuple(dict.fromkeys(theirs))
     known, alone = common(writer), _several(writer, ALONE_RECORD)
@@ -184,16 +128,7 @@ def adopt(writer: Writer, theirs: Iterable[bytes]) -> None:
 
 
 def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
-    """Return what stands for an address, a name or a URN in the table.
-
-    Args:
-        shared: the tombstone key.
-        what: what the value is.
-        value: 32 bytes of an address, or a text.
-
-    Raises:
-        SchemaError: an address that is none, or no text.
-    """
+    """Return what stands for an address, a name or a URN in the table."""
     if what == "address":
         if not isinstance(value, bytes) or len(value) != _DIGEST:
             raise SchemaError("not the digest of a grain", expected=f"{_DIGEST} bytes")
@@ -212,11 +147,7 @@ def marks(shared: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def mark_of(reader: Reader, digest: bytes) -> bytes | None:
-    """Return the mark that the tombstone of an address stands under.
-
-    Returns:
-        The mark under the store's own key where there is no tombstone; None without any key.
-    """
+    """Return the mark that the tombstone of an address stands under."""
     found = [mark(one, "address", digest) for one in keys(reader)]
     standing = (one for one in found if reader.row(TOMBSTONES, one) is not None)
     return next(standing, found[0] if found else None)
@@ -230,16 +161,7 @@ def add(
     reason_code: str,
     hint: bytes = b"",
 ) -> None:
-    """Remember that something was erased; what is remembered already stays as it is.
-
-    Args:
-        writer: the transaction.
-        what: what the value is.
-        value: 32 bytes of an address, or a text.
-        at: when, ms since 1970.
-        reason_code: a word for the reason.
-        hint: hash of the namespace, as it stands in the header.
-    """
+    """Remember that something was erased; what is remembered already stays as it is."""
     row = mark(key(writer), what, value)
     if not has(writer, what, value):
         more = {"h": hint} if hint else {}
@@ -261,11 +183,7 @@ def lift(writer: Writer, what: What, value: bytes | str) -> None:
 
 
 def times(reader: Reader, what: What, value: bytes | str) -> int:
-    """Tell how often something was erased.
-
-    Raises:
-        IntegrityError: its row is damaged.
-    """
+    """Tell how often something was erased."""
     marks = (mark(shared, what, value) for shared in keys(reader))
     rows = [row for one in marks if (row := reader.row(TOMBSTONES, one)) is not None]
     try:

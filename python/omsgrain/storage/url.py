@@ -15,13 +15,6 @@ from urllib.parse import unquote
 
 from omsgrain.errors import SchemaError, UnsupportedError
 
-__all__ = [
-    "StoreUrl",
-    "can_be_sent",
-    "is_url",
-    "is_whole",
-]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMES = ("postgresql", "postgres")
 _TENANT = "tenant"
@@ -58,12 +51,7 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, text: str) -> StoreUrl:
-        """Read a URL.
-
-        Raises:
-            UnsupportedError: of another kind of database.
-            SchemaError: not such a URL, or a tenant that cannot be.
-        """
+        """Read a URL."""
         found = _SCHEME.match(text)
         if found is None:
             raise SchemaError("not the URL of a store", expected=_EXPECTED)

@@ -29,22 +29,6 @@ if TYPE_CHECKING:
     from omsgrain.store.parquet import Written
     from omsgrain.store.state_merge import ImportReport
 
-__all__ = [
-    "COUNTS",
-    "EXTRA",
-    "NEEDED",
-    "ROWS",
-    "STORED",
-    "Column",
-    "Kind",
-    "Row",
-    "Tabling",
-    "batches",
-    "chosen",
-    "columns",
-    "schema",
-]
-
 Kind: TypeAlias = Literal[
     "text", "float", "int", "bool", "time", "bytes", "texts", "ints", "many_bytes", "json"
 ]
@@ -138,15 +122,7 @@ def _of_fields() -> Iterator[Column]:
 
 
 def chosen(names: Iterable[str] | None, *, counts: bool = True) -> tuple[Column, ...]:
-    """Find columns by their names, in the order given.
-
-    Args:
-        names: of the columns; None for all.
-        counts: whether all are with those of ``COUNTS``.
-
-    Raises:
-        SchemaError: a name that no column has, or twice the same; or no names, or a text.
-    """
+    """Find columns by their names, in the order given."""
     if names is None:
         return tuple(c for c in columns() if counts or c.name not in COUNTS)
     if isinstance(names, str):
@@ -163,11 +139,7 @@ def chosen(names: Iterable[str] | None, *, counts: bool = True) -> tuple[Column,
 
 
 def schema(of: Iterable[Column]) -> Any:
-    """The Arrow schema of some columns.
-
-    Raises:
-        UnsupportedError: pyarrow is not installed.
-    """
+    """The Arrow schema of some columns."""
     pa = arrow()
     types = {
         "text": pa.string(),
@@ -186,11 +158,7 @@ def schema(of: Iterable[Column]) -> Any:
 
 
 def arrow() -> Any:
-    """The module pyarrow.
-
-    Raises:
-        UnsupportedError: it is not installed.
-    """
+    """The module pyarrow."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from omsgrain.policy.presets import Preset
     from omsgrain.store.signature_policy import Required
 
-__all__ = [
-    "MANY",
-    "Access",
-    "Base",
-    "Settings",
-    "check_reason",
-    "now",
-]
-
 MANY = 4_096
 """Grains whose counts are gathered before they are written."""
 
@@ -275,9 +266,6 @@ def check_reason(reason_code: object) -> None:
 
     It is asked whether or not there is an audit trail: the reason of a hold, or of an erasure that
     waits, stands in the store, too.
-
-    Raises:
-        SchemaError: it is no word.
     """
     if (
         not isinstance(reason_code, str)

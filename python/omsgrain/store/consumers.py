@@ -12,11 +12,6 @@ from omsgrain.storage.base import Reader
 from omsgrain.storage.tables import LONGEST_KEY, META, SEQUENCE
 from omsgrain.store.base import Base
 
-__all__ = [
-    "PREFIX",
-    "Following",
-]
-
 PREFIX = b"position."
 """What the names of their records begin with."""
 

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.store.base import Settings
 
-__all__ = [
-    "OVER",
-    "RESTRICTED",
-    "SHARING",
-    "Leavers",
-    "Numbered",
-    "check",
-    "manifest_entry",
-    "retention_over",
-    "under_rules",
-    "whole",
-]
-
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""
 
@@ -86,14 +73,7 @@ class Leavers:
 
 
 def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tuple[str, ...]:
-    """Refuse a grain that a profile's rule or a preset keeps in the store.
-
-    Returns:
-        Ids of the rules by which somebody should look at it.
-
-    Raises:
-        UnsupportedError: ``rule`` names what keeps it.
-    """
+    """Refuse a grain that a profile's rule or a preset keeps in the store."""
     from omsgrain import policy
 
     rule = policy.check_export(grain, held, sale=purpose == "sale")
@@ -111,10 +91,6 @@ def retention_over(reader: Reader, now: int) -> frozenset[int]:
 
     A consent or another term under which they were imported lets nobody keep them any longer. They
     are there until ``run_due_erasures``, perhaps since something keeps them.
-
-    Args:
-        reader: a snapshot.
-        now: ms since 1970.
     """
     entries = due.due(reader, now)
     return frozenset(
@@ -144,16 +120,7 @@ def under_rules(reader: Reader) -> set[int]:
 
 
 def whole(store: Store, last: int, *, singly: bool) -> Iterator[Block | list[Entry]]:
-    """All blobs up to a number, in order of arrival.
-
-    Args:
-        store: where they are.
-        last: the number.
-        singly: each is to have its number.
-
-    Yields:
-        Blocks of unsigned ones that are what was put; else pages, as ``pages`` does.
-    """
+    """All blobs up to a number, in order of arrival."""
     after = 0
     while after < last:
         if not singly:

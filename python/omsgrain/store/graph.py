@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from omsgrain.query.history import Branch, GoalTree
     from omsgrain.storage.base import Which
 
-__all__ = [
-    "Tracing",
-]
-
 
 class Tracing(Base):
     """The part of a GrainStore that follows grains through time."""
@@ -118,10 +114,6 @@ class Tracing(Base):
 
 
 def _see_which(which: object) -> None:
-    """Refuse what each kind of store would take for something else.
-
-    Raises:
-        SchemaError: it says nothing of time.
-    """
+    """Refuse what each kind of store would take for something else."""
     if which not in ("current", "past", "all"):
         raise SchemaError("no such grains", field="/which", expected="current, past or all")

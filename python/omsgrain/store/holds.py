@@ -15,15 +15,6 @@ from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import HELD, HOLDS, RELEASED, SEQUENCE
 from omsgrain.store.policy_context import seq_of
 
-__all__ = [
-    "LONGEST",
-    "Hold",
-    "HoldAct",
-    "hold",
-    "holds",
-    "release",
-]
-
 LONGEST = 1_024
 """Letters of the name of an authority: no store takes a longer one from another."""
 
@@ -70,11 +61,7 @@ def release(writer: Writer, digest: bytes, ended: Hold) -> None:
 
 
 def holds(reader: Reader, seq: int) -> tuple[Hold, ...]:
-    """Return the holds of a grain.
-
-    Raises:
-        IntegrityError: its row is damaged.
-    """
+    """Return the holds of a grain."""
     row = reader.row(HOLDS, SEQUENCE.pack(seq))
     try:
         return () if row is None else tuple(Hold(*item) for item in msgpack.unpackb(row))

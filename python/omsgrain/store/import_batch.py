@@ -23,13 +23,6 @@ from omsgrain.store.search import sealer_of
 from omsgrain.store.source_index import Snapshot, Sources
 from omsgrain.store.write import Putting, admit, let_back, refuse
 
-__all__ = [
-    "Outcome",
-    "Recorded",
-    "Recording",
-    "Step",
-]
-
 _MOST = 2**63 - 1
 JOINED: Final = "a newer version was there already"
 """What stands beside a grain that joins a history, for policies that ask."""

@@ -55,16 +55,6 @@ from omsgrain.store.write import Bringing, check_basis, known, place, refuse
 if TYPE_CHECKING:
     from omsgrain.store.base import Settings
 
-__all__ = [
-    "Changing",
-    "delete",
-    "restrict",
-    "restrict_asked",
-    "set_verification",
-    "state_of",
-    "supersede",
-]
-
 _WALK = 4_096  # grains of another lineage that are looked at for a circle
 
 
@@ -87,26 +77,7 @@ def supersede(
     whole: bool = True,
     since: int | None = None,
 ) -> tuple[bytes, bool]:
-    """Put a grain in the place of the one with the digest.
-
-    Args:
-        writer: the transaction.
-        settings: of the handle.
-        digest: of the grain to supersede, by its stored or its plain address.
-        given: the new grain alone, once for each of its signers.
-        justification: why.
-        whole: refuse it if a signature over the new grain cannot be kept, before anything else is
-            done; without it, whoever asks ``place`` again is told.
-        since: whoever says so may bind nothing that was here before. Refuse a policy that would
-            come to cover grains up to this number, which it did not cover.
-
-    Returns:
-        The address that the new grain stands under, and whether anything was done.
-
-    Raises:
-        RangeError: a signature is one too many.
-        OmsError: any other refusal.
-    """
+    """Put a grain in the place of the one with the digest."""
     seq = seq_of(writer, digest)
     there = _there(writer, given)
     new = given.grain(0) if there is None else _at(writer, there)
@@ -203,9 +174,6 @@ def restrict_asked(
 
     What is about a person is restricted for that person's sake, and passes every lock. What is
     about nobody obeys its policy.
-
-    Raises:
-        InvalidationDeniedError: its policy refuses.
     """
     grain = writer.grain(seq) if restricted else None
     if grain is None or not _is_about_nobody(grain):
@@ -360,11 +328,7 @@ def _is_joined(reader: Reader, seq: int, new: str) -> bool:
 
 
 def _refuse_destroyed(reader: Reader, seq: int) -> None:
-    """Refuse what nobody can read any more.
-
-    Raises:
-        ErasedError: the key that sealed the grain was destroyed.
-    """
+    """Refuse what nobody can read any more."""
     blob = reader.blob_at(seq)
     if blob is not None and blob[1] & ENCRYPTED_BIT and isinstance(reader, Unsealing):
         with suppress(KeyMissingError):
@@ -372,16 +336,7 @@ def _refuse_destroyed(reader: Reader, seq: int) -> None:
 
 
 def _refuse_circle(world: StoreWorld, old: str, new: str, most: int, *, sure: bool) -> None:
-    """Refuse a successor that the old grain itself supersedes, however far back.
-
-    Args:
-        world: the grains.
-        old: the grain that is to be superseded.
-        new: by which.
-        most: grains to look at.
-        sure: refuse if these are not all, too. Two lineages can only be joined by a grain that
-            was removed and came again, and need not be looked through.
-    """
+    """Refuse a successor that the old grain itself supersedes, however far back."""
     if old == new:
         raise SchemaError("a grain cannot supersede itself")
     seen, waiting = {new}, [new]

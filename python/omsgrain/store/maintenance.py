@@ -14,10 +14,6 @@ from omsgrain.store.search import Searching
 if TYPE_CHECKING:
     from omsgrain.storage.audit.trail import AuditLog
 
-__all__ = [
-    "Care",
-]
-
 
 class Care(Searching):
     """The part of a GrainStore that keeps it well."""

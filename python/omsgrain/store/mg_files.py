@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.store.state_merge import Claim, ImportReport, Merge, Merged, PutMany
 
-__all__ = [
-    "Moving",
-    "in_envelopes",
-]
-
 _GRAINS_A_PAGE = 1_000
 _RESOLVED = b"did:key:"  # in the first bytes of nearly every envelope
 
@@ -95,12 +90,7 @@ class Moving(Finding, Putting, Changing):
     def _leaving(
         self, filters: dict[str, Any], purpose: Purpose
     ) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
-        """See what may leave: what is told of it, which rules want a look, which grains.
-
-        Raises:
-            SchemaError: no such purpose.
-            UnsupportedError: a rule keeps a grain here.
-        """
+        """See what may leave: what is told of it, which rules want a look, which grains."""
         if purpose not in ("move", "access", "transfer", "sale"):
             raise SchemaError(
                 "no such purpose", field="/purpose", expected="move, access, transfer or sale"

@@ -26,16 +26,6 @@ from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
 from omsgrain.store.arrow import NEEDED, arrow
 from omsgrain.store.state_merge import ImportReport, Merge, PutMany, take_in
 
-__all__ = [
-    "MAGIC",
-    "Rows",
-    "Written",
-    "import_parquet",
-    "is_parquet",
-    "read",
-    "write",
-]
-
 MAGIC = b"PAR1"
 """What a Parquet file begins and ends with."""
 GROUP_ROWS = 131_072
@@ -65,17 +55,7 @@ class Written:
 
 
 def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Written:
-    """Write batches to a file, packed with zstd; one that is there is replaced at the end.
-
-    Args:
-        path: the file.
-        form: the schema of the batches.
-        batches: are taken one after the other, and kept until a row group is full.
-
-    Raises:
-        StoreError: it cannot be written. Nothing is left then.
-        UnsupportedError: pyarrow is not installed.
-    """
+    """Write batches to a file, packed with zstd; one that is there is replaced at the end."""
     pa = arrow()
     import pyarrow.parquet as pq
 
@@ -141,15 +121,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> Iterator[Rows]:
-    """Read the grains of a file, some rows at a time, each compared with its address.
-
-    Raises:
-        FormatError: it is no Parquet file, or damaged.
-        SchemaError: it has no columns ``address`` and ``blob``, or they hold something else.
-        OmsError: a column of states has what is no state.
-        StoreError: it cannot be read.
-        UnsupportedError: pyarrow is not installed.
-    """
+    """Read the grains of a file, some rows at a time, each compared with its address."""
     pa, path = arrow(), file_path(path)
     import pyarrow.parquet as pq
 
@@ -223,11 +195,6 @@ def import_parquet(
 
     The file is read twice: every blob is compared with its address before the first grain is
     written. ``index`` of an error is the number of its row, from 0.
-
-    Raises:
-        OmsError: with ``raise``, the first thing that is wrong; with ``collect``, what is wrong
-            with the file itself. Nothing was written if it is wrong with the file; the grains
-            before one that the store refuses stay, with their states.
     """
     stop = stops(errors)
     bad: dict[int, OmsError] = {}

@@ -17,19 +17,6 @@ from omsgrain.storage.base import Reader, Unsealing, Writer
 from omsgrain.storage.records import State, unpack
 from omsgrain.storage.tables import GUARDS, HOLDS, LINEAGES, SEQUENCE, STATES
 
-__all__ = [
-    "StoreWorld",
-    "address_of",
-    "destroyed",
-    "extends",
-    "guards",
-    "is_same",
-    "join",
-    "leave",
-    "seq_of",
-    "stored_digest",
-]
-
 
 def guards(reader: Reader, seq: int) -> Iterator[int]:
     """The numbers of the grains whose policy covers the lineage of one."""
@@ -54,15 +41,7 @@ def join(writer: Writer, old: int, new: int) -> None:
 
 
 def extends(reader: Reader, old: int, there: int | None, new: Grain, since: int) -> bool:
-    """Tell whether a supersession makes a policy cover a lineage that it did not cover before.
-
-    Args:
-        reader: the transaction.
-        old: the number of the grain that is to be superseded.
-        there: that of the new grain, if it is stored already.
-        new: the new grain.
-        since: a lineage counts if it has a grain with this number, or an earlier one.
-    """
+    """Tell whether a supersession makes a policy cover a lineage that it did not cover before."""
     mine = _covering(reader, old)
     theirs = set[int]() if there is None else _covering(reader, there)
     fresh = there is None and policy.covers_lineage(new)
@@ -106,13 +85,7 @@ _NOBODY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class StoreWorld:
-    """The grains of one snapshot, by address.
-
-    Args:
-        reader: the snapshot; in a write transaction it sees what was written before in it.
-        new: grains that are about to be put, which count as there.
-        signed: who has signed them, as was verified, by address.
-    """
+    """The grains of one snapshot, by address."""
 
     __slots__ = ("_new", "_reader", "_signed")
 
@@ -124,11 +97,7 @@ class StoreWorld:
         self._new = {grain.address: grain for grain in new}
 
     def grain(self, address: str) -> Grain | None:
-        """Return the grain at an address; None if it is not here, or was erased.
-
-        Raises:
-            KeyMissingError: it is sealed, and what its policy says cannot be read.
-        """
+        """Return the grain at an address; None if it is not here, or was erased."""
         if address in self._new:
             return self._new[address]
         seq = self._seq(address)
@@ -196,11 +165,7 @@ def destroyed(reader: Reader, seq: int) -> bool:
 
 
 def address_of(reader: Reader, seq: int) -> str:
-    """Return the address that a grain is stored under, whichever of its two it was found by.
-
-    Raises:
-        NotFoundError: it is not in the store.
-    """
+    """Return the address that a grain is stored under, whichever of its two it was found by."""
     blob = reader.blob_at(seq)
     if blob is None:
         raise NotFoundError("no grain with this number is in the store")
@@ -208,20 +173,12 @@ def address_of(reader: Reader, seq: int) -> str:
 
 
 def stored_digest(reader: Reader, digest: bytes) -> bytes:
-    """Return the digest that a grain is stored under, given its stored or its plain one.
-
-    Raises:
-        NotFoundError: it is not in the store.
-    """
+    """Return the digest that a grain is stored under, given its stored or its plain one."""
     return bytes.fromhex(address_of(reader, seq_of(reader, digest)))
 
 
 def seq_of(reader: Reader, digest: bytes) -> int:
-    """Return the number of a grain.
-
-    Raises:
-        NotFoundError: it is not in the store.
-    """
+    """Return the number of a grain."""
     seq = reader.find([digest])[0]
     if seq is None:
         raise NotFoundError("no grain with this address is in the store", expected=digest.hex())

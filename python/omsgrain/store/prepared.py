@@ -39,24 +39,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.signatures import Signature
     from omsgrain.store.base import Settings
 
-__all__ = [
-    "SYNC_BYTE",
-    "SYNC_TYPE",
-    "Incoming",
-    "Intake",
-    "Item",
-    "KeysMovedError",
-    "Pair",
-    "Sealed",
-    "incoming",
-    "intakes",
-    "is_sync_record",
-    "seal",
-    "superseding",
-    "sync_record",
-    "take_one",
-]
-
 SYNC_BYTE, SYNC_TYPE = 0xFB, "omsgrain:sync"
 """The type of the records in a file that a sync wrote, as byte and as text."""
 
@@ -96,16 +78,7 @@ class Intake:
 
 
 def take_one(item: Item, *, replacing: bool = False, resolver: Resolver | None = None) -> Intake:
-    """Make one item a pair.
-
-    Args:
-        item: fields, a grain, a blob or an envelope.
-        replacing: it may claim to supersede another.
-        resolver: finds the keys of signers whose DIDs do not hold them.
-
-    Raises:
-        OmsError: the refusal.
-    """
+    """Make one item a pair."""
     intake = Intake([None], [], [])
     blob = _blob_of(item)
     if blob is None:
@@ -282,12 +255,7 @@ def _refuse(intake: Intake, first: int, replacing: bool = False) -> None:
 
 
 def superseding(blobs: list[bytes], *, views_only: bool = False) -> dict[int, SchemaError]:
-    """Find the grains that cannot be put as they are, by position. Spec: OMS §10, §23.
-
-    Args:
-        blobs: verified ones; sealed ones are passed over.
-        views_only: find only views of other grains, and not what claims to supersede one.
-    """
+    """Find the grains that cannot be put as they are, by position. Spec: OMS §10, §23."""
     names, marks = _marks()
     found = {}
     for index in marks.find(blobs):  # nearly every batch has none
@@ -443,13 +411,7 @@ class Incoming:
 
 
 def incoming(settings: Settings, intake: Intake, erased: Collection[int] = ()) -> Incoming:
-    """Take over what was not refused, and seal it where the store has keys.
-
-    Args:
-        settings: with the keys.
-        intake: what came in.
-        erased: positions of those that were erased before and may not come back.
-    """
+    """Take over what was not refused, and seal it where the store has keys."""
     pairs = [pair for pair in intake.pairs if pair is not None]
     if settings.keys is None and not intake.signatures:
         return Incoming(pairs)
@@ -467,14 +429,7 @@ def seal(
     *,
     to_be_signed: bool = False,
 ) -> Incoming:
-    """Seal those that belong to a user, or that a rule wants sealed.
-
-    Args:
-        settings: with the keys; without, all stays as it is.
-        given: with plain blobs.
-        whole: positions of those that are to come back byte for byte.
-        to_be_signed: set their signed bits, since the sealed grains are going to be signed.
-    """
+    """Seal those that belong to a user, or that a rule wants sealed."""
     ring = settings.keys
     if ring is None:
         return given

@@ -15,8 +15,8 @@ from omsgrain.errors import IntegrityError, NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query import query as queries
-from omsgrain.query.filters import conditions
-from omsgrain.query.query import Order, Page, Time
+from omsgrain.query.filters import Time, conditions
+from omsgrain.query.query import Order, Page
 from omsgrain.storage.base import PAGE_GRAINS, Reader, Unsealing
 from omsgrain.storage.records import Verification
 from omsgrain.storage.scan import Entry, damaged, entries, pages, stored
@@ -35,12 +35,6 @@ from omsgrain.storage.tables import (
 )
 from omsgrain.store.base import Base
 from omsgrain.store.policy_context import seq_of
-
-__all__ = [
-    "Change",
-    "Finding",
-    "Reading",
-]
 
 _digest = bytes.fromhex
 

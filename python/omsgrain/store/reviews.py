@@ -13,14 +13,6 @@ from omsgrain.errors import IntegrityError, NotFoundError, number_found
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import REVIEWS, SEQUENCE
 
-__all__ = [
-    "Review",
-    "add",
-    "is_about",
-    "reviewed",
-    "reviews",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Review:
@@ -53,11 +45,7 @@ def add(writer: Writer, review: Review) -> None:
 
 
 def reviews(reader: Reader) -> Iterator[Review]:
-    """What waits for a review.
-
-    Raises:
-        IntegrityError: a row is damaged.
-    """
+    """What waits for a review."""
     for key, row in reader.rows(REVIEWS):
         try:
             found = Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.vectors import Vector
 
-__all__ = [
-    "Searching",
-    "sealer_of",
-]
-
 _FEW = 5_000  # grains that filters leave: these are looked at, and not what has the words
 _LIMIT = 1_000
 _DEEP = 100  # results of each kind that a common ranking is made of, at least

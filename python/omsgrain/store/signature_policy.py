@@ -12,10 +12,6 @@ from omsgrain.grain import Grain
 from omsgrain.policy.rules import matches
 from omsgrain.registry import TYPES
 
-__all__ = [
-    "Required",
-]
-
 _FIELD = "/require_signatures"
 
 
@@ -33,15 +29,7 @@ class Required:
 
     @classmethod
     def parse(cls, value: object) -> Required | None:
-        """Read what ``require_signatures`` was given.
-
-        Args:
-            value: True for every grain, False or None for none; or a mapping with ``type``,
-                ``namespace`` or both, each a list of names.
-
-        Raises:
-            SchemaError: anything else, and a type that there is not.
-        """
+        """Read what ``require_signatures`` was given."""
         if value is None or value is False:
             return None
         if value is True:

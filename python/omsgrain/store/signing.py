@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.crypto.signers import Signer
 
-__all__ = [
-    "Signing",
-]
-
 
 class Signing(Bringing):
     """The part of a GrainStore that signs."""

@@ -29,12 +29,6 @@ from omsgrain.store.search import sealer_of
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
 
-__all__ = [
-    "Found",
-    "Snapshot",
-    "Sources",
-]
-
 _ANY = b"x"  # what the keys of all origins begin with
 _SEALED = _core.term("sealed", None)
 _BEFORE = 12  # bytes of a place before its sequence number: time and address
@@ -76,13 +70,7 @@ class Snapshot:
                 self._keys = reader.ring.of_user(user_id)
 
     def find(self, ids: Iterable[str], which: Which = "all") -> dict[str, list[Found]]:
-        """Find the grains that were called so, those that are current first, then the newest.
-
-        Args:
-            ids: what is not there is not in the answer. ``sha256:`` with the hash of a text finds
-                what has that text, if its format looks for duplicates.
-            which: only current ones, only past ones, or all.
-        """
+        """Find the grains that were called so, those that are current first, then the newest."""
         # No grain is found by a name that begins with a byte order mark: no string of OMS does.
         wanted = [name for name in dict.fromkeys(ids) if not name.startswith("\ufeff")]
         found: dict[str, list[Found]] = {}
@@ -125,13 +113,7 @@ class Snapshot:
         return None if seq is None else self._own(seq)
 
     def begins(self, prefix: str, created_at: int) -> Found | None:
-        """Return one of the user's grains by how the address begins that it stands under.
-
-        Args:
-            prefix: hex digits of it, 12 at the least.
-            created_at: its time, ms since 1970, which leads to its place in the index if it is
-                not sealed.
-        """
+        """Return one of the user's grains by how the address begins that it stands under."""
         address = bytes(255 - byte for byte in bytes.fromhex(prefix[:12]))
         # A sealed grain does not show its time, and counts as of 1970 where its header tells.
         for term, time in ((self._user, created_at), (_SEALED, 0)):
@@ -157,12 +139,7 @@ class Snapshot:
         return None if found is None else vectors.pack(found)
 
     def erased(self, records: Iterable[tuple[str, str]], *, format: str) -> list[bool]:
-        """Tell of records of the user whether they were erased.
-
-        Args:
-            records: the kind and the id of each; or TEXT, and SHA-256 of the text, in hex.
-            format: of the records.
-        """
+        """Tell of records of the user whether they were erased."""
         return source_tombstones.erased(self._plain, self._user_id, records, format=format)
 
     def is_withdrawn(self, found: Found) -> bool:

@@ -27,14 +27,6 @@ from omsgrain.storage import tombstones
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.scan import stored
 
-__all__ = [
-    "TEXT",
-    "erased",
-    "lift",
-    "refused",
-    "remember",
-]
-
 TEXT: Final = "text"
 """Instead of a kind: the name is SHA-256 of a text, in hex, and the format does not matter."""
 
@@ -48,15 +40,7 @@ _ADDRESS = re.compile(f"[0-9a-f]{{{_DIGITS}}}")
 def erased(
     reader: Reader, user_id: str, records: Iterable[tuple[str, str]], *, format: str = "aimem"
 ) -> list[bool]:
-    """Tell of records whether they were erased, and were not allowed back since.
-
-    Args:
-        reader: a snapshot or a transaction.
-        user_id: whose they are.
-        records: the kind and the id of each, such as ``("chunk", "urn:aimem:p:1")``; or TEXT, and
-            the hash.
-        format: of the records.
-    """
+    """Tell of records whether they were erased, and were not allowed back since."""
     shared = tombstones.export_key(reader)
     if shared is None:
         return [False for _ in records]
@@ -78,15 +62,7 @@ def refused(reader: Reader, blobs: Iterable[bytes]) -> set[int]:
 
 
 def remember(writer: Writer, blob: bytes, digest: bytes, at: int, reason_code: str) -> None:
-    """Remember that a grain was erased, by what a document may call it.
-
-    Args:
-        writer: the transaction.
-        blob: the grain in the clear.
-        digest: the address that it stood under.
-        at: when, ms since 1970.
-        reason_code: a word for the reason.
-    """
+    """Remember that a grain was erased, by what a document may call it."""
     names = _of_blob(blob) or _of_native(blob, sha256(blob).digest(), digest)
     for name in names:
         tombstones.add(writer, "urn", name, at, reason_code, blob[_NAMESPACE])

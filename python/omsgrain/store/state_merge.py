@@ -38,21 +38,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.store.base import Settings
 
-__all__ = [
-    "Arrivals",
-    "Arriving",
-    "Claim",
-    "ImportReport",
-    "Merged",
-    "Put",
-    "arriving",
-    "export_mg",
-    "import_mg",
-    "is_sync_file",
-    "merge_claims",
-    "take_in",
-]
-
 _BATCH = 4_000  # grains a commit
 _CLAIMS = 1_000  # claims a commit
 
@@ -185,11 +170,6 @@ def import_mg(
 
     Every byte is verified before the first grain is written; then they go in by batches, so that
     memory does not grow with the file. An import that was cut off can be run again.
-
-    Raises:
-        OmsError: with ``raise``, the first thing that is wrong; with ``collect``, what is wrong
-            with the file itself (its index, its footer). Nothing was written if it is wrong with
-            the file; the grains before one that the store refuses stay, with their states.
     """
     stop = stops(errors)
     files = container.parts(path)
@@ -267,19 +247,7 @@ def take_in(
     *,
     stop: bool,
 ) -> ImportReport:
-    """Put grains, and take over what is claimed of them.
-
-    Args:
-        batches: blobs and envelopes with their positions, those that were found to be good.
-        claims: what is said to have become of them, by address.
-        refused: the others.
-        put: stores them.
-        merge: takes claims over.
-        stop: whether the first that the store refuses ends it.
-
-    Raises:
-        OmsError: with ``stop``, that refusal; the grains before it stay, with their states.
-    """
+    """Put grains, and take over what is claimed of them."""
     named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
     replacing: dict[str, list[bytes]] = {}
     stored = duplicates = unproven = passed_over = 0
@@ -319,9 +287,6 @@ def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
 
     Such a file begins with a head and ends with a tail. A lone record among the grains of an
     export makes no such file.
-
-    Args:
-        files: all parts, in order.
     """
     try:
         with container.read(files[0]) as first, container.read(files[-1]) as last:
@@ -479,18 +444,7 @@ def merge_claims(
     trusted: bool = False,
     since: int | None = None,
 ) -> Merged:
-    """Take over those claims whose grains are here and whose policies allow it.
-
-    Args:
-        writer: the transaction.
-        settings: of the handle.
-        claims: what a file says.
-        arrivals: the grains that it brings along.
-        note: adds to the audit trail.
-        allow_erased: take in grains, too, that were erased before.
-        trusted: believe that a grain was verified, if nothing here says otherwise.
-        since: no policy comes to cover grains up to this number by a claim; None: it may.
-    """
+    """Take over those claims whose grains are here and whose policies allow it."""
     taken, before = 0, writer.count()
     refused: list[tuple[str, OmsError]] = []
     waiting: list[Claim] = []
@@ -542,12 +496,7 @@ def _merge(
     trusted: bool,
     since: int | None,
 ) -> tuple[bool | None, OmsError | None]:
-    """Take a claim over.
-
-    Returns:
-        Whether something changed; None if a grain that it names is not here. And why a signature
-        over the grain that it brings along was not kept.
-    """
+    """Take a claim over."""
     digest = bytes.fromhex(claim.address)
     seq = writer.find([digest])[0]
     if seq is None or (new is None and claim.superseded_by is not None):
@@ -574,11 +523,7 @@ def _merge(
 
 
 def _stored(reader: Reader, address: str) -> Incoming | None:
-    """A grain that is here, as who holds the keys sees it.
-
-    Raises:
-        KeyMissingError: it is sealed, and what it says of the supersession cannot be read.
-    """
+    """A grain that is here, as who holds the keys sees it."""
     seq = reader.find([bytes.fromhex(address)])[0]
     grain = None if seq is None else reader.grain(seq)
     if grain is None:

@@ -21,13 +21,6 @@ from omsgrain.header import ENVELOPE_BYTE
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "MESSAGE",
-    "Refusal",
-    "Taken",
-    "take",
-]
-
 MESSAGE = 16 << 20
 """Bytes of a message at the most; a grain of 1 MiB in JSON takes no more than 6 of them."""
 _BLOB = b"\x01"
@@ -95,15 +88,6 @@ def take(
 
     What cannot be stored because the store cannot be written is no refusal: the call raises, and
     nothing, or some whole part of it, is stored. It can be made again.
-
-    Args:
-        store: where to.
-        messages: the bytes of each.
-        most: bytes of a message; a larger one is refused.
-        allow_erased: take back what was erased.
-
-    Raises:
-        StoreError: read-only, full or broken.
     """
     refused = _Refused()
     places: list[_Place] = []
@@ -157,11 +141,7 @@ def _encode(
 
 
 def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
-    """The grains of a message, each a blob, an envelope or a line of JSON, with its line.
-
-    Raises:
-        OmsError: there is none, or what is there cannot be cut into grains.
-    """
+    """The grains of a message, each a blob, an envelope or a line of JSON, with its line."""
     if len(data) > most:
         expected, found = f"at most {most} bytes", f"{len(data)} bytes"
         raise TooLargeError("the message is too large", expected=expected, found=found)

@@ -45,27 +45,6 @@ from omsgrain.store.prepared import (
 )
 from omsgrain.store.reviews import Review, add
 
-__all__ = [
-    "BATCH",
-    "TRIES",
-    "Admission",
-    "Bringing",
-    "Placed",
-    "PutReport",
-    "Putting",
-    "admit",
-    "check_basis",
-    "erased",
-    "in_the_clear",
-    "joined",
-    "known",
-    "let_back",
-    "place",
-    "refuse",
-    "refuse_moved",
-    "was_erased",
-]
-
 
 class Placed(NamedTuple):
     """What became of one grain.
@@ -238,13 +217,7 @@ def admit(
 
 
 def let_back(writer: Writer, given: Incoming, refused: Container[int] = ()) -> None:
-    """Let records be what they were before they were erased, for they come in again.
-
-    Args:
-        writer: the transaction.
-        given: the grains.
-        refused: the positions of those that do not come in.
-    """
+    """Let records be what they were before they were erased, for they come in again."""
     source_tombstones.lift(
         writer, (blob for i, blob in enumerate(_plain(given)) if i not in refused)
     )
@@ -287,13 +260,7 @@ def was_erased() -> ErasedError:
 def refuse(
     writer: Writer, settings: Settings, given: Incoming, allow_erased: bool = False
 ) -> None:
-    """Refuse what no transaction may take, whoever asks.
-
-    Raises:
-        ErasedError: it was erased before.
-        KeyMissingError: a user's grain would be stored in the clear.
-        OmsError: it came sealed, and what a key of here opens is no grain.
-    """
+    """Refuse what no transaction may take, whoever asks."""
     for _, error in sorted(_refused(writer, settings, given, allow_erased).items()):
         raise error
 
@@ -356,11 +323,7 @@ def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple
 
 
 def check_basis(writer: Writer, settings: Settings, given: Incoming, grain: Grain) -> None:
-    """Refuse a grain whose consent was withdrawn, or is none, where a preset asks for a basis.
-
-    Raises:
-        SchemaError: the consent does not stand.
-    """
+    """Refuse a grain whose consent was withdrawn, or is none, where a preset asks for a basis."""
     if settings.preset is None or "processing_basis" not in grain:
         return
     from omsgrain.store.privacy import consent
@@ -415,11 +378,7 @@ class Bringing(Base):
 
 
 def refuse_moved(settings: Settings, given: Incoming) -> None:
-    """Refuse in a transaction what was sealed with keys that may be destroyed by now.
-
-    Raises:
-        KeysMovedError: keys were destroyed since.
-    """
+    """Refuse in a transaction what was sealed with keys that may be destroyed by now."""
     if given.sealed and settings.keys is not None:
         if settings.keys.generation != given.generation:
             raise KeysMovedError

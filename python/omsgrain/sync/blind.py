@@ -46,8 +46,6 @@ from omsgrain.sync.peer import GrainState, Refusal
 if TYPE_CHECKING:
     from omsgrain.store.base import Settings
 
-__all__ = ["Outcome", "erased_successors", "pass_on"]
-
 _ACTS = {"verified": "verify", "contested": "contest", "retracted": "retract"}
 
 

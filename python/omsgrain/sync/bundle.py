@@ -62,18 +62,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.trust import Trust
 
-__all__ = [
-    "UNSIGNED",
-    "VERSION",
-    "BundleFile",
-    "Head",
-    "Tail",
-    "is_bundle",
-    "take_bundle",
-    "write_bundle",
-    "write_file",
-]
-
 T = TypeVar("T", "Head", "Tail", "Batch")
 
 VERSION: Final = 1
@@ -135,16 +123,7 @@ class Tail:
 
 
 def write_file(path: Path, head: Head, batches: Iterable[Batch]) -> tuple[Written, Tail]:
-    """Write a file, or several parts of it if one cannot hold all.
-
-    Args:
-        path: the file; one that is there is replaced when all is written.
-        head: what it says of itself.
-        batches: are taken one after the other, and not kept.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write a file, or several parts of it if one cannot hold all."""
     tails: list[Tail] = []
 
     def records() -> Iterator[bytes]:
@@ -182,18 +161,7 @@ def _records(kind: _Kind, value: Head | Tail | Batch, at: int, grains: int = 0) 
 
 
 class BundleFile:
-    """A file that was opened; every byte of it was verified, and every count.
-
-    Args:
-        path: the file, or the name that its parts have in common.
-
-    Raises:
-        NotFoundError: there is no such file.
-        SchemaError: it is a .mg file, and none of a sync.
-        UnsupportedError: it is of another version.
-        CorruptError: its records and grains do not follow each other as they must.
-        OmsError: it is torn, changed, or no .mg file.
-    """
+    """A file that was opened; every byte of it was verified, and every count."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._files: list[container.Container] = []
@@ -217,12 +185,7 @@ class BundleFile:
         return signer_of(((one.path, one.inside.data) for one in self._files), trust, resolver)
 
     def batches(self) -> Iterator[Batch]:
-        """Walk its batches.
-
-        Raises:
-            CorruptError: it does not go on as it must, or its end is missing.
-            TooLargeError: a batch is larger than any that is written.
-        """
+        """Walk its batches."""
         reading = _Reading(self._grains())
         reading.record("head", Head)
         seen = Tail(self.head.since, 0, 0)
@@ -275,11 +238,7 @@ class _Reading:
         return str(_fields(self._ahead).get("record"))
 
     def record(self, kind: _Kind, cls: type[T]) -> tuple[T, int]:
-        """The next record, and how many grains follow it.
-
-        Raises:
-            CorruptError: it is not the one that must stand here.
-        """
+        """The next record, and how many grains follow it."""
         parts: list[bytes] = []
         many: object = None
         while True:
@@ -303,12 +262,7 @@ class _Reading:
                 return _value(cls, b"".join(parts)), grains
 
     def grains(self, count: int) -> tuple[bytes, ...]:
-        """So many grains.
-
-        Raises:
-            CorruptError: there are not so many.
-            TooLargeError: they do not fit into memory together.
-        """
+        """So many grains."""
         found: list[bytes] = []
         size = 0
         for _ in range(count):
@@ -614,14 +568,7 @@ def _fresh(batch: Batch, head: Head, seen: Position | None) -> Batch | None:
 
 
 def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[Batch]:
-    """All batches of a file: holds, so that no erasure passes one; erasures; what came since.
-
-    Args:
-        peer: the store.
-        hello: whom the file is for.
-        first: the first of what came since.
-        stones: digest of all tombstones; nothing, if they are to stay out.
-    """
+    """All batches of a file: holds, so that no erasure passes one; erasures; what came since."""
     if stones:
         yield from _all(peer, "holds", hello)
         late: Batch | None = None

@@ -36,13 +36,6 @@ from omsgrain.sync.peer import Refusal, Tombstone
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "erase_marked",
-    "erase_released",
-    "sweep_destroyed",
-    "take_tombstones",
-]
-
 _PAGE = 500  # grains a transaction
 _LOOKED_AT = 10_000  # grains a snapshot
 _HEAD, _HINT = 5, 2  # bytes of the header up to the hash of the namespace; of that
@@ -80,15 +73,7 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
 
 
 def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[Refusal, ...]]:
-    """Remove the grains that tombstones stand for which came lately.
-
-    Args:
-        store: where.
-        again: it was cut off before: some may be removed, and not marked as such.
-
-    Returns:
-        How many were removed, and those that are kept.
-    """
+    """Remove the grains that tombstones stand for which came lately."""
     with store._store.read() as reader:
         marks = records.erasing(reader)
         hints = _hints(reader, marks)

@@ -45,15 +45,6 @@ from omsgrain.sync.protocol import MEDIA, MOST, PATH
 if TYPE_CHECKING:
     import httpx
 
-__all__ = [
-    "Broken",
-    "HttpPeer",
-    "Line",
-    "is_loopback",
-    "is_url",
-    "service_url",
-]
-
 _SCHEMES = ("http", "https")
 
 
@@ -63,15 +54,7 @@ def is_url(text: str) -> bool:
 
 
 def service_url(text: str) -> str:
-    """See that a token and memories can go to an address.
-
-    Returns:
-        The address, without a slash at its end.
-
-    Raises:
-        SchemaError: it is none, or has a secret in it: addresses are shown and logged.
-        UnsupportedError: they would go over a network in the clear.
-    """
+    """See that a token and memories can go to an address."""
     expected = "https://host or https://host/path"
     try:
         parts = urlsplit(text)
@@ -134,18 +117,6 @@ class Line:
         host: of the server.
         sent: bytes of messages, of those too that did not arrive.
         received: bytes of answers.
-
-    Args:
-        url: of the server; https, or http on this machine.
-        token: is shown with each question, and nowhere else.
-        verify: file or directory of certificates to trust instead of the usual ones.
-        timeout: seconds of silence after which it counts as broken.
-        transport: what carries requests, instead of a connection of its own.
-        clock: gives seconds.
-
-    Raises:
-        SchemaError, UnsupportedError: nothing can go to that address; or httpx is not installed.
-        KeyMissingError: that is no token.
     """
 
     def __init__(
@@ -184,19 +155,7 @@ class Line:
         )
 
     def ask(self, name: str, body: bytes) -> bytes:
-        """Ask once.
-
-        Args:
-            name: of the question.
-            body: a message.
-
-        Returns:
-            The message that is the answer.
-
-        Raises:
-            Broken: there was none.
-            OmsError: the server refuses.
-        """
+        """Ask once."""
         self.sent += len(body)
         try:
             with self._client.stream("POST", f"{self.url}{PATH}{name}", content=body) as answer:
@@ -249,11 +208,7 @@ def _trusted(verify: str | None) -> Any:
 
 
 def _refuse_stranger(error: BaseException) -> None:
-    """See that it was not a certificate: another try would not make it better.
-
-    Raises:
-        StoreError: it was.
-    """
+    """See that it was not a certificate: another try would not make it better."""
     import ssl
 
     cause: BaseException | None = error

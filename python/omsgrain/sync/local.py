@@ -74,13 +74,6 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
     from omsgrain.store.base import Settings
 
-__all__ = [
-    "LocalPeer",
-    "Notes",
-    "changes",
-    "give",
-]
-
 _KEY: Final = 32
 _TOLD: Final = 2 << 20
 """Bytes of states in a batch, about: as Python objects they take many times as much."""
@@ -98,16 +91,7 @@ Row = tuple[int, bytes, bytes]
 def changes(
     reader: Reader, settings: Settings, since: Position, hello: Hello, size: int, purpose: Purpose
 ) -> Batch:
-    """Make the batch of what came after a position of the feed.
-
-    Args:
-        reader: a snapshot.
-        settings: of the handle.
-        since: the position.
-        hello: who asks; what came from there is left out.
-        size: bytes of grains, about; 0: only look whether the position is known.
-        purpose: why they leave, for the rules of presets and profiles.
-    """
+    """Make the batch of what came after a position of the feed."""
     own = records.store_id(reader) or b""
     last = reader.last_seq()
     if since != START and (
@@ -176,15 +160,7 @@ def give(
 def _rows(
     reader: Reader, after: int, last: int, spans: records.Spans, chosen: Sequence[int] | None
 ) -> tuple[Iterator[Row], int]:
-    """The next rows of the feed that did not come from who asks, and the number they reach.
-
-    Args:
-        reader: the snapshot.
-        after: the number before them.
-        last: the end of the feed.
-        spans: the numbers of what came from who asks.
-        chosen: the numbers of the grains that it is about, if only some are.
-    """
+    """The next rows of the feed that did not come from who asks, and the number they reach."""
     starts = [first for first, _ in spans]
 
     def within(seq: int) -> int:
@@ -218,15 +194,7 @@ def _page(reader: Reader, chosen: Sequence[int], after: int) -> list[tuple[int, 
 
 
 class _Packing:
-    """A batch that is put together out of one snapshot.
-
-    Args:
-        reader: the snapshot.
-        settings: of the handle.
-        scope: which grains it is about.
-        purpose: why they leave.
-        size: bytes of grains and of states, about.
-    """
+    """A batch that is put together out of one snapshot."""
 
     def __init__(
         self, reader: Reader, settings: Settings, scope: Scope, purpose: Purpose, size: int

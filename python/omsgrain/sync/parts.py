@@ -22,15 +22,6 @@ from omsgrain.storage.base import Reader, Unsealing
 from omsgrain.sync import states
 from omsgrain.sync.peer import Batch, GrainState, Taken
 
-__all__ = [
-    "Scope",
-    "added",
-    "cut",
-    "digests",
-    "put_off",
-    "together",
-]
-
 _ABOUT = 64  # bytes that a tombstone takes in a message
 _LENGTH = 4
 
@@ -48,15 +39,7 @@ def _blob_of(grain: bytes) -> bytes:
 
 
 def cut(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
-    """Cut a batch.
-
-    Args:
-        batch: to be cut.
-        size: bytes that a part may have, about; one grain, state or tombstone always goes.
-
-    Returns:
-        The first part, and the rest; None if that was all.
-    """
+    """Cut a batch."""
     if _weight(batch) <= size or _things(batch) <= 1:
         return batch, None
     early = Batch(batch.store, batch.namespaces, more=True)
@@ -147,15 +130,7 @@ _WORTH = 4
 
 
 class Scope:
-    """A choice of namespaces.
-
-    Args:
-        namespaces: exact names, or ``robots:*`` for all that begin with ``robots:``; None: every
-            grain.
-
-    Raises:
-        SchemaError: an empty choice, or a name that is no text.
-    """
+    """A choice of namespaces."""
 
     __slots__ = ("_exact", "_families", "namespaces")
 
@@ -175,16 +150,7 @@ class Scope:
         return self.namespaces is None
 
     def numbers(self, reader: Reader, after: int, last: int) -> list[int] | None:
-        """The numbers of all grains of them, told by the index.
-
-        Args:
-            reader: a snapshot.
-            after: what came after this number is looked at.
-            last: and up to this.
-
-        Returns:
-            None where a walk through all that came costs no more, or the index does not tell.
-        """
+        """The numbers of all grains of them, told by the index."""
         if self.namespaces is None or self._families or isinstance(reader, Unsealing):
             return None
         terms = [_core.term("namespace", name) for name in self.namespaces]

@@ -25,39 +25,6 @@ from omsgrain.counts import counted
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.store.holds import LONGEST
 
-__all__ = [
-    "EVERYTHING",
-    "GRAINS",
-    "HAS",
-    "ID",
-    "ITEMS",
-    "LACKS",
-    "PLACE",
-    "SIZE",
-    "START",
-    "VERSION",
-    "WAS_ERASED",
-    "Batch",
-    "GrainState",
-    "Greeting",
-    "Hello",
-    "HoldTurn",
-    "Item",
-    "Peer",
-    "Position",
-    "Range",
-    "Refusal",
-    "Right",
-    "Space",
-    "Taken",
-    "Terms",
-    "Tombstone",
-    "check",
-    "check_count",
-    "check_keys",
-    "check_prefixes",
-]
-
 VERSION: Final = 1
 """Of these rules. Two peers of different versions do not sync."""
 
@@ -422,12 +389,7 @@ _DIGITS: Final = frozenset("0123456789abcdef")
 
 
 def check(value: Any) -> None:
-    """See that a value is one that can be.
-
-    Raises:
-        SchemaError: something has not its length or its form.
-        RangeError: a number is out of range, or there is too much of something.
-    """
+    """See that a value is one that can be."""
     if isinstance(value, tuple):
         check_count(value, _LISTED)
         for one in value:
@@ -437,21 +399,13 @@ def check(value: Any) -> None:
 
 
 def check_count(items: Sequence[Any], most: int = ITEMS) -> None:
-    """Refuse more than so many at once.
-
-    Raises:
-        RangeError: there are.
-    """
+    """Refuse more than so many at once."""
     if len(items) > most:
         raise RangeError("too many at once", expected=f"at most {most}", found=str(len(items)))
 
 
 def check_keys(keys: Sequence[bytes]) -> None:
-    """See that these are keys of items, or of pieces of them, and not too many.
-
-    Raises:
-        SchemaError, RangeError: as ``check``.
-    """
+    """See that these are keys of items, or of pieces of them, and not too many."""
     check_count(keys)
     _places(keys)
 

@@ -23,22 +23,6 @@ from omsgrain.errors import CorruptError, TooLargeError
 from omsgrain.sync import peer
 from omsgrain.sync.peer import SIZE, Batch, Greeting, Hello, Item, Position, Range, Space, Taken
 
-__all__ = [
-    "ANSWERS",
-    "MEDIA",
-    "MOST",
-    "PATH",
-    "QUESTIONS",
-    "Changes",
-    "Give",
-    "Lacking",
-    "Ranges",
-    "pack",
-    "pack_value",
-    "unpack",
-    "unpack_value",
-]
-
 T = TypeVar("T")
 
 
@@ -49,15 +33,7 @@ def pack_value(value: Any) -> bytes:
 
 
 def unpack_value(cls: type[T], data: bytes) -> T:
-    """Read a value back.
-
-    Args:
-        cls: its class, or ``tuple[Range, ...]`` and the like.
-        data: what ``pack`` made, here or elsewhere.
-
-    Raises:
-        CorruptError: these are not the bytes of such a value.
-    """
+    """Read a value back."""
     try:
         read = msgpack.unpackb(data, use_list=False, strict_map_key=True)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
@@ -216,19 +192,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(cls: type[T], data: bytes, *, limit: int = MOST) -> T:
-    """Read a message.
-
-    Args:
-        cls: what it must be, as for ``wire.unpack``.
-        data: its bytes.
-        limit: bytes that it may unpack to.
-
-    Raises:
-        CorruptError: it is none.
-        TooLargeError: it unpacks to more than that.
-        SchemaError: something in it has not its length, or is out of range.
-        OmsError: what follows the value are no grains.
-    """
+    """Read a message."""
     source = Unpacked(data, limit)
     size = int.from_bytes(source.exactly(_LENGTH), "big")
     if size > min(_VALUE, limit):

@@ -24,14 +24,6 @@ from omsgrain.sync import states
 from omsgrain.sync.parts import Scope
 from omsgrain.sync.peer import HAS, ITEMS, LACKS, Hello, Item, Peer, Range, Space
 
-__all__ = [
-    "View",
-    "differing",
-    "lacked",
-    "shares_none",
-    "view",
-]
-
 _FEW = 32
 """Items of a range that are listed: sixteen ranges deeper would be about as many bytes."""
 _SOME = 64
@@ -82,11 +74,7 @@ def _is_new(there: Range, here: Range) -> bool:
 def lacked(
     giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
 ) -> tuple[list[Item], list[bytes]]:
-    """Find what the giver has and the taker has not, or not so; arguments as ``differing``.
-
-    Returns:
-        The items in the giver's order of arrival, and the keys of what was erased at the taker.
-    """
+    """Find what the giver has and the taker has not, or not so; arguments as ``differing``."""
     found: list[Item] = []
     erased: list[bytes] = []
     for prefixes in differing(giver, taker, space, asks, asked):
@@ -106,12 +94,6 @@ def shares_none(giver: Peer, taker: Peer, grains: int, asks: Hello) -> bool:
     """Tell whether two stores that never met seem to have no grain in common.
 
     Some are asked for. Then the feed can be followed from its start, and costs no addresses.
-
-    Args:
-        giver: one side.
-        taker: the other.
-        grains: how many the giver has.
-        asks: who the taker is, for the giver.
     """
     prefix = ""
     while grains > _SOME * len(_DIGITS) ** len(prefix):
@@ -132,9 +114,6 @@ _PAGE: Final = 10_000
 
 class View:
     """The items of one snapshot.
-
-    Args:
-        versioned: the versions count in digests.
 
     Attributes:
         last: the end of the feed that it reaches to.
@@ -158,11 +137,7 @@ class View:
         self.weight = sum(map(len, self._shelves.values()))
 
     def range(self, prefix: str) -> Range:
-        """Return the range of the keys that begin with some hexadecimal digits.
-
-        Raises:
-            SchemaError: that is no prefix.
-        """
+        """Return the range of the keys that begin with some hexadecimal digits."""
         whole, count = blake3.blake3(), 0
         end = _KEY + _VERSION if self._versioned else _KEY
         for items in self._under(prefix):
@@ -210,15 +185,7 @@ def _place(items: bytearray, key: bytes) -> int:
 
 
 def view(reader: Reader, space: Space, scope: Scope, before: View | None = None) -> View:
-    """Make the view of a snapshot.
-
-    Args:
-        reader: the snapshot.
-        space: of what.
-        scope: only grains of its namespaces.
-        before: an earlier view of the same grains: it is gone on from, if nothing was removed
-            since. It is not to be used any more.
-    """
+    """Make the view of a snapshot."""
     found = _grains(reader, scope, before) if space == "grains" else _told(reader, space, scope)
     found.weigh()
     return found

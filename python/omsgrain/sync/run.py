@@ -38,32 +38,12 @@ from omsgrain.sync.peer import (
 )
 from omsgrain.sync.reconcile import lacked, shares_none
 
-__all__ = [
-    "Count",
-    "Direction",
-    "OnProgress",
-    "Passed",
-    "Progress",
-    "Step",
-    "SyncReport",
-    "Way",
-    "by_keys",
-    "onward",
-    "sync",
-    "whole",
-]
-
 _KEY = 32  # bytes; behind these stands where a piece of the item begins
 _PIECES = 10_000  # answers with a piece of an item, and not all of it
 
 
 def by_keys(peer: Peer, space: Space, keys: Sequence[bytes], hello: Hello) -> Iterator[Batch]:
-    """Ask for items by their keys; of each batch ``more`` says whether others follow.
-
-    Raises:
-        StoreError: the other store gives none of what it was asked for, nor says that it is gone;
-            or no end of an item.
-    """
+    """Ask for items by their keys; of each batch ``more`` says whether others follow."""
     left, pieces = list(keys), 0
     while left:
         page, left = left[:ITEMS], left[ITEMS:]
@@ -80,10 +60,9 @@ def by_keys(peer: Peer, space: Space, keys: Sequence[bytes], hello: Hello) -> It
 
 
 def whole(peer: Peer, batch: Batch, hello: Hello) -> Iterator[Batch]:
-    """Give a batch of the feed with all that did not fit into it; ``until`` comes with the last.
+    """Give a batch of the feed with all that did not fit into it.
 
-    Raises:
-        StoreError: as ``by_keys``.
+    ``until`` comes with the last.
     """
     if not batch.rest:
         yield batch
@@ -96,11 +75,7 @@ def whole(peer: Peer, batch: Batch, hello: Hello) -> Iterator[Batch]:
 
 
 def onward(peer: Peer, at: Position, hello: Hello) -> Iterator[Batch]:
-    """Follow a feed from a position to its end; a batch without ``more`` is the last.
-
-    Raises:
-        StoreError: the other store gives the same part of its feed again, or as ``by_keys``.
-    """
+    """Follow a feed from a position to its end; a batch without ``more`` is the last."""
     while True:
         batch = peer.changes(at, hello)
         if batch.until is not None and batch.until.seq <= at.seq:
@@ -372,14 +347,7 @@ def _share(left: _Side, right: _Side, count: Count) -> None:
 
 
 class _Pass:
-    """What goes one way.
-
-    Args:
-        giver: from where.
-        taker: where to.
-        count: of what goes.
-        dry_run: change nothing.
-    """
+    """What goes one way."""
 
     def __init__(self, giver: _Side, taker: _Side, count: Count, dry_run: bool) -> None:
         self._giver, self._taker, self._count = giver, taker, count
@@ -388,11 +356,7 @@ class _Pass:
         self._linear = False
 
     def check(self) -> None:
-        """Refuse to begin what cannot end.
-
-        Raises:
-            UnsupportedError: one side gives nothing, or the other takes nothing.
-        """
+        """Refuse to begin what cannot end."""
         if "give" not in self._giver.greeting.rights:
             raise UnsupportedError("a store does not let its grains be read", expected="give")
         if not self._rights - {"give"}:

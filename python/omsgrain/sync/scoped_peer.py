@@ -36,23 +36,13 @@ from omsgrain.sync.peer import (
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-__all__ = [
-    "BoundPeer",
-]
-
 _FAMILY: Final = ":*"
 _RULE: Final = "namespace"
 _EMPTY: Final = Range(0, b"")
 
 
 class BoundPeer:
-    """A peer within some namespaces.
-
-    Args:
-        inner: the peer of the store, without the right to erase, and without sharing keys.
-        store: what it stands before.
-        namespaces: those that are open, as of ``Hello``.
-    """
+    """A peer within some namespaces."""
 
     def __init__(self, inner: Peer, store: GrainStore, namespaces: Iterable[str]) -> None:
         self._inner = inner
@@ -104,9 +94,6 @@ class BoundPeer:
         """As ``Peer.take``; grains of other namespaces are refused, one by one.
 
         What is told of grains that lie outside says nothing, as of those that are not there.
-
-        Raises:
-            UnsupportedError: tombstones are in it, or it is of other namespaces.
         """
         self._within(Hello(batch.store, batch.namespaces))
         if batch.tombstones:

@@ -33,37 +33,6 @@ from omsgrain.store import holds as holding
 from omsgrain.sync.peer import START, GrainState, HoldTurn, Position, Space, Tombstone
 from omsgrain.sync.protocol import pack_value
 
-__all__ = [
-    "MARK",
-    "VERSION",
-    "Spans",
-    "add_came",
-    "add_erasing",
-    "came",
-    "clear_erasing",
-    "cut",
-    "erasing",
-    "follow",
-    "followed",
-    "holds_told",
-    "identify",
-    "is_compared",
-    "joined",
-    "mark_at",
-    "numbers",
-    "predecessors",
-    "see",
-    "seen",
-    "signed",
-    "state_told",
-    "store_id",
-    "storied",
-    "tombstone_of",
-    "tombstone_row",
-    "version",
-    "weight",
-]
-
 VERSION: Final = 8
 """Bytes of the version of a state, holds or a tombstone."""
 _PIECE: Final = 64 << 10
@@ -188,13 +157,6 @@ def cut(told: GrainState, start: int) -> tuple[GrainState, int]:
     """Cut a piece out of a state that has more successors or holds than one message carries.
 
     Each piece is a state of its own. In which order they are taken over changes nothing.
-
-    Args:
-        told: the whole.
-        start: the first of the successors, and then of the holds, that goes along.
-
-    Returns:
-        The piece, and where the next begins; 0 after the last.
     """
     successors, holds = told.successors[start:], told.holds[max(0, start - len(told.successors)) :]
     count = size = 0
@@ -234,11 +196,7 @@ def is_compared(told: GrainState) -> bool:
 
 
 def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
-    """Read a row of tombstones-0.
-
-    Raises:
-        IntegrityError: it is damaged.
-    """
+    """Read a row of tombstones-0."""
     try:
         read = msgpack.unpackb(row)
         times, hint = records.counted(int(read.get("n", 1))), bytes(read.get("h", b""))
@@ -314,15 +272,7 @@ def came(reader: Reader, store: bytes) -> Spans:
 
 
 def add_came(writer: Writer, store: bytes, fresh: Spans, taken: Position | None) -> None:
-    """Remember rows that came from another store.
-
-    Args:
-        writer: the transaction.
-        store: its id.
-        fresh: their numbers.
-        taken: how far that store has taken the feed of this one: what lies before need not be
-            remembered any more.
-    """
+    """Remember rows that came from another store."""
     end = START.seq if taken is None else taken.seq
     spans: Spans = []
     for first, last in (*came(writer, store), *fresh):

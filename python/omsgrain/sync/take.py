@@ -58,12 +58,6 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
     from omsgrain.store.base import Settings
 
-__all__ = [
-    "holds_first",
-    "take",
-    "take_states",
-]
-
 _RANK = {"verified": 0, "unverified": 0, "contested": 1, "retracted": 2}
 
 
@@ -75,19 +69,7 @@ def holds_first(
     note: state_merge.Note,
     refused: dict[Refusal, None],
 ) -> set[bytes]:
-    """Take over holds and their ends.
-
-    Args:
-        writer: the transaction.
-        settings: of the handle.
-        told: the states; those of grains that are not here are passed over.
-        terms: on which they come.
-        note: adds to the audit trail.
-        refused: gets what is not taken over.
-
-    Returns:
-        The addresses of the grains that changed.
-    """
+    """Take over holds and their ends."""
     changed = set()
     ends = "releases" in terms.rights and (
         not settings.hold_authorities or terms.signer in settings.hold_authorities
@@ -114,17 +96,7 @@ def holds_first(
 def _hold(
     writer: Writer, seq: int, address: bytes, told: HoldTurn, ends: bool
 ) -> tuple[Literal["hold", "release"] | None, OmsError | None]:
-    """Take over a hold, or its end.
-
-    Returns:
-        What was done; and that the number is none that can be. A hold is taken over nevertheless,
-        with a number that can.
-
-    Raises:
-        InvalidationDeniedError: whoever brings it may not end a hold.
-        SchemaError: no authority of this store could have given it, nor end it.
-        IntegrityError: a row of the grain is damaged.
-    """
+    """Take over a hold, or its end."""
     what = records.hold_of(told.authority)
     held = {one.authority: one for one in holds.holds(writer, seq)}
     mine = held.get(told.authority)
@@ -173,21 +145,7 @@ def take_states(
     fresh: Collection[bytes],
     last: int,
 ) -> Outcome:
-    """Take over what others tell of grains, as far as the rules allow.
-
-    Args:
-        writer: the transaction, with the grains of the batch in it.
-        settings: of the handle.
-        told: the states.
-        apart: superseding grains that are not stored yet, by address: as they stand in the batch.
-        arrivals: the same, verified.
-        terms: on which they come.
-        note: adds to the audit trail.
-        fresh: the grains that were not here before this batch. One of them that is restricted
-            there is so here: whoever may bring a grain may not bring it into use again.
-        last: the number of the last grain before this batch. Without the right to bring holds no
-            policy with scope ``lineage`` comes to cover grains up to it.
-    """
+    """Take over what others tell of grains, as far as the rules allow."""
     done = Outcome()
     if "states" in terms.rights:
         since = None if "holds" in terms.rights else last
@@ -340,16 +298,7 @@ class _Sorted:
 
 
 def take(store: GrainStore, batch: Batch, terms: Terms) -> Taken:
-    """Take a batch into a store.
-
-    Args:
-        store: where to.
-        batch: what.
-        terms: on which.
-
-    Raises:
-        StoreError: read-only, full or broken; nothing of it was taken.
-    """
+    """Take a batch into a store."""
     with store._store.read() as reader:
         told = [state for state in batch.states if not _was_erased(reader, state.address)]
     given = _sort(store, batch.grains, told, binds="holds" in terms.rights)
@@ -372,14 +321,7 @@ def take(store: GrainStore, batch: Batch, terms: Terms) -> Taken:
 def _sort(
     store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState], *, binds: bool
 ) -> _Sorted:
-    """Verify grains, and set those apart that are said to supersede others.
-
-    Args:
-        store: where to.
-        grains: as they stand in the batch.
-        told: the states.
-        binds: whether whoever brings them may bring holds.
-    """
+    """Verify grains, and set those apart that are said to supersede others."""
     found = _Sorted(Intake([], [], []), [], [], {})
     grains, blobs = _blobs(grains, found.refused)
     if not binds and (wide := _wide_holds(blobs)):

@@ -17,8 +17,6 @@ from omsgrain.conformance.http.story import (
     with_content,
 )
 
-__all__ = ["FLOWS"]
-
 _flow: Final = Gathering()
 FLOWS: Final[list[Flow]] = _flow.flows
 

@@ -11,8 +11,6 @@ from omsgrain.conformance.http.probe import Tokens
 from omsgrain.conformance.http.runner import Outcome, cases, run
 from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 
-__all__ = ["aimem"]
-
 
 def aimem(
     url: str,
@@ -23,22 +21,7 @@ def aimem(
     timeout: float = 30.0,
     ca: Path | None = None,
 ) -> Iterator[Outcome]:
-    """Run every case against the server at a URL.
-
-    Args:
-        url: where ``/v1/brain`` begins.
-        tokens: of one tenant made for this.
-        draft_only: without cases that the draft leaves open.
-        erase: at the end erase the tenant's memory; takes an admin token.
-        timeout: seconds for one answer to begin, and between its parts.
-        ca: certificates to trust besides those of the system.
-
-    Raises:
-        SchemaError: no URL of HTTP.
-        UnsupportedError: httpx is not installed.
-        ConnectionError: nobody answers there.
-        OSError: the certificates cannot be read.
-    """
+    """Run every case against the server at a URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SchemaError("not a URL of HTTP", expected="http://... or https://...")

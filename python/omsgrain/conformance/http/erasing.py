@@ -6,17 +6,11 @@ from __future__ import annotations
 from omsgrain.conformance.http.probe import EXPORT, Probe, expect, must
 from omsgrain.conformance.http.sample import bundle
 
-__all__ = ["erased"]
-
 _BRAIN = "/v1/brain"
 
 
 def erased(probe: Probe) -> None:
-    """Erase the tenant, see that nothing is exported, and that it does not come back.
-
-    Raises:
-        Mismatch: something is left.
-    """
+    """Erase the tenant, see that nothing is exported, and that it does not come back."""
     document = probe.fresh(bundle())
     probe.taken(document)
     expect(probe.send("DELETE", _BRAIN, token=probe.tokens.admin), 200, 202, 204)

@@ -23,8 +23,6 @@ from omsgrain.conformance.http.story import Document, Flow, Gathering, chunks_of
 from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, ENVELOPE
 
-__all__ = ["FLOWS"]
-
 _flow: Final = Gathering()
 FLOWS: Final[list[Flow]] = _flow.flows
 

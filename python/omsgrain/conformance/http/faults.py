@@ -12,8 +12,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.conformance.edits import GONE
 
-__all__ = ["FAULTS", "TEXTS", "Basis", "Fault", "TextFault"]
-
 Basis = Literal["draft", "recommendation"]
 
 

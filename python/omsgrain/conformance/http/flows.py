@@ -8,6 +8,4 @@ from typing import Final
 from omsgrain.conformance.http import again, exports
 from omsgrain.conformance.http.story import Flow
 
-__all__ = ["FLOWS", "Flow"]
-
 FLOWS: Final[list[Flow]] = [*again.FLOWS, *exports.FLOWS]

@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 from omsgrain.conformance.edits import GONE
 from omsgrain.conformance.http.faults import Basis
 
-__all__ = ["GOODS", "Good"]
-
 
 class Good(NamedTuple):
     """One change after which a bundle is as good as before.

@@ -14,9 +14,6 @@ from omsgrain.conformance.http.sample import renamed, sealed, spelled
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["BUNDLE", "EXPORT", "IMPORT", "LINES", "PROBLEM", "STREAM", "Answer", "Mismatch",
-           "Probe", "Tokens", "as_kind"]  # fmt: skip
-
 BUNDLE: Final = "application/aimem-bundle+json"
 LINES: Final = "application/x-ndjson"
 PROBLEM: Final = "application/problem+json"
@@ -71,22 +68,14 @@ class Answer:
         return self.headers.get("content-type", "").split(";")[0].strip().lower()
 
     def json(self) -> Any:
-        """The body as JSON.
-
-        Raises:
-            Mismatch: it is none.
-        """
+        """The body as JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
             raise Mismatch("a body of JSON", f"{len(self.body)} bytes of {self.media}") from None
 
     def problem(self) -> dict[str, Any]:
-        """The body as problem details.
-
-        Raises:
-            Mismatch: it is none. Spec: AIMEM §3.2 (RFC 7807)
-        """
+        """The body as problem details."""
         if self.media != PROBLEM:
             raise Mismatch(PROBLEM, self.media or "no media type")
         value = self.json()
@@ -135,21 +124,7 @@ class Probe:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send a request.
-
-        Args:
-            method: of HTTP.
-            path: from the base on.
-            query: parameters.
-            body: what is sent.
-            media: its type.
-            token: who asks; none: the full one. An empty one sends no header.
-            headers: further ones.
-
-        Raises:
-            httpx.HTTPError: no answer came.
-            Mismatch: one without an end.
-        """
+        """Send a request."""
         own = dict(headers or {})
         token = self.tokens.full if token is None else token
         if token and "authorization" not in own:
@@ -177,11 +152,7 @@ class Probe:
         return self.send("POST", IMPORT, body=body, **{"media": BUNDLE, **more})
 
     def taken(self, document: dict[str, Any], **expected: Any) -> dict[str, Any]:
-        """Import a bundle that is to be taken, and look at its summary.
-
-        Raises:
-            Mismatch: it was not, or the summary says something else.
-        """
+        """Import a bundle that is to be taken, and look at its summary."""
         answer = self.put(document)
         must(answer.status == 200, "200", _said(answer))
         summary = answer.json()
@@ -192,11 +163,7 @@ class Probe:
         return dict(summary)
 
     def exported(self, **query: str) -> dict[str, Any]:
-        """Export the tenant as one bundle.
-
-        Raises:
-            Mismatch: there is none.
-        """
+        """Export the tenant as one bundle."""
         answer = self.send("GET", EXPORT, query=query)
         must(answer.status == 200, "200", _said(answer))
         must(answer.media == BUNDLE, BUNDLE, answer.media)
@@ -206,11 +173,7 @@ class Probe:
 
 
 def must(holds: bool, expected: str, found: str) -> None:
-    """Raise if it does not hold.
-
-    Raises:
-        Mismatch: it does not.
-    """
+    """Raise if it does not hold."""
     if not holds:
         raise Mismatch(expected, found or "nothing")
 
@@ -230,19 +193,11 @@ def _said(answer: Answer) -> str:
 
 
 def expect(answer: Answer, *statuses: int) -> None:
-    """Raise if the status is another one.
-
-    Raises:
-        Mismatch: it is.
-    """
+    """Raise if the status is another one."""
     wanted = " or ".join(map(str, statuses))
     must(answer.status in statuses, wanted, _said(answer))
 
 
 def fail(expected: str, found: str) -> NoReturn:
-    """Raise.
-
-    Raises:
-        Mismatch: always.
-    """
+    """Raise."""
     raise Mismatch(expected, found)

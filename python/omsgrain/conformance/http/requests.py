@@ -9,8 +9,6 @@ from typing import Final, Literal, NamedTuple
 from omsgrain.conformance.http.faults import Basis
 from omsgrain.conformance.http.probe import BUNDLE, EXPORT, IMPORT, LINES, STREAM
 
-__all__ = ["REQUESTS", "Body", "Request"]
-
 Body = Literal["bundle", "none", "empty", "array", "text", "gzip", "not gzip", "utf-16", "bom"]
 """What is sent: a good bundle of fresh names in some coding, or something else."""
 

@@ -32,8 +32,6 @@ from omsgrain.conformance.http.sample import bundle, sealed, spelled
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Case", "Outcome", "cases", "run"]
-
 _SECTION: Final = "5.2"
 
 
@@ -77,12 +75,7 @@ class Outcome:
 
 
 def cases(*, draft_only: bool = False, erase: bool = False) -> list[Case]:
-    """All cases in their order.
-
-    Args:
-        draft_only: without those that the draft leaves open.
-        erase: at the end, erase the tenant's memory and see that it is gone.
-    """
+    """All cases in their order."""
     found = [
         *(
             Case(
@@ -109,16 +102,7 @@ def cases(*, draft_only: bool = False, erase: bool = False) -> list[Case]:
 def run(
     client: httpx.Client, tokens: Tokens, chosen: Iterable[Case] | None = None
 ) -> Iterator[Outcome]:
-    """Run cases.
-
-    Args:
-        client: knows the base URL; its redirects, time-outs and certificates are the caller's.
-        tokens: of one tenant, whose memory grows by some hundred chunks.
-        chosen: which; all that erase nothing, by default.
-
-    Raises:
-        ConnectionError: the server cannot be reached at all.
-    """
+    """Run cases."""
     import httpx
 
     probe = Probe(client, tokens)

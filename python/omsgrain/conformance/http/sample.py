@@ -9,16 +9,6 @@ from typing import Any, Final
 
 from omsgrain.formats.aimem import checksum
 
-__all__ = [
-    "PRODUCER",
-    "TENANT",
-    "bundle",
-    "chunk",
-    "renamed",
-    "sealed",
-    "spelled",
-]
-
 PRODUCER: Final = "probe"
 TENANT: Final = "11111111-1111-4111-8111-111111111111"
 

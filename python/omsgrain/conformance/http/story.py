@@ -16,17 +16,6 @@ from omsgrain.conformance.http.probe import Mismatch, Probe, as_kind, must
 from omsgrain.conformance.http.sample import bundle, chunk
 from omsgrain.formats.aimem.fields import ARRAYS
 
-__all__ = [
-    "Document",
-    "Flow",
-    "Gathering",
-    "chunks_of",
-    "content_of",
-    "kept_of",
-    "one_chunk",
-    "with_content",
-]
-
 Document = dict[str, Any]
 
 
@@ -90,22 +79,14 @@ def kept_of(probe: Probe, document: Document, **query: str) -> dict[str, Documen
 
 
 def chunks_of(document: Document) -> list[Document]:
-    """The chunks of a document that have an id.
-
-    Raises:
-        Mismatch: it has something else in their place.
-    """
+    """The chunks of a document that have an id."""
     chunks = document.get("chunks", [])
     must(isinstance(chunks, list), "an array of chunks", as_kind(chunks))
     return [one for one in chunks if isinstance(one, dict) and isinstance(one.get("id"), str)]
 
 
 def content_of(probe: Probe, document: Document) -> str:
-    """What the server has as the content of the one chunk of a document.
-
-    Raises:
-        Mismatch: it does not have one.
-    """
+    """What the server has as the content of the one chunk of a document."""
     kept = kept_of(probe, document)
     must(len(kept) == 1, "the chunk in an export", f"{len(kept)} of it")
     return str(next(iter(kept.values())).get("content"))

@@ -16,8 +16,6 @@ from omsgrain.conformance.rule import Check, Table, Tried
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.check import RULES as CODES
 
-__all__ = ["RULES", "first_rule"]
-
 _rule: Final = Table("aimem", 2)
 RULES: Final = _rule.rules
 _add: Final = _rule.add

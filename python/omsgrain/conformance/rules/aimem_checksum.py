@@ -20,8 +20,6 @@ from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.problems import DocumentError
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("aimem", 2)
 RULES: Final = _rule.rules
 

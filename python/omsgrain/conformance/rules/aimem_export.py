@@ -15,8 +15,6 @@ from omsgrain.conformance.rule import Table, Tried
 from omsgrain.formats.aimem import document as bundle
 from omsgrain.interchange import aimem as gateway
 
-__all__ = ["RULES", "exported", "filled", "one_chunk", "read"]
-
 _rule: Final = Table("aimem", 1)
 RULES: Final = _rule.rules
 

@@ -19,8 +19,6 @@ from omsgrain.crypto import signers, trust
 from omsgrain.formats.aimem import document, signature
 from omsgrain.interchange import aimem as gateway
 
-__all__ = ["RULES"]
-
 _producer: Final = Table("aimem", 1)
 _rule: Final = Table("aimem", 2)
 _both: Final = Table("aimem", 3)

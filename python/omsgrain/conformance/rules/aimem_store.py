@@ -18,8 +18,6 @@ from omsgrain.formats.aimem import document
 from omsgrain.interchange import aimem as gateway
 from omsgrain.storage.tables import AUDIT
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("aimem", 2)
 _both: Final = Table("aimem", 3)
 

@@ -11,8 +11,6 @@ from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.edits import edited
 from omsgrain.conformance.rule import Check, Tried
 
-__all__ = ["MIF1", "MIF2", "Case", "case", "judged", "spelled"]
-
 MIF2: Final[dict[str, Any]] = {
     "mif_version": "2.0",
     "generator": {"name": "some-memory", "version": "0.3.1"},
@@ -157,13 +155,7 @@ def spelled(document: Any) -> bytes:
 
 
 def judged(judge: Callable[[bytes], list[str]], base: Any, *cases: Case) -> Check:
-    """A check of changed documents.
-
-    Args:
-        judge: says all of a document that is wrong, and what is told of it after a ``~``.
-        base: a good document, of which nothing is said.
-        cases: the changes.
-    """
+    """A check of changed documents."""
 
     def check(_: Bench) -> Iterator[Tried]:
         yield Tried("a good document", [], judge(spelled(base)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["CITATION", "LATER", "LEAST", "LEAST_LATER", "MEMORY", "ONTOLOGY", "PERSON"]
-
 _CONTEXT: Final = "https://mif-spec.dev/schema/context.jsonld"
 
 LEAST: Final[dict[str, Any]] = {

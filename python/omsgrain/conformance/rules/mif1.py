@@ -10,8 +10,6 @@ from omsgrain.conformance.rule import Table
 from omsgrain.conformance.rules.documents import MIF1, Case, case, judged
 from omsgrain.formats.mif1 import document
 
-__all__ = ["RULES", "judge"]
-
 _rule: Final = Table("mif1")
 RULES: Final = _rule.rules
 

@@ -18,8 +18,6 @@ from omsgrain.conformance.rules.documents import MIF1, spelled
 from omsgrain.conformance.rules.mif1 import judge
 from omsgrain.formats.mif1 import envelope
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("mif1")
 RULES: Final = _rule.rules
 

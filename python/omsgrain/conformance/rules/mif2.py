@@ -13,8 +13,6 @@ from omsgrain.conformance.rule import Table, Tried
 from omsgrain.conformance.rules.documents import MIF2, Case, case, judged, spelled
 from omsgrain.formats.mif2 import document
 
-__all__ = ["MINIMAL", "RULES", "UUID", "judge"]
-
 _rule: Final = Table("mif2")
 RULES: Final = _rule.rules
 

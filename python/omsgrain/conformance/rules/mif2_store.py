@@ -18,8 +18,6 @@ from omsgrain.errors import packages_of
 from omsgrain.formats.mif2 import check
 from omsgrain.interchange import mif
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("mif2")
 RULES: Final = _rule.rules
 

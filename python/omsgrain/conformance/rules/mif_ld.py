@@ -16,8 +16,6 @@ from omsgrain.conformance.rules.documents import Case, case, judged, spelled
 from omsgrain.conformance.rules.memories import LATER, LEAST, LEAST_LATER, MEMORY
 from omsgrain.formats.mif_ld import validate
 
-__all__ = ["RULES", "judge", "rule_of"]
-
 _1: Final = Table("mif-ld", 1)
 _2: Final = Table("mif-ld", 2)
 

@@ -15,8 +15,6 @@ from omsgrain.conformance.rules.mif_ld import judge, rule_of
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld import temporal
 
-__all__ = ["RULES"]
-
 _2: Final = Table("mif-ld", 2)
 _3: Final = Table("mif-ld", 3)
 

@@ -14,8 +14,6 @@ from omsgrain.conformance.rules.memories import LEAST, ONTOLOGY
 from omsgrain.conformance.rules.mif_ld import judge, rule_of
 from omsgrain.formats import ontology
 
-__all__ = ["RULES"]
-
 _3: Final = Table("mif-ld", 3)
 RULES: Final = _3.rules
 

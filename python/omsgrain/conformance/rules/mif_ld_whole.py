@@ -18,8 +18,6 @@ from omsgrain.conformance.rules.mif_ld import judge
 from omsgrain.formats.mif_ld import validate
 from omsgrain.interchange import mif
 
-__all__ = ["RULES"]
-
 _1: Final = Table("mif-ld", 1)
 _3: Final = Table("mif-ld", 3)
 

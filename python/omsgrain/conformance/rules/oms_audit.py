@@ -14,8 +14,6 @@ from omsgrain.conformance.rules.oms_store import DAY, belief
 from omsgrain.conformance.rules.people import ADA, ada
 from omsgrain.storage.tables import AUDIT, META
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 3)
 RULES: Final = _rule.rules
 

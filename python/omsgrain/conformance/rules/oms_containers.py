@@ -15,8 +15,6 @@ from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.rule import Check, Table, Tried, refuses, takes
 from omsgrain.conformance.rules.vectors import data, vector
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 _add: Final = _rule.add

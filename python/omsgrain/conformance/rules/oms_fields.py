@@ -17,8 +17,6 @@ import omsgrain as og
 from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.rule import Check, Rule, Table, Tried, refuses, takes
 
-__all__ = ["RULES"]
-
 _level_1: Final = Table("oms", 1)
 _level_2: Final = Table("oms", 2)
 _TABLE: dict[str, Any] = json.loads(Path(__file__).with_name("fields.json").read_text("utf-8"))

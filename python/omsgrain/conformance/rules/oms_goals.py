@@ -12,8 +12,6 @@ from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.oms_store import belief
 from omsgrain.conformance.rules.people import ADA, BEN
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 

@@ -14,8 +14,6 @@ from omsgrain.conformance.rules.oms_store import belief
 from omsgrain.conformance.rules.people import ADA, BEN, CAT, ada, ben, by_hand, cat
 from omsgrain.crypto.signers import KeySigner
 
-__all__ = ["DENIED", "RULES", "agreed", "denies", "quorum", "supersede"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 _add: Final = _rule.add

@@ -16,8 +16,6 @@ from omsgrain.conformance.rules.oms_store import belief, found
 from omsgrain.conformance.rules.people import ADA
 from omsgrain.storage.tables import TERMS
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 3)
 RULES: Final = _rule.rules
 

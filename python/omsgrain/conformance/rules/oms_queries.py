@@ -12,8 +12,6 @@ from omsgrain.conformance.rules.oms_store import DAY, belief, found
 from omsgrain.conformance.rules.people import ADA, BEN
 from omsgrain.ops.query import envelope
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 

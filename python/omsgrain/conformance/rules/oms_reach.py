@@ -13,8 +13,6 @@ from omsgrain.conformance.rules.oms_policy import DENIED, agreed, denies, quorum
 from omsgrain.conformance.rules.oms_store import belief
 from omsgrain.conformance.rules.people import ADA, BEN, ben, by_hand
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 _add: Final = _rule.add

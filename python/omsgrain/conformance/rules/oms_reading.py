@@ -12,8 +12,6 @@ from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.rule import Table, Tried, equal, refuses, takes
 from omsgrain.conformance.rules.vectors import grains, read, vector, write
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 1)
 RULES: Final = _rule.rules
 _add: Final = _rule.add

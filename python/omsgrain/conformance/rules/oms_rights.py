@@ -12,8 +12,6 @@ from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.oms_store import DAY, belief, found
 from omsgrain.conformance.rules.people import ADA
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 3)
 RULES: Final = _rule.rules
 

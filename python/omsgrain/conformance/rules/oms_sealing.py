@@ -15,8 +15,6 @@ from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.vectors import data, vector, write
 from omsgrain.crypto import seal
 
-__all__ = ["RULES"]
-
 _view: Final = Table("oms", 2)
 _rule: Final = Table("oms", 3)
 

@@ -17,8 +17,6 @@ from omsgrain.conformance.rules.people import ADA, BEN, CAT, MSGPACK, ada, ben, 
 from omsgrain.conformance.rules.vectors import data, vector
 from omsgrain.crypto import signers
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 

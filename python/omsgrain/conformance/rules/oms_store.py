@@ -13,8 +13,6 @@ from omsgrain.conformance.rule import Table, Tried, refuses, result, takes
 from omsgrain.conformance.rules.people import ADA, BEN, ada, ben, by_hand
 from omsgrain.conformance.rules.vectors import vector
 
-__all__ = ["RULES", "belief", "found"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 

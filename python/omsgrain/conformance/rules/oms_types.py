@@ -11,8 +11,6 @@ from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.vectors import grains, write
 
-__all__ = ["RULES"]
-
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
 _add: Final = _rule.add

@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from omsgrain.crypto.signers import Ed25519Signer, ES256Signer, KeySigner
 
-__all__ = ["ADA", "BEN", "CAT", "MSGPACK", "ada", "ben", "by_hand", "cat"]
-
 ADA: Final = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
 """Of the private key 00 01 .. 1f, Ed25519."""
 BEN: Final = "did:key:zDnaeVuZeVRqvscGkiEoR9PFFra2xZUMp97ZPuGFK1VLU7iYN"

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from omsgrain.conformance.rule import Check, Tried
 
-__all__ = ["DATA", "data", "grains", "read", "vector", "write"]
-
 DATA: Final = Path(__file__).with_name("vectors.json")
 """Made by ``test_vectors/make.py``."""
 
@@ -37,11 +35,7 @@ def data(name: str) -> Any:
 
 
 def vector(area: str, number: int) -> dict[str, Any]:
-    """A vector by its folder and the number in its name.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """A vector by its folder and the number in its name."""
     start = f"{area}/{number:03}-"
     found = next((one for id, one in _grains().items() if id.startswith(start)), None)
     if found is None:

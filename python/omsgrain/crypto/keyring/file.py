@@ -65,25 +65,6 @@ from omsgrain.crypto.seal import LONGEST as seal_LONGEST
 from omsgrain.crypto.seal import hkdf
 from omsgrain.errors import KeyMissingError, UnsupportedError
 
-__all__ = [
-    "FIXED",
-    "LARGEST",
-    "SIZE",
-    "START",
-    "STATE",
-    "Head",
-    "Index",
-    "Record",
-    "Records",
-    "RingFile",
-    "State",
-    "damaged",
-    "pack",
-    "parse",
-    "read_slot",
-    "slot",
-]
-
 STATE, NUMBER, SALT, NONCE, TAG = 8, 8, 32, 12, 16
 _HEAD = struct.Struct(">II8s32s")  # length, generation, number, identity
 _SUM = struct.Struct(">I")
@@ -131,11 +112,7 @@ def damaged(what: str, offset: int | None = None) -> KeyMissingError:
 
 
 def parse(data: bytes, at: int, offset: int) -> Record:
-    """Read the record that begins at ``at`` in the data, and at ``offset`` in the file.
-
-    Raises:
-        KeyMissingError: there is none, or it is cut off.
-    """
+    """Read the record that begins at ``at`` in the data, and at ``offset`` in the file."""
     if at + FIXED > len(data):
         raise damaged("a record that is cut off", offset)
     length, generation, number, identity = _HEAD.unpack_from(data, at + STATE)
@@ -197,14 +174,7 @@ class Records:
         return State.ERASING if record.state == self.mark(record) else State.LIVE
 
     def open(self, record: Record, offset: int) -> tuple[bytes, bytes]:
-        """Decrypt a live record.
-
-        Returns:
-            Its salt, and the user id in UTF-8.
-
-        Raises:
-            KeyMissingError: it is damaged.
-        """
+        """Decrypt a live record."""
         nonce, rest = record.body[:NONCE], record.body[NONCE:]
         try:
             text = self._cipher.decrypt(nonce, rest, record.head)
@@ -314,9 +284,6 @@ class RingFile:
         """Make a file without records; it is not on the disk before the first `commit`.
 
         It has no name before `appear`.
-
-        Raises:
-            OSError: it is there (FileExistsError), or cannot be made.
         """
         file = cls(path, private_file.create(path))
         try:
@@ -330,22 +297,12 @@ class RingFile:
         return file
 
     def appear(self) -> None:
-        """Give a file that was made its name, when all is in it.
-
-        Raises:
-            OSError: there is another file (FileExistsError), or it cannot be done.
-        """
+        """Give a file that was made its name, when all is in it."""
         private_file.appear(self.handle, self.path)
 
     @classmethod
     def open(cls, path: Path) -> RingFile:
-        """Open a file.
-
-        Raises:
-            KeyMissingError: it is missing, none of ours or damaged, or others may read it.
-            UnsupportedError: it is of a later version.
-            OSError: it cannot be opened.
-        """
+        """Open a file."""
         try:
             handle, readonly = private_file.open_private(path)
         except FileNotFoundError:
@@ -393,11 +350,7 @@ class RingFile:
         )
 
     def look(self) -> None:
-        """Read the slots.
-
-        Raises:
-            KeyMissingError: none of them is whole, or the file is cut off.
-        """
+        """Read the slots."""
         with self._lock:
             for _ in range(_TRIES):  # another process may be writing just now
                 raw = private_file.read_at(self.handle, _SPAN, _SLOTS[0])
@@ -442,11 +395,7 @@ class RingFile:
             raise
 
     def wrapped(self) -> bytes:
-        """The secrets, wrapped.
-
-        Raises:
-            KeyMissingError: they are damaged.
-        """
+        """The secrets, wrapped."""
         while True:
             head = self.head
             at = _AREAS[head.area & 1]
@@ -486,11 +435,7 @@ class RingFile:
         return parse(private_file.read_at(self.handle, size, offset), 0, offset)
 
     def records(self, start: int) -> Iterator[tuple[int, Record]]:
-        """Read all records from an offset on.
-
-        Raises:
-            KeyMissingError: one is damaged, so that it can't be said where the others are.
-        """
+        """Read all records from an offset on."""
         data, at, offset, end = b"", 0, start, self.head.end
         while offset < end:
             if len(data) - at < LARGEST and offset + len(data) - at < end:
@@ -568,11 +513,7 @@ class Index:
         self._end = START
 
     def extend(self, file: RingFile, records: Records) -> None:
-        """Add what came behind.
-
-        Raises:
-            KeyMissingError: the file is damaged.
-        """
+        """Add what came behind."""
         count = file.head.records
         for offset, record in file.records(self._end):
             if record.number in self.numbers:

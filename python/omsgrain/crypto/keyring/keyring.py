@@ -33,16 +33,12 @@ from omsgrain.crypto.keyring.file import (
 )
 from omsgrain.crypto.keyring.ring import Ring
 from omsgrain.crypto.master_key import (
-    LocalMaster,
-    Master,
     MasterKey,
     load_master,
     wrap,
 )
 from omsgrain.crypto.seal import KEY_SIZE, UserKeys, name_bytes
 from omsgrain.errors import ErasedError, KeyMissingError, UnsupportedError
-
-__all__ = ["KeyRing", "KeyStats", "LocalMaster", "Master", "MasterKey", "UserKeys"]
 
 _TOGETHER = 16_384  # records that are written at once
 

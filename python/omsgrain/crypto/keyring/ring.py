@@ -19,21 +19,6 @@ from omsgrain.crypto.seal import KEY_SIZE, UserKeys, user_key
 from omsgrain.durable import sync_directory
 from omsgrain.errors import ErasedError, KeyMissingError, StoreError
 
-__all__ = [
-    "PATIENCE",
-    "Ring",
-    "Turn",
-    "bury",
-    "has_leftovers",
-    "lock",
-    "rewrite",
-    "steady",
-    "swap",
-    "tidy",
-    "unlock",
-    "write_copy",
-]
-
 try:
     import fcntl
 except ImportError:  # not a POSIX system: one process alone may change the file
@@ -74,11 +59,7 @@ class Turn:
         self.patience = patience
 
     def __enter__(self) -> None:
-        """Take it from the other threads; the file is not locked yet.
-
-        Raises:
-            StoreError: another had it for ``patience`` seconds.
-        """
+        """Take it from the other threads; the file is not locked yet."""
         if not self._thread.acquire(timeout=self.patience):
             raise _late("thread")
         self.depth += 1
@@ -103,11 +84,7 @@ class Turn:
         return True
 
     def wait(self, handle: int) -> None:
-        """Lock the file.
-
-        Raises:
-            StoreError: another process had it for ``patience`` seconds.
-        """
+        """Lock the file."""
         until = time.monotonic() + self.patience
         pause, longest = _PAUSE
         while not lock(handle):
@@ -135,11 +112,7 @@ def _old(path: Path) -> Path:
 
 
 def steady(path: Path, read: Callable[[], T]) -> T:
-    """Read a key file; again, if another one took its place meanwhile.
-
-    Raises:
-        KeyMissingError: as from ``read``, where the file is still the one.
-    """
+    """Read a key file; again, if another one took its place meanwhile."""
     while True:
         before = _identity(path)
         try:
@@ -186,11 +159,7 @@ def write_copy(
     generation: int,
     copy: Callable[[Record, int], bytes],
 ) -> RingFile:
-    """Write the records of a file into a new one; it is on the disk when this returns.
-
-    Raises:
-        OSError: it is there (FileExistsError), or cannot be written.
-    """
+    """Write the records of a file into a new one; it is on the disk when this returns."""
     fresh = RingFile.create(path, wrapped, generation)
     try:
         lock(fresh.handle)
@@ -211,11 +180,7 @@ def write_copy(
 
 
 def swap(file: RingFile, fresh: RingFile) -> None:
-    """Put the new file in the place of the old one.
-
-    Raises:
-        OSError: that is not possible; the new one is gone, the old one as it was.
-    """
+    """Put the new file in the place of the old one."""
     path, old = file.path, _old(file.path)
     try:
         with suppress(OSError):  # not every file system has links; then it may stay unwiped
@@ -398,11 +363,7 @@ class Ring:
 
     @contextmanager
     def _changing(self) -> Iterator[RingFile]:
-        """Have the turn, with the file as it is now.
-
-        Raises:
-            StoreError: others have it for too long, or the file can only be read.
-        """
+        """Have the turn, with the file as it is now."""
         with self._turn:
             if self._check().readonly:
                 raise StoreError("the key file can only be read", expected="one that is writable")

@@ -38,20 +38,6 @@ from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import MOST, Problem, Problems
 from omsgrain.formats.schema import KINDS
 
-__all__ = [
-    "CHECKSUM",
-    "CONFLICT",
-    "RULES",
-    "UNPROCESSABLE",
-    "WARNINGS",
-    "Checker",
-    "Plan",
-    "Rule",
-    "Values",
-    "fits",
-    "plan",
-]
-
 CONFLICT: Final = 409
 UNPROCESSABLE: Final = 422
 
@@ -294,11 +280,6 @@ _ENDS: dict[Kind, tuple[tuple[str, Kind, str], ...]] = {
 class Checker(Values):
     """Checks one bundle: its envelope first, then its records.
 
-    Args:
-        limits: of values.
-        many: the bundle can be of any length: only hashes of its identifiers are kept, and those
-            that seem to stand twice are in ``doubtful``, for ``twice`` to look at again.
-
     Attributes:
         faults: what is wrong with the envelope.
         problems: what is wrong with the records.
@@ -375,16 +356,7 @@ class Checker(Values):
     def record(
         self, kind: Kind, record: Any, pointer: str, line: int | None = None, *, ends: bool = True
     ) -> None:
-        """Check one record.
-
-        Args:
-            kind: of what kind it is.
-            record: what stands there.
-            pointer: where.
-            line: of the input, if it comes by lines.
-            ends: whether all chunks and entities were seen, so that one that an edge or a link
-                names and nobody knows is a defect; else it is counted in ``unresolved``.
-        """
+        """Check one record."""
         if fits(kind, record) and self._is_sure(kind, record):
             return
         self._line, self._found = line, self.problems

@@ -19,20 +19,13 @@ from omsgrain import _core
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.formats.checksums import of_bytes
 
-__all__ = ["MEMBER", "Sum", "of_canonical", "of_document", "of_parts"]
-
 MEMBER = "checksum"
 _IN_MEMORY = 1 << 20  # bytes of records of one kind, before they wait on the disk
 _CHUNK = 1 << 20
 
 
 def of_document(text: bytes, depth: int = 128) -> str:
-    """The checksum of a bundle in one document.
-
-    Raises:
-        FormatError: not JSON, or JSON whose meaning is not certain.
-        CorruptError: nested deeper.
-    """
+    """The checksum of a bundle in one document."""
     return of_canonical(_core.canonical_json(text, MEMBER, depth))
 
 
@@ -42,13 +35,7 @@ def of_canonical(text: bytes) -> str:
 
 
 def of_parts(envelope: dict[str, Any], parts: Callable[[Kind], Iterable[bytes]]) -> str:
-    """The checksum of an envelope with records. The envelope's own is not looked at.
-
-    Args:
-        envelope: without arrays.
-        parts: gives the canonical texts of the records of a kind, in their order; called once for
-            each kind, in the order in which the canonical text has them.
-    """
+    """The checksum of an envelope with records. The envelope's own is not looked at."""
 
     def array(kind: Kind) -> Iterator[bytes]:
         comma = b""

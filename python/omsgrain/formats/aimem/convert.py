@@ -28,15 +28,9 @@ from omsgrain.formats.document import (
 )
 from omsgrain.grain import Grain
 
-__all__ = ["dump", "load"]
-
 
 def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
-    """Make grains of a bundle.
-
-    Raises:
-        DocumentError: it breaks a rule of the format.
-    """
+    """Make grains of a bundle."""
     read = document.read_bundle(data, limits)
     tenant: str = read.envelope["tenant_id"]
     grains: dict[str, Grain] = {}
@@ -75,20 +69,6 @@ def dump(
 
     A bundle that was loaded comes back as it was; its manifest must be among the grains. Grains of
     no bundle become chunks.
-
-    Args:
-        grains: all that the bundle is to hold.
-        vectors: embeddings by address.
-        embeddings: whether they leave. Spec: AIMEM §5.5
-        producer: the namespace of chunks that were never AIMEM.
-        tenant_id: whose they are; by default the one ``user_id`` of all.
-        exported_at: a time in UTC; by default that of the newest grain.
-        strict: nothing that is no member of the format.
-
-    Raises:
-        SchemaError: several documents, no tenant, or not a producer.
-        NotFoundError: a grain that another one is made of is not among them.
-        FormatError: it belongs to somebody else, or is not what it must be.
     """
     by_address = {grain.address: grain for grain in grains}
     get = source.getter(by_address)

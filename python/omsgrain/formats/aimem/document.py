@@ -17,21 +17,6 @@ from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, Kind
 from omsgrain.formats.json_text import MARK, kind_of, parse_canonical, refused, spell
 from omsgrain.formats.problems import MOST, DocumentError, Problem, Problems
 
-__all__ = [
-    "TAG",
-    "Bundle",
-    "Scan",
-    "Verdict",
-    "is_other",
-    "problem",
-    "read_bundle",
-    "records",
-    "scan",
-    "validate",
-    "write_bundle",
-    "write_lines",
-]
-
 
 @dataclass(slots=True)
 class Bundle:
@@ -76,13 +61,7 @@ def _nothing() -> None:
 def validate(
     data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing
 ) -> Verdict:
-    """Say all that is wrong with a bundle; never raises for what the bytes are.
-
-    Args:
-        data: the bundle.
-        limits: how large it may be.
-        alive: called before each record; what it raises ends the check.
-    """
+    """Say all that is wrong with a bundle; never raises for what the bytes are."""
     found = Problems()
     try:
         document, total = _parse(data, limits, alive)
@@ -114,16 +93,7 @@ def validate(
 def read_bundle(
     data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing
 ) -> Bundle:
-    """Read a bundle.
-
-    Args:
-        data: the bundle.
-        limits: how large it may be.
-        alive: called before each record; what it raises ends the check.
-
-    Raises:
-        DocumentError: it breaks a rule; ``problems`` has all that is wrong.
-    """
+    """Read a bundle."""
     verdict = validate(data, limits, alive=alive)
     if verdict.document is None or verdict.problems:
         raise DocumentError(list(verdict.problems), verdict.total)
@@ -135,12 +105,7 @@ def read_bundle(
 
 
 def write_bundle(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
-    """Write a bundle, in UTF-8; the checksum is made anew, and the format has today's name.
-
-    Args:
-        bundle: what it holds.
-        arrays: which arrays are written; one that is not was not there either.
-    """
+    """Write a bundle, in UTF-8; the checksum is made anew, and the format has today's name."""
     whole = bundle.to_dict() | {"format": FORMAT}
     left_out = {checksum.MEMBER, *ARRAYS} - set(arrays)
     document = {name: value for name, value in whole.items() if name not in left_out}
@@ -167,11 +132,7 @@ def is_other(given: Any, total: str) -> bool:
 
 
 def _parse(data: bytes, limits: Limits, alive: Callable[[], None]) -> tuple[dict[str, Any], str]:
-    """The document and its checksum.
-
-    Raises:
-        DocumentError: it is none.
-    """
+    """The document and its checksum."""
     document, canonical = parse_canonical(
         data,
         most=limits.document,
@@ -211,15 +172,7 @@ class Scan:
 
 
 def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
-    """Check a bundle by lines from where the source stands, checksum included.
-
-    Args:
-        source: can be read twice, from where it stands.
-        limits: of a line and what is in it; the number of lines has none.
-
-    Raises:
-        DocumentError: it breaks a rule; ``problems`` has all that is wrong, with lines.
-    """
+    """Check a bundle by lines from where the source stands, checksum included."""
     start = source.tell()
     checker, between, unread = Checker(limits, many=True), Problems(), Problems()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
@@ -270,13 +223,6 @@ def write_lines(
 
     Chunks come first, then edges, entities and links. A member ``_kind`` of a record of its own
     cannot be said in a line, and is left out.
-
-    Args:
-        envelope: without arrays.
-        parts: gives the records of a kind; called twice for each, and the same both times.
-
-    Yields:
-        Lines, each with its end.
     """
     envelope = {name: value for name, value in envelope.items() if name != MEMBER}
     envelope["format"] = FORMAT

@@ -17,49 +17,10 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from omsgrain.formats import times
 from omsgrain.formats.json_text import VALUES
-from omsgrain.formats.times import Instant, is_uuid, of_grain, spell
-
-__all__ = [
-    "ARRAYS",
-    "DNA",
-    "EDGE_TYPES",
-    "ENTITY_KINDS",
-    "ENVELOPE",
-    "FORMAT",
-    "LEGACY_FORMAT",
-    "LIMITS",
-    "LOCAL",
-    "MEMORY_TYPES",
-    "NAME",
-    "PRODUCER",
-    "RECORDS",
-    "SCOPES",
-    "TAG",
-    "TEXT",
-    "VERSION",
-    "ZONES",
-    "Field",
-    "Hashed",
-    "Instant",
-    "Kind",
-    "Limits",
-    "Names",
-    "Scope",
-    "Texts",
-    "Urn",
-    "decode",
-    "encode",
-    "is_endless",
-    "is_producer",
-    "is_tenant",
-    "is_zero",
-    "of_grain",
-    "of_producer",
-    "parse_time",
-    "parse_urn",
-    "spell",
-    "urn",
-]
+from omsgrain.formats.times import Instant as Instant
+from omsgrain.formats.times import is_uuid
+from omsgrain.formats.times import of_grain as of_grain
+from omsgrain.formats.times import spell as spell
 
 PRODUCER = 63
 """Characters of a producer namespace. Spec: AIMEM §2.3"""

@@ -29,24 +29,6 @@ from omsgrain.formats.source import RECORD, Source
 from omsgrain.formats.times import parse
 from omsgrain.grain import Grain
 
-__all__ = [
-    "FORMAT",
-    "MEMBER",
-    "NAMESPACE",
-    "NO_TEXT",
-    "PLAIN",
-    "Built",
-    "carried",
-    "checked",
-    "from_grain",
-    "name_of",
-    "native",
-    "same_record",
-    "text_of",
-    "to_grain",
-    "to_grains",
-]
-
 FORMAT: Final = "aimem"
 NAMESPACE: Final = "aimem"
 
@@ -87,24 +69,13 @@ def name_of(kind: Kind, record: Record) -> str:
 
 
 def to_grain(kind: Kind, record: Record, *, tenant: str) -> Built:
-    """Make a grain of a record that was checked.
-
-    Args:
-        kind: of what kind it is.
-        record: as it stands in the bundle.
-        tenant: whose it is.
-    """
+    """Make a grain of a record that was checked."""
     bare, vector = _apart(kind, record)
     return Built(*_TABLE.to_grain(kind, bare, owner=tenant), vector)
 
 
 def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Built]:
-    """Make grains of many records that were checked, as `to_grain` does, in a few calls.
-
-    Args:
-        records: with their kinds, not more than fit in memory.
-        tenant: whose they are.
-    """
+    """Make grains of many records that were checked, as `to_grain` does, in a few calls."""
     given, vectors = [], []
     for kind, record in records:
         bare, vector = _apart(kind, record)
@@ -115,15 +86,7 @@ def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Bu
 
 
 def from_grain(grain: Grain, get: source.Get) -> tuple[Kind, Record] | None:
-    """The record that a grain was, without its embedding; None if it never was one.
-
-    Args:
-        grain: any.
-        get: gives the grains that hold the parts of a large record.
-
-    Raises:
-        FormatError: the side channel does not fit the grain.
-    """
+    """The record that a grain was, without its embedding; None if it never was one."""
     return cast("tuple[Kind, Record] | None", _TABLE.from_grain(grain, get))
 
 
@@ -132,11 +95,6 @@ def checked(grain: Grain, get: source.Get, limits: Limits = LIMITS) -> tuple[Kin
 
     Whoever may put grains can write into one that it was a record of any sort. What is no valid
     record is not one, or it would spoil every bundle from then on.
-
-    Args:
-        grain: any.
-        get: gives the grains that hold the parts of a large record.
-        limits: of values.
     """
     try:
         found = from_grain(grain, get)
@@ -331,18 +289,7 @@ _LONGEST_CONTENT = {
 def native(
     grain: Grain, *, producer: str, owner: str | None, strict: bool = False
 ) -> tuple[dict[str, Any] | None, list[Loss]]:
-    """Say a grain as a chunk.
-
-    Args:
-        grain: any that can be read.
-        producer: the namespace under which it is named.
-        owner: whose memory the chunk is of, as grains name them; None: of several people.
-        strict: leave out the whole grain, which is no member of the format.
-
-    Returns:
-        The chunk, without a checksum of its own, and what it cannot say or has made up; None where
-        there is nothing to say.
-    """
+    """Say a grain as a chunk."""
     # A sealed grain stands under an address of its own. A chunk that carries the grain goes by
     # what is in it, the same in every store; one that does not, by where it is found again.
     name = grain.address if strict else _core.address(grain.blob)
@@ -424,12 +371,6 @@ def text_of(
     """The text of a grain, and the fields that it says.
 
     A belief says who and what: two people who prefer tea are two memories.
-
-    Args:
-        grain: any.
-        owner: whose memory it is told in; None: of several people. A subject who is the owner
-            needs no name.
-        by_type: the relations that the type of a memory says in the format.
     """
     if (told := _content(grain)) is not None:
         return told

@@ -25,17 +25,6 @@ from omsgrain.formats.aimem.document import records
 from omsgrain.formats.aimem.fields import LIMITS, Limits
 from omsgrain.formats.json_text import MARK
 
-__all__ = [
-    "HEADER",
-    "WELL_KNOWN",
-    "canonical",
-    "canonical_of_lines",
-    "from_header",
-    "pieces_of_lines",
-    "sign_bundle",
-    "to_header",
-]
-
 HEADER: Final = "AIMEM-Signature"
 WELL_KNOWN: Final = "/.well-known/aimem-pubkey"
 """Where a producer shows its key, as COSE_Key. Spec: AIMEM §5.3"""
@@ -44,12 +33,7 @@ _BASE64 = re.compile("[A-Za-z0-9_-]*")
 
 
 def canonical(data: bytes, limits: Limits = LIMITS) -> bytes:
-    """What is signed of a bundle in one document.
-
-    Raises:
-        FormatError: it is no JSON, or JSON whose meaning is not certain.
-        CorruptError: nested too deep.
-    """
+    """What is signed of a bundle in one document."""
     return _core.canonical_json(data.removeprefix(MARK), MEMBER, limits.depth)
 
 
@@ -74,21 +58,7 @@ def pieces_of_lines(source: IO[bytes]) -> Iterator[Pieces]:
 def sign_bundle(
     text: bytes, signer: Signer, *, kid: str | None = None, iat: int | None = None
 ) -> bytes:
-    """Sign a bundle.
-
-    Args:
-        text: its canonical text, from `canonical`.
-        signer: who signs.
-        kid: the URL of the signer's key; by default his DID.
-        iat: when, in epoch seconds; left out, if not given.
-
-    Returns:
-        A COSE_Sign1 without payload.
-
-    Raises:
-        SignatureError: the signer gave no signature that holds.
-        RangeError: iat is not a time.
-    """
+    """Sign a bundle."""
     return cose.write(signer, text, detached=True, iat=issued(iat, None), kid=kid)
 
 
@@ -98,11 +68,7 @@ def to_header(signature: bytes) -> str:
 
 
 def from_header(value: str) -> bytes:
-    """The signature in a header.
-
-    Raises:
-        SignatureError: ``signature_invalid``: it is not base64url.
-    """
+    """The signature in a header."""
     text = value.strip().rstrip("=")
     if len(text) <= 2 * cose.MAX_OVERHEAD and _BASE64.fullmatch(text) and len(text) % 4 != 1:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -40,17 +40,6 @@ from omsgrain.formats.convert.base import (
 )
 from omsgrain.formats.source import float32, unpack
 
-__all__ = [
-    "CARRIED",
-    "CLASSES",
-    "TITLE",
-    "TOLD",
-    "adapt",
-    "read",
-    "tenant_of",
-    "write",
-]
-
 TITLE: Final = "AIMEM"
 CARRIED: Final = "x_omsgrain"
 _USER: Final = "urn:omsgrain:user:"
@@ -254,13 +243,7 @@ def _goal(item: model.Todo | model.Reminder) -> model.Memory:
 
 
 def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Written:
-    """A bundle of items that were adapted.
-
-    Args:
-        content: what it is to say; ids are those of this format.
-        strict: the same for bundles; what vendors say has no place in one.
-        producer: the namespace of entities that are only mentioned.
-    """
+    """A bundle of items that were adapted."""
     arrays: dict[str, list[tuple[Record, int]]] = {
         name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
     }

@@ -21,37 +21,6 @@ from omsgrain.formats.mif_ld import forms
 from omsgrain.formats.model import Kind, Part
 from omsgrain.formats.times import is_uuid
 
-__all__ = [
-    "AIMEM",
-    "MIF1",
-    "MIF2",
-    "MIF_LD",
-    "PRODUCER",
-    "Attribute",
-    "Content",
-    "Found",
-    "Names",
-    "Shape",
-    "Told",
-    "Written",
-    "added",
-    "count",
-    "date_time",
-    "equal",
-    "id_in",
-    "in_utc",
-    "left",
-    "lost",
-    "near",
-    "of_address",
-    "rate",
-    "rfc3339",
-    "said",
-    "shape",
-    "uuid_of",
-    "whole",
-]
-
 Record = dict[str, Any]
 
 _SHAPED_TYPES: Final[dict[str, tuple[type, ...]]] = {
@@ -119,12 +88,7 @@ class Shape(NamedTuple):
     attributes: tuple[Attribute, ...]
 
     def read(self, record: Mapping[str, Any], **more: Any) -> Any:
-        """An item of a record.
-
-        Args:
-            record: that the format takes.
-            **more: attributes that are no member of it.
-        """
+        """An item of a record."""
         given, known = {}, set()
         for one in self.attributes:
             value = record.get(one.member)
@@ -169,17 +133,7 @@ def shape(
     words: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] | None = None,
     more: Mapping[str, str] | None = None,
 ) -> Shape:
-    """Make a shape.
-
-    Args:
-        cls: the class of the model.
-        fields: what the format says of its members.
-        names: the member of each attribute.
-        inner: of what a member's value, or each item of it, is made, by attribute.
-        items: what an array holds that does not hold strings, by attribute; object for anything.
-        words: how a value is read and written, by attribute.
-        more: members that the format's table has not, and what they hold.
-    """
+    """Make a shape."""
     kinds = {field.name: field.kind for field in fields} | dict(more or {})
     made = []
     for name, member in names.items():
@@ -220,11 +174,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def rfc3339(text: str | int | None) -> str | None:
-    """A time as RFC 3339 has it; None if it is none.
-
-    Args:
-        text: in any spelling, or ms since 1970.
-    """
+    """A time as RFC 3339 has it; None if it is none."""
     if text is None or isinstance(text, int):
         return None if text is None else times.spell(text)
     instant = times.parse(text, floating=True)
@@ -305,15 +255,7 @@ class Told(NamedTuple):
 def lost(
     item: model.Part, back: Any, shape: Shape | None, told: Told, to: str
 ) -> Iterator[tuple[str, str]]:
-    """The fields of an item that are lost, by the names of their own format, each with why.
-
-    Args:
-        item: what there was; its ids as they are in the other format.
-        back: what is read of what was written; None if nothing was.
-        shape: what its own format calls the attributes; None if they are its members.
-        told: how its own format names the rest of them.
-        to: what the other format is called.
-    """
+    """The fields of an item that are lost, by the names of their own format, each with why."""
     within_it = Told({}, told.implied)
     for one in fields(item):
         value = getattr(item, one.name)
@@ -349,14 +291,7 @@ def lost(
 
 
 def added(item: model.Part, back: Any, shape: Shape | None, told: Told) -> Iterator[str]:
-    """The fields that a format says of an item and nothing said before, by its own names.
-
-    Args:
-        item: what there was.
-        back: what is read of what was written; None if nothing was.
-        shape: what the format calls the attributes of what was written.
-        told: how it names the rest of them.
-    """
+    """The fields that a format says of an item and nothing said before, by its own names."""
     if not isinstance(back, model.Part):
         return
     for one in fields(back):
@@ -443,11 +378,7 @@ class Written:
 
 
 def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | None], str]:
-    """The ids of entities by name and type, where these say for certain which it is.
-
-    Args:
-        named: id, name and type of each.
-    """
+    """The ids of entities by name and type, where these say for certain which it is."""
     ids: dict[tuple[str, str | None], str | None] = {}
     for id, name, type_ in named:
         key = (name, type_)
@@ -456,12 +387,7 @@ def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | 
 
 
 def left(of: Mapping[str, Any], known: Mapping[str, type]) -> Iterator[tuple[str, Any]]:
-    """The members of an object that nobody knows, or that are not what they should be.
-
-    Args:
-        of: what stands around records.
-        known: its other members, and of what type each is; null says nothing.
-    """
+    """The members of an object that nobody knows, or that are not what they should be."""
     for name, value in of.items():
         if name not in known or (value is not None and not isinstance(value, known[name])):
             yield name, value
@@ -510,16 +436,7 @@ def id_in(
     name: str | None = None,
     producer: str = PRODUCER,
 ) -> str:
-    """What an id is called in another format.
-
-    Args:
-        format: the other one.
-        kind: of what it is the id.
-        id: as it is in its own.
-        external: the id that the record has in another system.
-        name: the name of an entity.
-        producer: the namespace of what gets an identifier of AIMEM.
-    """
+    """What an id is called in another format."""
     if format == AIMEM:
         if aimem_fields.parse_urn(id) is not None:
             return id
@@ -595,14 +512,7 @@ class Names:
         external: str | None = None,
         name: str | None = None,
     ) -> str:
-        """Name a record.
-
-        Args:
-            kind: of what kind it is.
-            id: its id.
-            external: its id in another system.
-            name: the name of an entity.
-        """
+        """Name a record."""
         wanted = id_in(
             self.format, kind, id, external=external, name=name, producer=self._producer
         )

@@ -41,14 +41,6 @@ from omsgrain.formats.mif2.check import ARRAYS as MIF2_ARRAYS
 from omsgrain.formats.mif_ld.finding import Shape
 from omsgrain.formats.times import spell
 
-__all__ = [
-    "ARRAYS",
-    "GENERATOR",
-    "Made",
-    "Options",
-    "build",
-]
-
 ARRAYS: Final[dict[str, Mapping[str, str]]] = {
     AIMEM: AIMEM_ARRAYS,
     MIF2: MIF2_ARRAYS,
@@ -107,17 +99,7 @@ class Made:
 
 
 def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) -> Made:
-    """Make a document of all that is not of its format already.
-
-    Args:
-        heap: the grains.
-        to: the format.
-        vectors: embeddings by address.
-        options: how.
-
-    Raises:
-        SchemaError: a bundle is somebody's, and nobody is named.
-    """
+    """Make a document of all that is not of its format already."""
     owner = heap.only_user()
     around, of, held = heap.held(vectors, to=to, owner=owner)
     hub, given = HUBS[to], Names(to, options.producer)

@@ -21,29 +21,13 @@ from omsgrain.formats.document import Vector
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = [
-    "carried",
-    "has_beside",
-    "load_up",
-    "member_of",
-    "vector_of",
-]
-
 MEMBER: Final = aimem.CARRIED
 _GRAINS: Final = "grains"
 _VENDORS: Final = "vendor_extensions"
 
 
 def load_up(made: Made, heap: Heap, to: str, vectors: Mapping[str, Vector]) -> None:
-    """Put the grains into a document that was made of them.
-
-    Args:
-        made: the document.
-        heap: the grains; what is of the document's own format needs not go along.
-        to: its format.
-        vectors: embeddings by address, where they are to go along: MIF in JSON-LD has no place
-            for them.
-    """
+    """Put the grains into a document that was made of them."""
     own = {one.address for one in heap.records.get(to, ())}
     own |= {part for address in own for part in parts_of(heap.grains[address])}
     left = dict.fromkeys(address for address in heap.grains if address not in own)
@@ -96,12 +80,7 @@ def _holds(grain: Grain) -> bool:
 
 
 def carried(envelope: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> list[Grain]:
-    """The grains that went along; of those that are not whole nothing is told.
-
-    Args:
-        envelope: what stands around the records of a document.
-        records: them.
-    """
+    """The grains that went along; of those that are not whole nothing is told."""
     found: dict[str, Grain] = {}
     for address, blob in _members(envelope, records):
         try:

@@ -34,19 +34,6 @@ from omsgrain.formats.mif_ld.finding import Shape
 from omsgrain.formats.source import KEY, Get, checking, getter
 from omsgrain.grain import Grain
 
-__all__ = [
-    "SHAPE",
-    "Records",
-    "assembled",
-    "dump",
-    "is_foreign",
-    "remade",
-    "shell",
-    "together",
-    "tree",
-    "with_vector",
-]
-
 Records = dict[str, list[dict[str, Any]]]
 """By pointer of their array."""
 
@@ -54,14 +41,7 @@ Records = dict[str, list[dict[str, Any]]]
 def assembled(
     envelope: dict[str, Any], arrays: Records, to: str, *, summed: bool
 ) -> dict[str, Any]:
-    """A document that is made anew.
-
-    Args:
-        envelope: what stands around its records.
-        arrays: the records, by pointer.
-        to: its format.
-        summed: of MIF: with its checksum.
-    """
+    """A document that is made anew."""
     if to in (AIMEM, MIF_LD):
         return together(envelope, arrays, to)
     for pointer in arrays:
@@ -127,9 +107,6 @@ def is_foreign(grains: Iterable[Grain], to: str) -> bool:
     """Whether a format's own writer does not know all of these grains.
 
     It knows a document of its own; that of AIMEM also records without one, and natives.
-
-    Raises:
-        NotFoundError: a document is among them, and a grain that it names is not.
     """
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
@@ -166,31 +143,7 @@ def dump(
     passphrase: str | None = None,
     key: bytes | None = None,
 ) -> Dump:
-    """Make a document of grains of any origin.
-
-    Args:
-        grains: all that the document is to hold.
-        vectors: embeddings by address.
-        to: the format.
-        embeddings: whether vectors leave; from AIMEM's bundles only when asked for.
-        strict: nothing that the format does not name: the grains do not go along.
-        producer: of AIMEM: the namespace of what gets an identifier.
-        user_id: whose it is, if nothing says so, or something else does.
-        exported_at: when it was made.
-        exact: refuse to write it in another spelling than it had.
-        layout: of MIF 1.0: ``json``, ``yaml`` or ``jsonl``; of MIF in JSON-LD ``document``,
-            ``array``, ``lines``, ``corpus`` or ``markdown``.
-        shape: of MIF in JSON-LD: that memories are to have; by default 0.1, and their own for
-            those that are of this format already.
-        passphrase: of MIF 1.0: encrypt it, so that this opens it.
-        key: instead, 32 bytes as they are.
-
-    Raises:
-        SchemaError: there are several documents of one format, or a bundle is nobody's, or an
-            option is of no use for the format.
-        FormatError: a grain is not what it must be.
-        NotFoundError: a grain that another one names is not among them.
-    """
+    """Make a document of grains of any origin."""
     if to not in (MIF1, MIF_LD) and layout is not None:
         raise SchemaError("only MIF 1.0 and JSON-LD have layouts", field="/format", found=to)
     if to != MIF_LD and shape is not None:
@@ -244,14 +197,7 @@ def _spelled(
 def tree(
     found: Heap, to: str, vectors: Mapping[str, Vector], options: Options
 ) -> tuple[dict[str, Any], list[Loss]]:
-    """Make a document, before it is spelled, and say what it does not hold.
-
-    Args:
-        found: the grains.
-        to: the format.
-        vectors: embeddings by address.
-        options: how.
-    """
+    """Make a document, before it is spelled, and say what it does not hold."""
     losses: list[Loss] = []
     if not options.embeddings:
         found, losses = bare(found)
@@ -272,14 +218,7 @@ def tree(
 def shell(
     grains: Mapping[str, Grain], to: str, options: Options, pointers: Iterable[str]
 ) -> dict[str, Any]:
-    """A document of MIF whose records are all of its own format, and are put there since.
-
-    Args:
-        grains: of the records, by address; they are not read.
-        to: the format.
-        options: how; ``user`` and ``exported_at`` stand there.
-        pointers: of the arrays that it is to have.
-    """
+    """A document of MIF whose records are all of its own format, and are put there since."""
     made = build(Heap(dict(grains), [], {}, [], []), to, {}, options)
     arrays: Records = {pointer: [] for pointer in (*made.arrays, *pointers)}
     return assembled(made.envelope, arrays, to, summed=options.checksum)

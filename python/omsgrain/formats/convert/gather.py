@@ -21,22 +21,6 @@ from omsgrain.formats.records import Built, Record, Table, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = [
-    "HUBS",
-    "MEMBERS",
-    "NATIVE",
-    "NOT_ASKED",
-    "Born",
-    "Heap",
-    "Held",
-    "bare",
-    "born",
-    "heap",
-    "item",
-    "parts_of",
-    "said_by_type",
-]
-
 _TYPES: Final = {
     "observation": "observation",
     "state": "context",
@@ -70,13 +54,7 @@ def said_by_type(format: str) -> frozenset[str]:
 
 
 def item(grain: Grain, format: str, owner: str | None) -> model.Memory:
-    """A grain as a memory.
-
-    Args:
-        grain: any.
-        format: in which it is told.
-        owner: whose memory the document is; None: of several people.
-    """
+    """A grain as a memory."""
     content, told = text_of(grain, owner, said_by_type(format))
     plain = PLAIN - {"namespace"}
     rest = {name: grain[name] for name in grain if name not in told and name not in plain}
@@ -227,13 +205,7 @@ _CARRIED = "x_omsgrain"
 
 
 def heap(grains: Iterable[Grain]) -> Heap:
-    """Look through grains.
-
-    Raises:
-        SchemaError: there are several documents of one format among them.
-        FormatError: a grain is not what it must be.
-        NotFoundError: one that another one names is not among them.
-    """
+    """Look through grains."""
     by_address = {grain.address: grain for grain in grains}
     get = raw.getter(by_address)
     found = Heap(by_address, [], {}, [], [])

@@ -12,13 +12,6 @@ from omsgrain.formats import model
 from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD, Names, id_in, uuid_of
 from omsgrain.formats.convert.gather import NATIVE, Held
 
-__all__ = [
-    "Renamed",
-    "export_id",
-    "kind_of",
-    "renamed",
-]
-
 _KINDS: Final[dict[type[model.Item], model.Kind]] = {
     model.Memory: "memory",
     model.Todo: "todo",
@@ -48,12 +41,7 @@ def kind_of(item: model.Item) -> model.Kind | None:
 
 
 def renamed(held: Sequence[Held], names: Names) -> Iterator[Renamed]:
-    """The items with the ids of another format.
-
-    Args:
-        held: as they were.
-        names: the ids that are given.
-    """
+    """The items with the ids of another format."""
     given = [_given(one, names) for one in held]
     for one, id in zip(held, given, strict=True):
         yield _renamed(one, id, names)

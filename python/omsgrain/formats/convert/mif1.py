@@ -35,16 +35,6 @@ from omsgrain.formats.mif1.check import (
 )
 from omsgrain.formats.records import object_of, text_of
 
-__all__ = [
-    "CARRIED",
-    "CLASSES",
-    "TITLE",
-    "TOLD",
-    "adapt",
-    "read",
-    "write",
-]
-
 TITLE: Final = "MIF 1.0"
 CARRIED: Final = "x_omsgrain"
 _NODE: Final = "entity:"

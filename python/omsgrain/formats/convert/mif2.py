@@ -27,17 +27,6 @@ from omsgrain.formats.convert.base import (
 )
 from omsgrain.formats.mif2.check import SHAPES, VERSION
 
-__all__ = [
-    "CARRIED",
-    "CLASSES",
-    "TITLE",
-    "TOLD",
-    "about",
-    "adapt",
-    "read",
-    "write",
-]
-
 TITLE: Final = "MIF 2.0"
 CARRIED: Final = "omsgrain"
 """Our place in the vendor extensions."""
@@ -133,12 +122,7 @@ _POINTERS: Final = {
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """What a document says.
-
-    Args:
-        records: with their kinds.
-        envelope: what stands around them.
-    """
+    """What a document says."""
     seen: dict[str, set[str]] = {kind: set() for kind in CLASSES}
     for kind, record in records:
         if kind in seen:
@@ -341,12 +325,7 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def write(content: Content, *, strict: bool) -> Written:
-    """A document of items that were adapted.
-
-    Args:
-        content: what it is to say; ids are those of this format.
-        strict: without what vendors may say besides.
-    """
+    """A document of items that were adapted."""
     arrays: dict[str, list[tuple[Record, int]]] = {"/memories": []}
     more: dict[str, dict[str, Any]] = {}
     nodes: dict[str, Record] = {}

@@ -27,34 +27,6 @@ from omsgrain.formats.mif_ld.markdown import KEBAB, slug
 from omsgrain.formats.mif_ld.records import CONTEXT, is_memory, type_of
 from omsgrain.formats.records import object_of, objects_of, text_of
 
-__all__ = [
-    "ARRAY",
-    "CARRIED",
-    "CLASSES",
-    "ENTITIES",
-    "ENTITY",
-    "EXTENSIONS",
-    "FINER",
-    "NAMED",
-    "SAID_SO",
-    "SOURCES",
-    "TITLE",
-    "TOLD",
-    "TYPES",
-    "URN",
-    "adapt",
-    "base_of",
-    "kind_of_relation",
-    "member_of",
-    "plural",
-    "read",
-    "relation_of_kind",
-    "singular",
-    "tree",
-    "urn_of",
-    "write",
-]
-
 TITLE: Final = "MIF in JSON-LD"
 ARRAY: Final = "/memories"
 CARRIED: Final = "omsgrain"
@@ -182,12 +154,7 @@ def member_of(record: Mapping[str, Any]) -> Any:
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """What a file says.
-
-    Args:
-        records: with their kinds.
-        envelope: what stands around them.
-    """
+    """What a file says."""
     bare = (record if kind == "memory" else record.get("value") for kind, record in records)
     found = []
     for at, value in enumerate(together(bare, envelope.get("volatile") or {})):
@@ -380,13 +347,7 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def write(content: Content, *, strict: bool, shape: Shape = "0.1") -> Written:
-    """A corpus of items that were adapted.
-
-    Args:
-        content: what it is to say; ids are those of this format.
-        strict: the same for corpora: extensions are the format's own.
-        shape: of its memories.
-    """
+    """A corpus of items that were adapted."""
     written: list[tuple[Record, int]] = []
     by_id: dict[str, Record] = {}
     for item, at in content.found:

@@ -24,23 +24,11 @@ from omsgrain.formats.mif_ld.finding import Shape
 from omsgrain.formats.source import NOT_CHECKED, Source, difference, float32, gather, getter, same
 from omsgrain.grain import Grain
 
-__all__ = [
-    "taken_back",
-]
-
 _EMBEDDINGS = {"embedding", "embeddings"}
 
 
 def taken_back(found: Import, user_id: str | None = None) -> Import:
-    """What was loaded, with the grains that went along in the document.
-
-    Args:
-        found: a document of any format.
-        user_id: whose it has become, if that was told; then nobody else's grains are taken.
-
-    Returns:
-        The same where none went along, or none is what the document still says.
-    """
+    """What was loaded, with the grains that went along in the document."""
     if found.format == MIF2 and not _stands_beside(found):
         return found
     looked = heap(found.grains)

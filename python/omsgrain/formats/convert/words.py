@@ -16,23 +16,6 @@ from omsgrain.formats.aimem.fields import MEMORY_TYPES as AIMEM_TYPES
 from omsgrain.formats.mif1.check import EDGE_TYPES as MIF1_EDGES
 from omsgrain.formats.mif1.check import MEMORY_TYPES as MIF1_TYPES
 
-__all__ = [
-    "CHUNK_TYPES",
-    "NEAREST_PASCAL",
-    "OWN_EDGES",
-    "OWN_KINDS",
-    "aimem_memory",
-    "cased",
-    "from_aimem",
-    "importance_of",
-    "mif1_edge",
-    "mif1_memory",
-    "own",
-    "priority_of",
-    "shown",
-    "snake",
-]
-
 CHUNK_TYPES: Final = {name: name for name in AIMEM_TYPES} | {
     "fact": "observation",
     "goal": "intention",

@@ -19,37 +19,6 @@ from omsgrain.formats.schema import ANY, Field, Form, Rule, Shapes
 from omsgrain.formats.schema import Checker as Shaped
 from omsgrain.formats.yaml import RULES as YAML
 
-__all__ = [
-    "ARRAYS",
-    "CONSENT",
-    "CONTENT",
-    "EDGE_TYPES",
-    "EXTENSIONS",
-    "FORMAT",
-    "LIMITS",
-    "MEDIA_TYPE",
-    "MEMORY_TYPES",
-    "PRIORITIES",
-    "RECURRENCES",
-    "REFERENCES",
-    "RULES",
-    "SCHEMA",
-    "SHAPES",
-    "STATUSES",
-    "TASK",
-    "VERSION",
-    "WARNINGS",
-    "Checker",
-    "Kind",
-    "Layout",
-    "Limits",
-    "is_encrypted",
-    "is_loose",
-    "is_version",
-    "schema",
-    "text",
-]
-
 CONTENT = 100_000
 """Code points of a memory's content that the published schema allows; the SEP has no limit."""
 TASK = 10_000
@@ -485,11 +454,7 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "ed
 
 
 class Checker(Shaped):
-    """Checks one document. Of what it saw it keeps only hashes.
-
-    Args:
-        firsts: of how many bad records at least one problem is kept.
-    """
+    """Checks one document. Of what it saw it keeps only hashes."""
 
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)

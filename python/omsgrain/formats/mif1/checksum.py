@@ -6,17 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from omsgrain.formats.checksums import Checksums, Verdict, of_bytes
-
-__all__ = [
-    "Verdict",
-    "current",
-    "of_counts",
-    "of_document",
-    "own",
-    "sealed",
-    "verify_checksum",
-]
+from omsgrain.formats.checksums import Checksums, of_bytes
 
 _EXPORT: Final = "export"
 

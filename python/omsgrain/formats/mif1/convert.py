@@ -36,8 +36,6 @@ from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import same
 from omsgrain.grain import Grain
 
-__all__ = ["dump", "load", "spelled"]
-
 
 def load(
     data: bytes,
@@ -49,23 +47,7 @@ def load(
     passphrase: str | None = None,
     key: bytes | None = None,
 ) -> Import:
-    """Make grains of a document; a bad record is left out, and told in ``problems``.
-
-    Args:
-        data: the document.
-        user_id: whose memories they are; by default whom ``export`` names.
-        limits: what is taken.
-        exact: keep how the document is spelled too, so that it can be given back to the byte.
-        layout: how it is laid out; by default that is told from the content.
-        passphrase: what opens it, if it is encrypted.
-        key: instead, 32 bytes as they are.
-
-    Raises:
-        DocumentError: it is none, or what stands around its records breaks a rule.
-        KeyMissingError: it is encrypted, and not so that this opens it.
-        SchemaError: it is not, and there is a passphrase.
-        UnsupportedError: what reads YAML, or derives keys, is not installed.
-    """
+    """Make grains of a document; a bad record is left out, and told in ``problems``."""
     if passphrase is not None or key is not None:
         if not envelope.is_sealed(data):
             raise SchemaError("the document is not encrypted", field="/passphrase")
@@ -106,23 +88,7 @@ def dump(
     passphrase: str | None = None,
     key: bytes | None = None,
 ) -> Dump:
-    """Make a document of grains that were one; it comes back as it was.
-
-    Args:
-        grains: what ``load`` gave; the manifest must be among them.
-        vectors: not asked: a record's own vector is in its grain, to the last digit.
-        layout: ``json``, ``yaml`` or ``jsonl``; by default the one that it had.
-        embeddings: whether vectors leave.
-        exact: refuse to write it in another spelling than it had.
-        passphrase: encrypt it, so that this opens it.
-        key: instead, 32 bytes as they are.
-
-    Raises:
-        SchemaError: no document is among the grains, or several; or how it was spelled was not
-            kept, or it is not what it was; or there is no such layout.
-        FormatError: a grain is not what it must be.
-        NotFoundError: a grain that the document is made of is not among these.
-    """
+    """Make a document of grains that were one; it comes back as it was."""
     by_address = {grain.address: grain for grain in grains}
     get = source.getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)

@@ -30,26 +30,6 @@ from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem, Verd
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
-__all__ = [
-    "STAYS",
-    "Consent",
-    "Document",
-    "Metadata",
-    "Parsed",
-    "Verdict",
-    "apart",
-    "is_consent",
-    "layout_of",
-    "looks_like_yaml",
-    "parse",
-    "read",
-    "spell",
-    "spell_lines",
-    "together",
-    "validate",
-    "write",
-]
-
 _HEAD: Final = 64 << 10
 _HEADER = re.compile(rb'"type"\s*:\s*"header"')
 _SAID = re.compile(rb"\S")
@@ -104,17 +84,7 @@ def looks_like_yaml(data: bytes) -> bool:
 
 
 def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) -> Parsed:
-    """Read a document.
-
-    Args:
-        data: its bytes.
-        layout: how it is laid out; by default that is told from the content.
-        limits: how large it may be.
-
-    Raises:
-        DocumentError: it is too large, or cannot be read, or was cut short.
-        UnsupportedError: it is YAML, and there is no PyYAML.
-    """
+    """Read a document."""
     layout = layout or layout_of(data)
     if layout == "json":
         tree = json_text.parse(
@@ -218,11 +188,7 @@ def validate(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = No
 
 
 def read(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) -> Document:
-    """Read a document; a bad record of it is left out and told.
-
-    Raises:
-        DocumentError: it is none, or what stands around its records breaks a rule.
-    """
+    """Read a document; a bad record of it is left out and told."""
     checker = Checker(FIRSTS)
     found = _checked(parse(data, layout, limits), checker)
     checker.refuse()
@@ -245,11 +211,7 @@ def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]
 
 
 def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the records back into a document; keys keep their order.
-
-    Raises:
-        FormatError: the envelope has no place for them.
-    """
+    """Put the records back into a document; keys keep their order."""
     inner = {pointer: array for pointer, array in arrays.items() if pointer != CONSENT}
     document = fill(envelope, inner)
     if consent := arrays.get(CONSENT):
@@ -342,15 +304,7 @@ class Consent:
         return self.sharing_allowed is not False
 
     def expires_at(self, created: int) -> int | None:
-        """Until when the records may be kept; None: no end was set.
-
-        Args:
-            created: when the document was made, ms since 1970; it counts where the consent
-                does not say itself when it was given.
-
-        Returns:
-            ms since 1970.
-        """
+        """Until when the records may be kept; None: no end was set."""
         if self.retention_days is None:
             return None
         given = None if self.timestamp is None else times.parse(self.timestamp, floating=True)
@@ -393,13 +347,7 @@ class Metadata:
     def metadata(
         self, *, pii: bool = False, secrets: bool = False, redacted: Iterable[str] = ()
     ) -> dict[str, Any]:
-        """The ``metadata`` of the document.
-
-        Args:
-            pii: whether there was personal data.
-            secrets: whether there were secrets.
-            redacted: what was redacted.
-        """
+        """The ``metadata`` of the document."""
         found: dict[str, Any] = {
             "total_memories": self._counts["memory"],
             "total_todos": self._counts["todo"],

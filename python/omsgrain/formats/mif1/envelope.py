@@ -34,8 +34,6 @@ from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif1.check import LIMITS, RULES, SCHEMA, VERSION, Limits, is_version
 from omsgrain.formats.problems import DocumentError, Problem
 
-__all__ = ["KEY", "MEMBER", "Kdf", "open_document", "seal_document"]
-
 MEMBER: Final = "encryption"
 KEY: Final = 32
 _IV, _TAG, _SALT = 12, 16, 16
@@ -77,18 +75,7 @@ def seal_document(
     key: bytes | None = None,
     kdf: Kdf | None = None,
 ) -> bytes:
-    """Encrypt a document.
-
-    Args:
-        document: its bytes, in any layout.
-        passphrase: what opens it.
-        key: instead, 32 bytes as they are.
-        kdf: how the key is derived from the passphrase, with another salt each time.
-
-    Raises:
-        KeyMissingError: neither a passphrase nor a key of 32 bytes.
-        UnsupportedError: there is no Argon2id here.
-    """
+    """Encrypt a document."""
     encryption: dict[str, Any] = {"algorithm": _ALGORITHM}
     if key is None:
         kdf = kdf or Kdf.fresh()
@@ -127,23 +114,7 @@ def open_document(
     kdf: Kdf | None = None,
     limits: Limits = LIMITS,
 ) -> bytes:
-    """Decrypt a document.
-
-    Args:
-        data: the envelope.
-        passphrase: what opens it.
-        key: instead, 32 bytes as they are.
-        kdf: how the key is derived, where the envelope does not say it.
-        limits: what the opening may cost; looked at before anything is derived.
-
-    Returns:
-        The document, not looked at.
-
-    Raises:
-        DocumentError: this is no envelope that can be opened, or one that would cost too much.
-        KeyMissingError: the passphrase or the key is not the right one, or there is none.
-        UnsupportedError: there is no Argon2id here.
-    """
+    """Decrypt a document."""
     most = limits.document // 3 * 4 + _FRAME
     envelope = json_text.parse(data, most=most, depth=limits.depth, values=limits.values)
     found = envelope.get(MEMBER) if isinstance(envelope, dict) else None

@@ -29,8 +29,6 @@ from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif1.check import ARRAYS, LIMITS, RULES, SHAPES, WARNINGS, Kind, Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Problems
 
-__all__ = ["HEADER", "Line", "Lines", "assembled", "header_of", "is_header", "own_last", "write"]
-
 HEADER: Final = "header"
 _FOOTER: Final = "footer"
 _KINDS: Final[dict[str, Kind]] = {
@@ -97,19 +95,10 @@ class Lines:
         header: the document without its records.
         problems: lines that are no records.
         warnings: what is taken, and told.
-
-    Raises:
-        DocumentError: the first line is no header; while iterating, that the document was cut
-            short, or is not what its footer says.
     """
 
     def __init__(self, source: IO[bytes], limits: Limits = LIMITS) -> None:
-        """Read the header.
-
-        Args:
-            source: from where it stands; read once, and not beyond the line that is asked for.
-            limits: of a line and what is in it; the number of lines has none.
-        """
+        """Read the header."""
         self._source, self._limits = source, limits
         self._digest = _Digests()
         self._number = 0
@@ -219,15 +208,7 @@ def is_header(value: Any) -> bool:
 
 
 def write(header: Mapping[str, Any], records: Iterable[tuple[Kind, Any]]) -> Iterator[bytes]:
-    """Write a document by lines, as its records come.
-
-    Args:
-        header: the document without its records.
-        records: with their kinds, in any order.
-
-    Yields:
-        Lines, each with its end.
-    """
+    """Write a document by lines, as its records come."""
     digest, counts = hashlib.sha256(), Counter[str]()
     aside = {name: value for name, value in header.items() if name in _OWN}
     first: dict[str, Any] = {"type": HEADER}
@@ -273,15 +254,7 @@ def header_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def assembled(header: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """The whole document, of its header and the records that came.
-
-    Args:
-        header: what `header_of` makes, or another.
-        arrays: records by the pointer of their array.
-
-    Raises:
-        DocumentError: the header has something else where records belong.
-    """
+    """The whole document, of its header and the records that came."""
     envelope, there = lift(header, ARRAYS)
     whole = {pointer: [*there.get(pointer, ()), *array] for pointer, array in arrays.items()}
     for pointer in whole:

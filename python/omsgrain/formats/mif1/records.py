@@ -24,8 +24,6 @@ from omsgrain.formats.records import Fields, Record, Shape, Table
 from omsgrain.formats.source import Get, packing
 from omsgrain.grain import Grain
 
-__all__ = ["CONSENT", "NAMESPACE", "NODE", "RELATION", "TABLE", "TYPES", "from_grain", "spell"]
-
 NAMESPACE: Final = FORMAT
 CONSENT: Final = "mif:consent"
 NODE: Final = "mif:node"
@@ -49,15 +47,7 @@ _PRIORITY_OF = {1: "urgent", 2: "high", 3: "medium", 4: "low", 5: "none"}
 
 
 def from_grain(grain: Grain, get: Get) -> tuple[str, Record] | None:
-    """The record that a grain was, with its kind; None if it never was one of this format.
-
-    Args:
-        grain: any.
-        get: gives the grains that hold the parts of a large record.
-
-    Raises:
-        FormatError: the side channel does not fit the grain.
-    """
+    """The record that a grain was, with its kind; None if it never was one of this format."""
     return TABLE.from_grain(grain, get)
 
 

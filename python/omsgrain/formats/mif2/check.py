@@ -21,34 +21,6 @@ from omsgrain.formats.schema import Checker as Shaped
 from omsgrain.formats.schema import Field, Form, Rule, Shapes
 from omsgrain.formats.times import is_uuid
 
-__all__ = [
-    "ARRAYS",
-    "DIALECT",
-    "FORMAT",
-    "LIMITS",
-    "MAJOR",
-    "NAMESPACE",
-    "REFERENCES",
-    "RULES",
-    "SHAPES",
-    "TEXT",
-    "VECTOR",
-    "VERSION",
-    "WARNINGS",
-    "Checker",
-    "Fate",
-    "Kind",
-    "Limits",
-    "base",
-    "belief",
-    "instant",
-    "name",
-    "schema",
-    "somebody",
-    "text",
-    "value_text",
-]
-
 Kind: TypeAlias = Literal[
     "memory", "entity", "relationship", "episode", "todo", "project", "reminder", "other"
 ]
@@ -395,11 +367,7 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "re
 
 
 class Checker(Shaped):
-    """Checks one document. Of what it saw it keeps only hashes.
-
-    Args:
-        firsts: of how many bad records at least one problem is kept.
-    """
+    """Checks one document. Of what it saw it keeps only hashes."""
 
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)

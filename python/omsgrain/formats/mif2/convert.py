@@ -34,23 +34,11 @@ from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import getter
 from omsgrain.grain import Grain
 
-__all__ = ["dump", "load"]
-
 
 def load(
     data: bytes, *, user_id: str | None = None, limits: Limits = LIMITS, exact: bool = False
 ) -> Import:
-    """Make grains of a document; a bad record is left out, and told in ``problems``.
-
-    Args:
-        data: the document.
-        user_id: whose memories they are; by default whom ``export_meta`` names.
-        limits: what is taken.
-        exact: keep how the document is spelled too, so that it can be given back to the byte.
-
-    Raises:
-        DocumentError: it is none, or what stands around its records breaks a rule.
-    """
+    """Make grains of a document; a bad record is left out, and told in ``problems``."""
     read = json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
     style = style_of(data, read) if exact else None
     found = documents.of_dict(read)
@@ -76,20 +64,7 @@ def dump(
     embeddings: bool = True,
     exact: bool = False,
 ) -> Dump:
-    """Make a document of grains that were one; it comes back as it was.
-
-    Args:
-        grains: what ``load`` gave; the manifest must be among them.
-        vectors: not asked: a record's own vector is in its grain, to the last digit.
-        embeddings: whether vectors leave.
-        exact: refuse to write it in another spelling than it had.
-
-    Raises:
-        SchemaError: no document is among the grains, or several; or how it was spelled was not
-            kept, or it is not what it was.
-        FormatError: a grain is not what it must be.
-        NotFoundError: a grain that the document is made of is not among these.
-    """
+    """Make a document of grains that were one; it comes back as it was."""
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)

@@ -13,8 +13,6 @@ from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2.check import ARRAYS, LIMITS, RULES, Checker, Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
-__all__ = ["Document", "Verdict", "of_dict", "read", "validate", "write"]
-
 
 @dataclass(slots=True)
 class Document:
@@ -60,11 +58,7 @@ def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
 
 
 def read(data: bytes, limits: Limits = LIMITS) -> Document:
-    """Read a document; a bad record of it is left out and told.
-
-    Raises:
-        DocumentError: it is none, or what stands around its records breaks a rule.
-    """
+    """Read a document; a bad record of it is left out and told."""
     return of_dict(_parsed(data, limits))
 
 
@@ -73,11 +67,7 @@ def _parsed(data: bytes, limits: Limits) -> Any:
 
 
 def of_dict(document: Any) -> Document:
-    """Take apart what was parsed.
-
-    Raises:
-        DocumentError: what stands around its records breaks a rule.
-    """
+    """Take apart what was parsed."""
     checker = Checker(FIRSTS)
     found = _apart(document, checker)
     checker.refuse()

@@ -14,7 +14,6 @@ from typing import Any, Final
 from omsgrain.formats import times
 from omsgrain.formats.mif2.check import (
     FORMAT,
-    NAMESPACE,
     SHAPES,
     base,
     belief,
@@ -26,21 +25,6 @@ from omsgrain.formats.mif2.check import (
 from omsgrain.formats.records import NAME, Fields, Record, Shape, Table
 from omsgrain.formats.source import OTHER, Get, packing
 from omsgrain.grain import Grain
-
-__all__ = [
-    "ACTIONS",
-    "BELIEFS",
-    "CONTENT",
-    "NAMESPACE",
-    "RELATION",
-    "TABLE",
-    "TYPE",
-    "agent_of",
-    "from_fields",
-    "from_grain",
-    "text_of",
-    "to_fields",
-]
 
 BELIEFS: Final = {
     "decision": "mif:decided",
@@ -193,15 +177,7 @@ _REMINDERS_OF = {"active": "pending", **{state: status for status, state in _REM
 
 
 def from_grain(grain: Grain, get: Get) -> tuple[str, Record] | None:
-    """The record that a grain was, with its kind; None if it never was one of this format.
-
-    Args:
-        grain: any.
-        get: gives the grains that hold the parts of a large record.
-
-    Raises:
-        FormatError: the side channel does not fit the grain.
-    """
+    """The record that a grain was, with its kind; None if it never was one of this format."""
     return TABLE.from_grain(grain, get)
 
 

@@ -42,9 +42,6 @@ from omsgrain.formats.records import newest
 from omsgrain.formats.source import Get, checking, getter
 from omsgrain.grain import Grain
 
-__all__ = ["ARRAY", "dump", "files_of", "imported", "in_shape", "is_local", "load", "own",
-           "written"]  # fmt: skip
-
 ARRAY: Final = "/memories"
 """The one array of a manifest: all documents, file after file."""
 _FILES: Final = "files"
@@ -65,19 +62,6 @@ def load(
     """Make grains of a file of memories, of either shape.
 
     Of an array, of lines or of a corpus a bad document is left out, and told in ``problems``.
-
-    Args:
-        data: the file: a memory, an array of them, one a line, a MemoryCorpus, or Markdown.
-        mode: how strict documents are judged: ``schema``, ``lenient`` or ``extra``.
-        user_id: whose memories they are; the format does not say it.
-        layout: how they stand in the file; by default that is told from the content.
-        shape: of a memory in Markdown that does not tell it; by default 0.1.
-        exact: keep how the file is spelled too, so that it can be given back to the byte.
-        strict_published: of shape 0.1, the schema as it was published.
-        limits: what is taken.
-
-    Raises:
-        DocumentError: it is none, or the only document in it is not good.
     """
     sheet = document.read_file(data, layout, limits, shape)
     found = taken(sheet, mode=mode, strict_published=strict_published)
@@ -108,23 +92,7 @@ def dump(
     shape: Shape | None = None,
     local: bool = False,
 ) -> Dump:
-    """Make a file of grains that were one; it comes back as it was.
-
-    Args:
-        grains: what ``load`` gave; the manifest must be among them.
-        vectors: not asked: memories only name where their vectors are.
-        embeddings: whether what names them leaves.
-        exact: refuse to write it in another spelling than it had.
-        layout: another than it had.
-        shape: that memories are to have; by default each has its own.
-        local: whether memories of the namespace ``_local`` leave.
-
-    Raises:
-        SchemaError: no file is among the grains, or several; how it was spelled was not kept, or
-            it is not what it was; or all there is does not leave.
-        FormatError: a grain is not what it must be.
-        NotFoundError: a grain that the file is made of is not among these.
-    """
+    """Make a file of grains that were one; it comes back as it was."""
     found, get = own(grains)
     with checking():
         return _dump(found, get, embeddings, exact, layout, shape, local)
@@ -174,18 +142,7 @@ def written(
     *,
     exact: bool = False,
 ) -> tuple[bytes, list[Loss]]:
-    """Write a file that was made of grains of other formats.
-
-    Args:
-        made: its entry, and the documents in it.
-        found: the manifest of a file that was here before.
-        layout: another than that had.
-        get: gives the grains that the manifest names.
-        exact: refuse what would be spelled in another way than it was.
-
-    Raises:
-        SchemaError: the layout has one memory in a file, and there are not so many.
-    """
+    """Write a file that was made of grains of other formats."""
     values, files = made["memories"], made["files"]
     entry = files[0] if len(files) == 1 else document.corpus(values)
     if layout in ("document", "markdown") and len(values) != 1:
@@ -204,14 +161,7 @@ def written(
 def imported(
     files: Sequence[Taken], whole: Manifest, *, user_id: str | None, text: bytes | None = None
 ) -> Import:
-    """Make grains of the documents of files, and of what stands around them.
-
-    Args:
-        files: as they were judged.
-        whole: the manifest, whose envelope and arrays are still empty.
-        user_id: whose they are.
-        text: all of the file, to be kept as it is.
-    """
+    """Make grains of the documents of files, and of what stands around them."""
     bare, counters = apart(value for file in files for value in file.values)
     given = [("memory", one) if is_memory(one) else ("other", {"value": one}) for one in bare]
     built = TABLE.to_grains(given, owner=user_id)
@@ -254,16 +204,7 @@ class Owned(NamedTuple):
 
 
 def own(grains: Iterable[Grain]) -> tuple[Owned, Get]:
-    """The one file, or directory, that is among grains.
-
-    Returns:
-        It, and what gives the grains by address.
-
-    Raises:
-        SchemaError: there is none, or there are several.
-        FormatError: a grain is not what it must be.
-        NotFoundError: a grain that it is made of is not among these.
-    """
+    """The one file, or directory, that is among grains."""
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
@@ -280,16 +221,7 @@ def own(grains: Iterable[Grain]) -> tuple[Owned, Get]:
 
 
 def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
-    """The files of a manifest, each with its documents.
-
-    Args:
-        found: the manifest.
-        local: whether memories of the namespace ``_local`` leave.
-        losses: those that do not are told here.
-
-    Raises:
-        SchemaError: the manifest is not one of these documents.
-    """
+    """The files of a manifest, each with its documents."""
     at = 0
     for entry in found.manifest.envelope.get(_FILES, ()):
         values = found.values[at : at + entry["count"]]
@@ -306,13 +238,7 @@ def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
 
 
 def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> list[Any]:
-    """Documents whose memories have a shape.
-
-    Args:
-        values: the documents.
-        shape: of memories; None: that which each has.
-        losses: what it does not hold is told here.
-    """
+    """Documents whose memories have a shape."""
     if shape is None:
         return list(values)
     made = []

@@ -27,9 +27,6 @@ from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.sniff import sniff
 from omsgrain.grain import Grain
 
-__all__ = ["DIRECTORY", "SUFFIXES", "files_in", "is_file", "layout_of_file", "load_directory",
-           "shape_of_name", "write_files"]  # fmt: skip
-
 DIRECTORY: Final = "directory"
 """The layout of a manifest of files."""
 SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
@@ -86,19 +83,6 @@ def load_directory(
     """Make grains of all memories in a directory, and below it.
 
     A file that is not good is left out, and told in ``problems`` with its path.
-
-    Args:
-        root: the directory. Nothing outside of it is read: links are not followed. What is
-            hidden, by a point before its name, is not looked at.
-        mode: how strict memories are judged.
-        user_id: whose they are.
-        strict_published: of shape 0.1, the schema as it was published.
-        limits: what is taken.
-
-    Raises:
-        SchemaError: there is no file of memories, or there are too many, or too large ones.
-        UnsupportedError: there is Markdown, and no PyYAML.
-        OSError: a file cannot be read.
     """
     files, mark, left = [], sha256(), limits.directory
     for path in files_in(root, limits):
@@ -130,19 +114,7 @@ def write_files(
     shape: Shape | None = None,
     local: bool = False,
 ) -> list[Loss]:
-    """Write the files of a directory that was loaded, or one file a memory.
-
-    Args:
-        grains: what `load_directory`, or ``load``, gave.
-        write: takes the path of a file, below the directory, and its bytes.
-        markdown: write memories as Markdown; what that does not hold is told.
-        shape: that memories are to have; by default each has its own.
-        local: whether memories of the namespace ``_local`` leave.
-
-    Raises:
-        SchemaError: no manifest is among the grains, or a path leads out of the directory.
-        FormatError: a grain is not what it must be.
-    """
+    """Write the files of a directory that was loaded, or one file a memory."""
     found, _ = own(grains)
     losses: list[Loss] = []
     files = [_in_shape(file, shape, losses) for file in files_of(found, local, losses)]
@@ -175,16 +147,7 @@ def _in_shape(file: Taken, shape: Shape | None, losses: list[Loss]) -> Taken:
 
 
 def files_in(root: Path, limits: Limits = LIMITS) -> Iterator[Path]:
-    """The files in a directory, and below it, that are called as files of memories are.
-
-    Args:
-        root: the directory. Links are not followed, and what is hidden is not looked at.
-        limits: how many files there may be.
-
-    Raises:
-        SchemaError: there are too many.
-        OSError: a directory cannot be read.
-    """
+    """The files in a directory, and below it, that are called as files of memories are."""
     found = []
     for inside, directories, names in os.walk(root, onerror=_refuse):
         directories[:] = [name for name in directories if not name.startswith(".")]

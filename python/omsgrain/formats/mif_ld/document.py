@@ -36,31 +36,6 @@ from omsgrain.formats.records import Record
 from omsgrain.formats.source import Difference, Source, apply, difference, getter, same
 from omsgrain.grain import Grain
 
-__all__ = [
-    "CORPUS",
-    "LAYOUTS",
-    "STAYS",
-    "Counters",
-    "Layout",
-    "Sheet",
-    "Taken",
-    "apart",
-    "corpus",
-    "document_of",
-    "entry",
-    "in_order",
-    "is_of_another_kind",
-    "layout_of",
-    "read_file",
-    "reshaped",
-    "shrunk",
-    "taken",
-    "together",
-    "tree",
-    "without_local",
-    "write_file",
-]
-
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 CORPUS: Final = "MemoryCorpus"
@@ -108,18 +83,7 @@ def read_file(
     limits: Limits = LIMITS,
     shape: Shape | None = None,
 ) -> Sheet:
-    """Read a file.
-
-    Args:
-        data: its bytes.
-        layout: how memories stand in it; by default that is told from the content.
-        limits: how large it may be.
-        shape: of a memory in Markdown that does not tell it.
-
-    Raises:
-        DocumentError: it is too large, or cannot be read.
-        UnsupportedError: it is Markdown, and there is no PyYAML.
-    """
+    """Read a file."""
     layout = layout or layout_of(data)
     if layout == "markdown":
         return _markdown(data, limits, shape)
@@ -149,11 +113,7 @@ def _json(data: bytes, limits: Limits) -> Sheet:
 
 
 def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
-    """What a file of one JSON value says.
-
-    Raises:
-        FormatError: the entry is not one of these documents.
-    """
+    """What a file of one JSON value says."""
     layout = entry.get("layout")
     if layout == "document" and len(values) == 1:
         return values[0]
@@ -167,19 +127,7 @@ def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
 def write_file(
     entry: dict[str, Any], values: Sequence[Any]
 ) -> tuple[bytes, list[tuple[str, str, str]]]:
-    """Write a file.
-
-    Args:
-        entry: what the manifest says of it.
-        values: its documents.
-
-    Returns:
-        Its bytes, and what it does not hold, each by the id of the memory, its field, and why.
-
-    Raises:
-        SchemaError: Markdown has one memory in a file.
-        FormatError: the entry is not one of these documents.
-    """
+    """Write a file."""
     layout = entry.get("layout")
     if layout == "lines":
         text = entry.get("text")
@@ -337,15 +285,7 @@ _PREFIXED = re.compile(r"[a-zA-Z][a-zA-Z0-9]*:[a-zA-Z][a-zA-Z0-9-]*")
 
 
 def reshaped(memory: Record, shape: Shape) -> tuple[Record, list[tuple[str, str, str]]]:
-    """Bring a memory into a shape.
-
-    Args:
-        memory: one that was judged.
-        shape: which it is to have.
-
-    Returns:
-        The memory, and what it does not hold: the memory's ``@id``, the member, and why.
-    """
+    """Bring a memory into a shape."""
     own = shape_of(memory)
     if own == shape:
         return memory, []
@@ -428,10 +368,6 @@ def without_local(grains: Iterable[Grain]) -> tuple[list[Grain], list[Loss]]:
 
     With a memory go the grains that hold its parts, and the manifest, which names it and may hold
     its text; the other memories of the file stand alone then.
-
-    Raises:
-        FormatError: a manifest is not what it must be.
-        NotFoundError: a grain that it names is not among them.
     """
     given = list(grains)
     gone = {grain.address: Loss(source.id, "memory", STAYS) for grain, source in _local(given)}
@@ -490,13 +426,7 @@ class Taken(NamedTuple):
 
 
 def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
-    """Judge the documents of a file.
-
-    Args:
-        sheet: as it was read.
-        mode: as for `load`.
-        strict_published: as for `load`.
-    """
+    """Judge the documents of a file."""
     values, good, places = [], [], []
     warnings, problems = list(sheet.warnings), list(sheet.problems)
     dropped: list[Problem] = []
@@ -533,11 +463,7 @@ def document_of(pointer: str) -> str:
 
 
 def in_order(files: Iterable[Taken]) -> list[Problem]:
-    """The memories of files that were made of others before those were there, as warnings.
-
-    Args:
-        files: as they were judged; each is looked at beside all others.
-    """
+    """The memories of files that were made of others before those were there, as warnings."""
     placed = (
         (place, lint.dated(value, file.entry.get("path")))
         for file in files
@@ -559,11 +485,7 @@ Counters: TypeAlias = "dict[str, list[Difference | None]]"
 
 
 def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
-    """Memories without what a recall changes, and that.
-
-    Args:
-        records: memories as they came; anything else among them stays as it is.
-    """
+    """Memories without what a recall changes, and that."""
     bare: list[Any] = []
     counters: Counters = {}
     seen: dict[str, int] = {}
@@ -598,11 +520,7 @@ def _difference(bare: Record, record: Record) -> Difference | None:
 
 
 def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[Any]:
-    """The memories as they came; the other way of `apart`.
-
-    Raises:
-        FormatError: the counters are not of these memories.
-    """
+    """The memories as they came; the other way of `apart`."""
     seen: dict[str, int] = {}
     for record in records:
         id = record.get(_ID) if isinstance(record, dict) else None

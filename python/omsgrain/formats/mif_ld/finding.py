@@ -14,35 +14,6 @@ from omsgrain.formats.json_text import kind_of as json_text_kind_of
 from omsgrain.formats.json_text import shown_key
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
-__all__ = [
-    "BY_KEYWORD",
-    "CODES",
-    "ENTITIES",
-    "KINDS",
-    "MEMORY_TYPES",
-    "RELATIONS",
-    "SHAPES",
-    "SHOWN",
-    "Code",
-    "Defect",
-    "Defects",
-    "Finding",
-    "Kind",
-    "Shape",
-    "Verdict",
-    "Way",
-    "code_of",
-    "finding",
-    "hint_of",
-    "kind_of",
-    "meant",
-    "phrase",
-    "place_of",
-    "pointer_to",
-    "shape_of",
-    "telling",
-]
-
 
 class Code(NamedTuple):
     """One kind of defect.
@@ -188,13 +159,7 @@ _OWN: Final = frozenset(("pattern", "enum", "anyOf"))
 
 
 def code_of(keyword: str, argument: Any, own: str | None) -> str:
-    """The code of a defect.
-
-    Args:
-        keyword: which one found it.
-        argument: what the schema gives it.
-        own: ``x-code`` of the schema.
-    """
+    """The code of a defect."""
     if own is not None and keyword in _OWN:
         return own
     return "MIF-URI" if (keyword, argument) == ("format", "uri") else BY_KEYWORD[keyword]
@@ -288,11 +253,7 @@ class Verdict:
         return self.total == 0
 
     def raise_any(self) -> None:
-        """Refuse the document if there is an error.
-
-        Raises:
-            DocumentError: with all of them.
-        """
+        """Refuse the document if there is an error."""
         if self.findings:
             raise DocumentError(list(self.findings), self.total)
 
@@ -306,16 +267,7 @@ def finding(
     *,
     severity: str = "error",
 ) -> Finding:
-    """One finding.
-
-    Args:
-        code: one of the table.
-        way: where.
-        says: what is to be said of what stands there.
-        value: that; None if there is nothing to show.
-        hint: how it is mended; by default as the table has it.
-        severity: ``error`` or ``warning``.
-    """
+    """One finding."""
     shown = [key if isinstance(key, int) else shown_key(key) for key in way]
     return Finding(
         code,
@@ -530,12 +482,7 @@ def meant(key: str, known: tuple[str, ...]) -> str | None:
 
 
 def hint_of(defect: Defect, shape: Shape | None) -> str:
-    """One or two sentences on how the defect is mended.
-
-    Args:
-        defect: what it is.
-        shape: of the memory, if it is one.
-    """
+    """One or two sentences on how the defect is mended."""
     value, code = defect.value, defect.code
     if code == "MIF-MISSING":
         names = defect.argument

@@ -18,21 +18,6 @@ from typing import Final, NamedTuple
 from omsgrain.formats.json_text import VALUES
 from omsgrain.formats.times import Instant
 
-__all__ = [
-    "FORMATS",
-    "LIMITS",
-    "Duration",
-    "Limits",
-    "after",
-    "between",
-    "date",
-    "date_time",
-    "duration",
-    "parse",
-    "pattern",
-    "uri",
-]
-
 _DAY: Final = r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _TO_23: Final = r"([01][0-9]|2[0-3])"
 _TO_59: Final = r"([0-5][0-9])"
@@ -125,9 +110,6 @@ def pattern(source: str) -> re.Pattern[str]:
 
     Of what the two read differently: ``$`` is the end, not also before a newline there; ``\d``
     has ten digits; ``.`` is no line end of any sort.
-
-    Args:
-        source: one of our schemas; not one of a stranger, which could take ages.
     """
     inside, parts = False, []
     for token in _TOKEN.findall(source):

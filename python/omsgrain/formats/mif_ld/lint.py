@@ -19,15 +19,6 @@ from omsgrain.formats.mif_ld.finding import ENTITIES, RELATIONS, Finding, Kind, 
 from omsgrain.formats.mif_ld.markdown import URN
 from omsgrain.formats.records import object_of, objects_at
 
-__all__ = [
-    "LOCAL",
-    "RANGES",
-    "Dated",
-    "dated",
-    "order",
-    "warnings",
-]
-
 RANGES: Final[dict[str, tuple[float, float]]] = {
     "user_explicit": (0.90, 1.00),
     "user_implicit": (0.70, 0.89),
@@ -52,13 +43,7 @@ _Place = TypeVar("_Place")
 
 
 def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
-    """What else is to be said of a document.
-
-    Args:
-        document: good or bad.
-        kind: what it is.
-        shape: of a memory.
-    """
+    """What else is to be said of a document."""
     if not isinstance(document, dict):
         return
     if "$schema" in document and kind != "ontology":
@@ -90,12 +75,7 @@ class Dated(NamedTuple):
 
 
 def dated(memory: Any, file: str | None = None) -> Dated:
-    """What of a memory is compared with other ones; of anything else, nothing.
-
-    Args:
-        memory: a memory, or not.
-        file: the path of its file, with slashes.
-    """
+    """What of a memory is compared with other ones; of anything else, nothing."""
     if not isinstance(memory, dict):
         return Dated(None, None)
     id, created = (
@@ -107,13 +87,6 @@ def dated(memory: Any, file: str | None = None) -> Dated:
 
 def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Finding]]:
     """The memories that were made of others before those were there.
-
-    Args:
-        records: memories, and where they stand. Targets that are not among them are not looked at;
-            one that stands there in several versions was there with the first of them.
-
-    Returns:
-        Where the memory stands, and what is to be said of it, by its place in the memory.
 
     Spec: MIF 1.x, temporal order
     """

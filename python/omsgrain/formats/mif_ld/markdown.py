@@ -17,28 +17,6 @@ from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import same
 
-__all__ = [
-    "FRONT_1_X",
-    "KEBAB",
-    "PASCAL",
-    "SPACE",
-    "URN",
-    "camel",
-    "id_of",
-    "is_markdown",
-    "joined",
-    "lost",
-    "mirrors",
-    "read",
-    "read_bytes",
-    "sections",
-    "slug",
-    "snake",
-    "split",
-    "urn_of",
-    "write",
-]
-
 _HEAD: Final = 64 << 10
 _BOM: Final = "\ufeff"
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n")
@@ -187,12 +165,7 @@ _KNOWN: Final = frozenset(("id", "@id", "type", "memoryType", *FRONT_1_X))
 def read_bytes(
     data: bytes, limits: Limits = LIMITS, shape: Shape | None = None
 ) -> tuple[Record, Shape, tuple[Problem, ...]]:
-    """Read a file; as `read`, and the shape that it is of.
-
-    Raises:
-        DocumentError: it is too large, is not UTF-8, or has no front matter that can be read.
-        UnsupportedError: there is no PyYAML.
-    """
+    """Read a file; as `read`, and the shape that it is of."""
     bounded(data, limits.document)
     try:
         text = data.decode()
@@ -207,19 +180,7 @@ def read_bytes(
 
 
 def read(text: str, shape: Shape | None = None) -> tuple[Record, tuple[Problem, ...]]:
-    """Make a memory of a text.
-
-    Args:
-        text: front matter, and the content.
-        shape: of the memory, if nothing in the text tells; by default 0.1.
-
-    Returns:
-        The memory, which nobody has judged yet, and what was read although it looks wrong.
-
-    Raises:
-        DocumentError: it has no front matter that can be read.
-        UnsupportedError: there is no PyYAML.
-    """
+    """Make a memory of a text."""
     document, _, warnings = read_bytes(text.encode("utf-8", "surrogatepass"), LIMITS, shape)
     return document, warnings
 
@@ -356,15 +317,7 @@ _BREAKS: Final = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple[str, str, str]]]:
-    """Write a memory.
-
-    Args:
-        document: a memory that was judged.
-        shape: of its form in Markdown; by default its own.
-
-    Returns:
-        The text, and what it does not hold: the memory's ``@id``, the member, and why.
-    """
+    """Write a memory."""
     shape = shape or shape_of(document)
     front = _front(document, shape)
     body = [document["content"]]
@@ -448,14 +401,7 @@ def _is_plain(text: str) -> bool:
 
 
 def lost(value: Any, again: Any, way: str, form: str) -> Iterator[tuple[str, str]]:
-    """The members that are not read again as they were, each with why.
-
-    Args:
-        value: what there was.
-        again: what was read.
-        way: the members that lead to it.
-        form: what it was written in.
-    """
+    """The members that are not read again as they were, each with why."""
     if isinstance(value, dict) and isinstance(again, dict):
         for name, one in value.items():
             place = f"{way}/{name}" if way else name

@@ -17,22 +17,6 @@ from omsgrain.formats.mif2.check import instant, name, value_text
 from omsgrain.formats.records import Fields, Record, Shape, Table, object_of, objects_of
 from omsgrain.formats.source import OTHER
 
-__all__ = [
-    "CONTEXT",
-    "FORMAT",
-    "LOCAL",
-    "MEMBERS",
-    "NAMESPACE",
-    "ORDER",
-    "OTHER",
-    "TABLE",
-    "TYPES",
-    "VOLATILE",
-    "Member",
-    "is_memory",
-    "type_of",
-]
-
 FORMAT: Final = "mif-ld"
 CONTEXT: Final = "https://mif-spec.dev/schema/context.jsonld"
 """What most documents name; nothing is fetched from there."""

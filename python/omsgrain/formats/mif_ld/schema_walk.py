@@ -17,11 +17,6 @@ from omsgrain.formats.mif_ld.finding import Defect, Defects, code_of
 from omsgrain.formats.mif_ld.forms import FORMATS, pattern
 from omsgrain.formats.mif_ld.schemas import load
 
-__all__ = [
-    "Check",
-    "checker",
-]
-
 _JSON_KINDS: Final[dict[type, tuple[str, ...]]] = {
     dict: ("object",),
     list: ("array",),
@@ -43,12 +38,7 @@ Check = Callable[[Any], "Defects | None"]
 
 @cache
 def checker(file: str, name: str = "") -> Check:
-    """The check that a schema asks for.
-
-    Args:
-        file: one of the package's schemas.
-        name: one of its ``$defs``; the whole, if empty.
-    """
+    """The check that a schema asks for."""
     return _compile(_named(file, name), file)
 
 

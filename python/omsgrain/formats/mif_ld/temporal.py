@@ -27,8 +27,6 @@ from omsgrain.formats.mif_ld.finding import Finding, finding
 from omsgrain.formats.mif_ld.forms import after, between, parse
 from omsgrain.formats.times import Instant
 
-__all__ = ["Curve", "is_known", "is_valid", "order", "reinforced", "strength", "ttl_end"]
-
 Curve = Literal["half-life", "e-fold"]
 Json = Mapping[str, Any]
 _NONE: Final[dict[str, Any]] = {}
@@ -41,14 +39,6 @@ def strength(memory: Json, now: Instant, *, curve: Curve = "half-life") -> float
     A memory whose decay has no model is as strong as it says it is, in ``currentStrength`` or
     ``strength``, which is another name of it; one that says nothing has 1. With a model that is
     not looked at, for nobody knows of which time it is.
-
-    Args:
-        memory: a memory of either shape.
-        now: the time. Before the memory was reinforced it is as strong as it then becomes.
-        curve: what ``halfLife`` of the exponential model is: after it, half is left, or 1/e.
-
-    Returns:
-        The strength; None if the model lacks what it needs: a duration, or a time to begin at.
     """
     decay = _decay(memory)
     model = decay.get("model")

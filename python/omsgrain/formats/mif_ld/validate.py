@@ -41,22 +41,6 @@ from omsgrain.formats.mif_ld.schema_walk import checker
 from omsgrain.formats.mif_ld.schemas import load
 from omsgrain.formats.problems import MOST, Problem
 
-__all__ = [
-    "DROP",
-    "MODES",
-    "Act",
-    "Mode",
-    "Verdict",
-    "act_of",
-    "judge",
-    "left_out",
-    "memories_in",
-    "mended",
-    "records_of",
-    "shape_at_sight",
-    "with_act",
-]
-
 Act = Literal["drop", "other", "background", "clamp", "keep"]
 DROP: Final[Act] = "drop"
 _SAYS: Final[dict[Act, str]] = {
@@ -79,14 +63,7 @@ def left_out(defects: Iterable[tuple[Way, Defect]], kind: Kind) -> frozenset[Way
 
 
 def act_of(way: Way, defect: Defect, kind: Kind, out: frozenset[Way]) -> Act | None:
-    """What is done about a defect of a citation; None if it stays one of the document.
-
-    Args:
-        way: where it is.
-        defect: what it is.
-        kind: of the document. A citation alone cannot be left out of anything.
-        out: the citations that are left out.
-    """
+    """What is done about a defect of a citation; None if it stays one of the document."""
     if kind == "memory" and _is_cited(way):
         return DROP if way[:2] in out else _act(way[2:], defect)
     if kind == "citation":
@@ -125,11 +102,7 @@ def with_act(finding: Finding, act: Act) -> Finding:
 
 
 def mended(memory: Any) -> Any:
-    """The memory, or the citation, as mode lenient takes it; itself, if nothing is mended.
-
-    Args:
-        memory: a document that `judge` takes in mode lenient.
-    """
+    """The memory, or the citation, as mode lenient takes it; itself, if nothing is mended."""
     if kind_of(memory) == "citation":
         return _mended(memory)
     listed = memory.get("citations") if isinstance(memory, dict) else None
@@ -195,16 +168,7 @@ _FILES: Final = {
 
 
 def shape_at_sight(document: Any, asked: Shape | None, published: bool) -> Shape | None:
-    """The shape of a memory that is surely good, and has nothing of the other shape.
-
-    Args:
-        document: any.
-        asked: the shape that it is to have; None: either.
-        published: of shape 0.1, the schema that was published.
-
-    Returns:
-        None if that is not sure.
-    """
+    """The shape of a memory that is surely good, and has nothing of the other shape."""
     if type(document) is not dict:
         return None
     shape: Shape = "1.x" if "conceptType" in document else "0.1"
@@ -351,21 +315,7 @@ def judge(
     strict_published: bool = False,
     compare: bool = True,
 ) -> Verdict:
-    """Say all that is wrong with a document, each defect once, by place.
-
-    Args:
-        document: JSON values; an array is one of documents.
-        kind: what it is; by default told by its content.
-        shape: of memories; by default told by their content. One that is clearly of the other
-            shape is told to be so, and judged by its own.
-        mode: ``schema``, ``lenient`` or ``extra``.
-        strict_published: of shape 0.1, the schema that was published; else that of the
-            repository, which knows reinforcements, and closes ``decay``.
-        compare: whether mode extra compares the memories in the document with one another.
-
-    Raises:
-        SchemaError: no such kind, shape or mode.
-    """
+    """Say all that is wrong with a document, each defect once, by place."""
     if mode not in MODES or kind not in _KINDS or shape not in _SHAPES:
         _refuse(mode, kind, shape)
     asked = _Asked(shape, mode, strict_published)
@@ -394,12 +344,7 @@ def _refuse(mode: str, kind: str | None, shape: str | None) -> None:
 
 
 def memories_in(document: Any, kind: Kind | None = None) -> Iterator[tuple[Way, Any]]:
-    """The documents in an array or a corpus, and where they stand; itself, if it is none.
-
-    Args:
-        document: as `judge` takes it.
-        kind: what it is; by default told by its content.
-    """
+    """The documents in an array or a corpus, and where they stand; itself, if it is none."""
     if isinstance(document, list):
         for at, one in enumerate(document):
             if isinstance(one, dict):

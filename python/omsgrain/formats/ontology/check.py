@@ -26,8 +26,6 @@ from omsgrain.formats.ontology.load import Known, Library
 from omsgrain.formats.ontology.model import BASES, EntityType, fold_name, reached
 from omsgrain.formats.problems import MOST, Problem
 
-__all__ = ["Judgement", "judge_entity"]
-
 Document = Mapping[str, Any]
 _NONE: Final[dict[str, Any]] = {}
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,63}")

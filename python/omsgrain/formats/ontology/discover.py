@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from omsgrain.formats.ontology.integrity import Faults
     from omsgrain.formats.ontology.load import Known
 
-__all__ = [
-    "INSTRUCTIONS",
-    "PROGRAMS",
-    "Pattern",
-    "Regex",
-    "RegexError",
-    "Suggestion",
-    "of_glob",
-    "of_regex",
-    "patterns_of",
-    "suggest",
-]
-
 INSTRUCTIONS: Final = 2_000
 """Of one compiled pattern. A hostile one of this size takes half a second for a million bytes."""
 _MEMORY: Final = 8 << 20  # for the states of one; with less of it RE2 turns to its slow way
@@ -58,12 +45,7 @@ class Regex(NamedTuple):
 
 
 def of_regex(source: str) -> Regex:
-    """Compile a regex, to be found anywhere.
-
-    Raises:
-        RegexError: it cannot be used.
-        UnsupportedError: there is no RE2.
-    """
+    """Compile a regex, to be found anywhere."""
     try:
         import re2  # type: ignore[import-untyped]
     except ImportError:
@@ -97,10 +79,6 @@ def of_glob(source: str) -> Regex:
     ``*`` and ``?`` stay within one name, ``**`` goes through directories, ``[a-z]``, ``[!a-z]``
     and ``{one,other}`` choose, ``\`` takes the next character as it is. A glob without ``/``
     is one of names, in any directory.
-
-    Raises:
-        RegexError: it cannot be used.
-        UnsupportedError: there is no RE2.
     """
     parts, at, deep = [], 0, 0
     while at < len(source):
@@ -267,11 +245,7 @@ def _suggestions(
 
 
 def patterns_of(ontology: Ontology, told: Faults) -> tuple[Pattern, ...]:
-    """Compile the patterns of an ontology; what cannot be used is told, and left out.
-
-    Raises:
-        UnsupportedError: there is no RE2.
-    """
+    """Compile the patterns of an ontology; what cannot be used is told, and left out."""
     left = PROGRAMS
     made: list[Pattern] = []
     for group in ("patterns", "content_patterns", "file_patterns"):

@@ -27,22 +27,6 @@ from omsgrain.formats.ontology.rules import RULES, problem
 from omsgrain.formats.problems import MOST as MOST_TOLD
 from omsgrain.formats.problems import Problem
 
-__all__ = [
-    "ALWAYS",
-    "ANY",
-    "LONGEST",
-    "MOST",
-    "Composed",
-    "Faults",
-    "Field",
-    "Traits",
-    "choose_namespace",
-    "choose_type",
-    "integrity",
-    "namespace_at",
-    "replacement",
-]
-
 LONGEST: Final = 4_096
 """Characters of a path; one that is longer is that of no namespace."""
 
@@ -340,13 +324,7 @@ class Faults:
 
 
 def integrity(scope: Scope, traits: Traits, told: Faults) -> None:
-    """Find all of it.
-
-    Args:
-        scope: the ontology.
-        traits: of it, put together.
-        told: what becomes longer.
-    """
+    """Find all of it."""
     _extends(scope, told)
     _traits(scope, traits, told)
     _types(scope, traits, told)

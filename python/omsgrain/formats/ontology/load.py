@@ -22,8 +22,6 @@ from omsgrain.formats.ontology.integrity import Faults, Traits, integrity
 from omsgrain.formats.ontology.model import Ontology, Scope, made, scope_of
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
-__all__ = ["DEPTH", "LARGEST", "NAME", "Known", "Library", "Report", "load", "read"]
-
 LARGEST: Final = 1 << 20
 """Bytes of a file."""
 DEPTH: Final = 64
@@ -134,11 +132,6 @@ def read(source: Source) -> Any:
     """Read one file or one text: JSON if it begins as JSON does, else YAML.
 
     One in JSON-LD is given as it would stand in YAML.
-
-    Raises:
-        DocumentError: it is too large or too deep, or neither JSON nor YAML.
-        UnsupportedError: YAML, and there is no PyYAML.
-        OSError: a file cannot be opened.
     """
     return _unlinked(dict(source) if isinstance(source, Mapping) else _tree(source))
 

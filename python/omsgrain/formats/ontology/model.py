@@ -14,26 +14,6 @@ from typing import Any, Final, TypeVar
 from omsgrain.formats.mif_ld.finding import pointer_to
 from omsgrain.formats.records import object_of, objects_at
 
-__all__ = [
-    "BASES",
-    "PATHS",
-    "EntityType",
-    "Namespace",
-    "Ontology",
-    "Parts",
-    "Relation",
-    "Scope",
-    "Trait",
-    "fold_name",
-    "fold_path",
-    "made",
-    "named",
-    "ordered",
-    "reached",
-    "said",
-    "scope_of",
-]
-
 BASES: Final = ("semantic", "episodic", "procedural")
 """The types of memory."""
 PATHS: Final = 1 << 20
@@ -262,16 +242,7 @@ _SHOWN: Final = 10
 def ordered(
     roots: Iterable[str], above: Callable[[str], Iterable[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Go depth first from the roots up, each name once.
-
-    Args:
-        roots: where to begin.
-        above: what a name extends, in its order.
-
-    Returns:
-        All names, each after what it extends; and the cycles, each from the name that was met
-        first to the one that leads back to it. What leads back is otherwise left out.
-    """
+    """Go depth first from the roots up, each name once."""
     order: list[str] = []
     cycles: list[list[str]] = []
     done: set[str] = set()
@@ -361,12 +332,7 @@ class Scope:
 
 
 def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> Scope:
-    """Put together what an ontology sees.
-
-    Args:
-        own: the ontology.
-        find: another one by its id.
-    """
+    """Put together what an ontology sees."""
     known: dict[str, Ontology] = {own.id: own}
     missing: dict[str, None] = {}
 

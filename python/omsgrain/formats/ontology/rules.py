@@ -16,16 +16,6 @@ from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.mif_ld.forms import FORMATS
 from omsgrain.formats.problems import Problem
 
-__all__ = [
-    "DEPTH",
-    "RULES",
-    "WARNINGS",
-    "SchemaFault",
-    "breaches",
-    "check",
-    "problem",
-]
-
 _SHOWN: Final = 200
 """Characters of names in a message."""
 
@@ -77,15 +67,7 @@ WARNINGS: Final[dict[str, str]] = {
 def problem(
     rule: str, pointer: str, says: str = "", *, expected: str | None = None, found: object = None
 ) -> Problem:
-    """One problem.
-
-    Args:
-        rule: its id.
-        pointer: where.
-        says: which one it is, by the names that the ontology gives.
-        expected: what would have been right.
-        found: what stands there; of it only the kind is told.
-    """
+    """One problem."""
     words = RULES.get(rule) or WARNINGS[rule]
     if len(says) > _SHOWN:  # what stands in a list of names may be of any length
         says = f"{says[: _SHOWN - 1]}…"
@@ -105,12 +87,7 @@ class SchemaFault(ValueError):
 
 
 def check(schema: Any) -> None:
-    """See that a schema can be used.
-
-    Raises:
-        SchemaFault: it cannot.
-        UnsupportedError: there is no jsonschema-rs.
-    """
+    """See that a schema can be used."""
     _validator(_text(schema))
 
 

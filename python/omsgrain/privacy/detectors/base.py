@@ -15,26 +15,6 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checka
 
 from omsgrain.errors import UnsupportedError, packages_of
 
-__all__ = [
-    "HOLE",
-    "IGNORED",
-    "MARKER",
-    "MARKS",
-    "NO_SPACES",
-    "PLACEHOLDER",
-    "Detector",
-    "KeyAware",
-    "Said",
-    "Spans",
-    "View",
-    "Words",
-    "folded_key",
-    "library",
-    "lower",
-    "said",
-    "views",
-]
-
 Spans = Iterator[tuple[int, int]]
 """Where something stands: the first code point, and the one after the last."""
 
@@ -233,11 +213,7 @@ def _plain(found: re.Match[str]) -> str:
 
 @cache
 def library(module: str) -> Any:
-    """Import a module.
-
-    Raises:
-        UnsupportedError: it is not installed. A text is not half searched.
-    """
+    """Import a module."""
     try:
         return import_module(module)
     except ImportError:
@@ -292,12 +268,7 @@ PLACEHOLDER = re.compile(
 
 
 class Words:
-    """Words to look for, in small letters.
-
-    Args:
-        words: those that stand alone: ``pass`` is not in ``compass``.
-        ends: those that may be the end of a longer name: ``DB_PASSWORD``, ``dbPassword``.
-    """
+    """Words to look for, in small letters."""
 
     def __init__(self, words: Iterable[str], ends: Iterable[str] = ()) -> None:
         self._words = [(w, _RUNS_ON.match(w) is None) for w in words]

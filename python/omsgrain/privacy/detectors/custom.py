@@ -13,8 +13,6 @@ from omsgrain.privacy.detectors.base import Spans
 
 _sre: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
-__all__ = ["MOST_WAYS", "PatternDetector", "pattern_detector"]
-
 MOST_WAYS = 10_000
 """Ways in which a pattern may be tried at one place; more are refused."""
 

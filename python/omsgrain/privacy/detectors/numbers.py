@@ -8,12 +8,6 @@ from functools import cache
 
 from omsgrain.privacy.detectors.base import Spans, Words, library
 
-__all__ = [
-    "Cards",
-    "Ibans",
-    "SocialSecurityNumbers",
-]
-
 LEAST, MOST = 12, 19
 WORDS = Words(
     words=(

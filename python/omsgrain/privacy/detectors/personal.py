@@ -9,12 +9,6 @@ from typing import Any
 
 from omsgrain.privacy.detectors.base import MARKS, NO_SPACES, Spans, Words, library, lower
 
-__all__ = [
-    "Emails",
-    "IpAddresses",
-    "Phones",
-]
-
 _AT = re.compile(r"@|%40")
 _SIGNS = rf"\w{MARKS}.!#$%&'*+/=?^`{{|}}~-"
 # Read from the @ to the left. Text in a script without spaces runs on to an address in ASCII, so
@@ -237,12 +231,7 @@ _TRIES = 5
 
 
 class Phones:
-    """Numbers with their country anywhere, others after a word for a phone.
-
-    Args:
-        region: a country by its two letters, such as ``DE``: numbers as they are dialled there are
-            found anywhere too.
-    """
+    """Numbers with their country anywhere, others after a word for a phone."""
 
     type = "phone"
     secret = False

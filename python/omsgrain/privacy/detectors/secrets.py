@@ -8,18 +8,6 @@ from typing import NamedTuple
 
 from omsgrain.privacy.detectors.base import PLACEHOLDER, Said, Spans, Words, lower, said
 
-__all__ = [
-    "PROVIDERS",
-    "BearerTokens",
-    "Jwts",
-    "NamedKeys",
-    "PasswordsInAddresses",
-    "PasswordsTold",
-    "PrivateKeys",
-    "Provider",
-    "ProviderKeys",
-]
-
 _SURE = tuple(
     f"{first}{between}{second}"
     for first, second in (

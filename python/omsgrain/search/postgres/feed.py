@@ -25,24 +25,6 @@ from omsgrain.storage.postgres.schema import TEXTS, WORDS
 if TYPE_CHECKING:
     from omsgrain.storage.postgres.pool import Connection
 
-__all__ = [
-    "LONGEST",
-    "TEXTS",
-    "WORDS",
-    "Come",
-    "Row",
-    "Sessions",
-    "cut",
-    "empty",
-    "exists",
-    "framed",
-    "lexeme",
-    "progress",
-    "row_of",
-    "wiped",
-    "write",
-]
-
 LONGEST = 500
 """Letters of a word that count: a tsvector takes words of 2,046 bytes."""
 
@@ -80,12 +62,7 @@ def lexeme(store_id: int, word: str) -> str:
 
 
 def row_of(store_id: int, given: Words) -> Row:
-    """Make the row of a grain.
-
-    Args:
-        store_id: the number of the store.
-        given: its number and texts, as ``feed`` gives them.
-    """
+    """Make the row of a grain."""
     seq, *columns = given
     split = [[cut(word) for word in _WORD.findall(_folded(text))] for text in columns]
     different = {word for words in split for word in words}
@@ -152,13 +129,7 @@ _NOTHING = Come(State(0, 0, b"", 0), 0, 0, None)
 
 
 def progress(connection: Connection, store_id: int, *, lock: bool = False) -> Come:
-    """Return how far the table has come.
-
-    Args:
-        connection: in a transaction.
-        store_id: the number of the store.
-        lock: nobody else may feed until the end of the transaction.
-    """
+    """Return how far the table has come."""
     given = {"store": store_id}
     if lock:
         connection.execute(_BEGIN, given)
@@ -238,10 +209,6 @@ _PLANS = (
 class Sessions:
     """Connections to the database of a store.
 
-    Args:
-        database: the database.
-        store_id: the number of the store.
-
     Attributes:
         store_id: the number of the store.
         place: the database, for errors.
@@ -258,20 +225,13 @@ class Sessions:
         self.policies = database.engine.policies
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work`` in a snapshot.
-
-        Raises:
-            StoreError: the database refuses something, or is away for too long.
-        """
+        """Run ``work`` in a snapshot."""
         return self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in a transaction, again after each clash and while the server is away.
 
         What it does must be the same when it is done twice: the answer to a commit can be lost.
-
-        Raises:
-            StoreError: the database refuses something, or is away for too long.
         """
         return self._run("BEGIN ISOLATION LEVEL READ COMMITTED", work)
 

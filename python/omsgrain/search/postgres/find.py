@@ -19,22 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omsgrain.search import rank
 from omsgrain.search.find import Phrase, Query, Row
-from omsgrain.search.postgres.feed import WORDS, Come, cut, lexeme
+from omsgrain.search.postgres.feed import Come, cut, lexeme
 from omsgrain.search.words import COLUMNS, WEIGHTS, pairs
-from omsgrain.storage.postgres.schema import SCHEMA
+from omsgrain.storage.postgres.schema import SCHEMA, WORDS
 
 if TYPE_CHECKING:
     from omsgrain.storage.postgres.pool import Connection
-
-__all__ = [
-    "Asked",
-    "Counts",
-    "Place",
-    "Source",
-    "Walk",
-    "asked_of",
-    "narrowed",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +108,7 @@ class Source:
     secured: bool
 
     def matching(self, parameter: str, *, among: bool = False) -> str:
-        """The rows that a tsquery gives, and those that are wide, as a FROM and a WHERE.
-
-        Args:
-            parameter: the name of the tsquery.
-            among: a condition on their numbers follows.
-        """
+        """The rows that a tsquery gives, and those that are wide, as a FROM and a WHERE."""
         if self.secured:
             asked = f"%(store)s::bigint, %(key)s::uuid, %({parameter})s::tsquery"
             return f"FROM {SCHEMA}.matching({asked}) w WHERE true"
@@ -183,14 +168,7 @@ class Place(NamedTuple):
 
 
 class Walk:
-    """The matches of a query, page by page.
-
-    Args:
-        source: where the rows come from.
-        counts: of the same table.
-        query: what to search for.
-        seqs: only these grains; None for all.
-    """
+    """The matches of a query, page by page."""
 
     def __init__(
         self, source: Source, counts: Counts, query: Query, seqs: Set[int] | None

@@ -18,18 +18,15 @@ from omsgrain.search import feed
 from omsgrain.search.feed import Page, Read, State
 from omsgrain.search.find import TRIES, Query, Row, Start, Texts
 from omsgrain.search.postgres import feed as postgres_feed
-from omsgrain.search.postgres.feed import WORDS, Sessions, row_of
+from omsgrain.search.postgres.feed import Sessions, row_of
 from omsgrain.search.postgres.find import Counts, Place, Source, Walk
 from omsgrain.search.text_index import TextIndex
 from omsgrain.storage.base import Problem
+from omsgrain.storage.postgres.schema import WORDS
 
 if TYPE_CHECKING:
     from omsgrain.storage.postgres.connection import Database
     from omsgrain.storage.postgres.pool import Connection
-
-__all__ = [
-    "PostgresTexts",
-]
 
 _SECURED = f"SELECT row_security_active('{WORDS}')"
 _STORED = (
@@ -39,14 +36,7 @@ _STORED = (
 
 
 class PostgresTexts(Texts):
-    """A text index in tables.
-
-    Args:
-        database: the database of the store.
-        store_id: the number of the store in it.
-        readonly: never write the tables. Where they are behind, an index in memory is not.
-        page: grains to take in at a time.
-    """
+    """A text index in tables."""
 
     def __init__(
         self, database: Database, store_id: int, *, readonly: bool = False, page: int = feed.PAGE

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.postgres.connection import Database
     from omsgrain.storage.postgres.pool import Connection
 
-__all__ = [
-    "LARGE",
-    "PostgresGraphs",
-]
-
 LARGE = 2_000
 """Vectors of a model from which the server compares: to send as many takes longer."""
 
@@ -87,14 +82,7 @@ class _Come(NamedTuple):
 
 
 class PostgresGraphs:
-    """What compares the vectors of a store on the server; asked as the files of graphs are.
-
-    Args:
-        database: the database of the store.
-        store_id: the number of the store in it.
-        readonly: never write the tables.
-        large: models with more vectors than this are compared there.
-    """
+    """What compares the vectors of a store on the server; asked as the files of graphs are."""
 
     def __init__(
         self, database: Database, store_id: int, *, readonly: bool, large: int = LARGE

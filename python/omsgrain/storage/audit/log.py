@@ -36,31 +36,6 @@ from omsgrain.errors import SchemaError, StoreError
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import AUDIT, META, NOTES
 
-__all__ = [
-    "ENTRY_BYTES",
-    "HASH",
-    "HEAD_RECORD",
-    "HEAD_VALUE",
-    "KEY_BYTES",
-    "KEY_RECORD",
-    "MOST_TAGS",
-    "NOTHING",
-    "NUMBER",
-    "OPERATIONS",
-    "SALT",
-    "STORING",
-    "TAG",
-    "AuditEntry",
-    "Operation",
-    "append",
-    "check_operation",
-    "erase_notes",
-    "hmac",
-    "link",
-    "note_hash",
-    "read_entry",
-]
-
 Operation = Literal[
     "put", "supersede", "verify", "contest", "retract", "hold", "release", "delete", "erase",
     "export", "import", "key", "restore", "compact", "policy", "restrict", "vector", "sign",
@@ -136,11 +111,7 @@ class AuditEntry:
 
 
 def check_operation(operation: str) -> None:
-    """Refuse an operation that there is not.
-
-    Raises:
-        SchemaError: there is none of that name.
-    """
+    """Refuse an operation that there is not."""
     if operation not in OPERATIONS:
         expected = ", ".join(sorted(OPERATIONS))
         raise SchemaError("unknown operation", field="/operation", expected=expected)

@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.signers import Signer
 
-__all__ = [
-    "AuditLog",
-    "entries",
-    "tag",
-]
-
 _PAGE = 1_000  # entries read in one snapshot
 
 

@@ -36,24 +36,11 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.signers import Signer
 
-__all__ = [
-    "Arrivals",
-    "AuditProblem",
-    "AuditReport",
-    "Checkpoint",
-    "checkpoint",
-    "verify",
-]
-
 
 class Arrivals:
     """One walk over all blobs, in step with a walk over the entries.
 
     A grain arrived with the first entry whose last sequence number is not below its own.
-
-    Args:
-        reader: the snapshot.
-        key: the key of the tags.
     """
 
     __slots__ = ("_blobs", "_key", "_next")

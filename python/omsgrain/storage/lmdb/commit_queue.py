@@ -24,16 +24,6 @@ from omsgrain.storage.lmdb.open import WRITER_FILE, failure
 if TYPE_CHECKING:
     from omsgrain.storage.lmdb.memtable import Appended, Recent
 
-__all__ = [
-    "PATIENCE",
-    "Member",
-    "Session",
-    "SharedLock",
-    "Turns",
-    "WorkFailedError",
-    "WriterLock",
-]
-
 _TOGETHER = 128  # works that share a commit at the most
 
 
@@ -144,12 +134,7 @@ class WorkFailedError(Exception):
 
 
 class Turns:
-    """The threads of a process that write to one store: one of them commits for all that wait.
-
-    Args:
-        commit: commits members, and settles each; what it raises is the end of those that it has
-            not settled.
-    """
+    """The threads of a process that write to one store: one of them commits for all that wait."""
 
     __slots__ = ("_commit", "_leader", "_turn", "queue")
 
@@ -160,15 +145,7 @@ class Turns:
         self.queue = _Queue()
 
     def write(self, work: Work, *, alone: bool = False, expecting: Sequence[bytes] = ()) -> Any:
-        """Run a work in a write transaction; others may share it, unless it is ``alone``.
-
-        Returns:
-            What the work returned.
-
-        Raises:
-            StoreError: this thread has the turn.
-            Exception: what the work, or the commit, has raised.
-        """
+        """Run a work in a write transaction; others may share it, unless it is ``alone``."""
         self._check()
         member = Member(work, alone, expecting)
         self.queue.append(member)
@@ -199,11 +176,7 @@ class Turns:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Have the turn without a commit.
-
-        Raises:
-            StoreError: this thread has it.
-        """
+        """Have the turn without a commit."""
         self._check()
         with self._turn:
             self._leader = threading.get_ident()
@@ -267,12 +240,7 @@ class WriterLock:
         self.patience = patience
 
     def __enter__(self) -> None:
-        """Take the turn.
-
-        Raises:
-            StoreError: another process or thread had it for ``patience`` seconds, or the file
-                cannot be opened, or this was closed.
-        """
+        """Take the turn."""
         began = time.monotonic()
         if not self._thread.acquire(timeout=self.patience):
             raise self._late("thread")
@@ -377,10 +345,6 @@ class SharedLock:
     One lock for all threads of a process; the last one to release it lets go. Where nobody has
     written since the store was copied there is no lock file. Then the lock is on the directory,
     which everybody who opens the store locks for a moment.
-
-    Args:
-        path: the store's directory.
-        patience: seconds to wait for another process that writes.
     """
 
     __slots__ = ("_count", "_fd", "_guard", "_path", "patience")
@@ -393,11 +357,7 @@ class SharedLock:
         self.patience = patience
 
     def acquire(self) -> None:
-        """Keep writers out until ``release``.
-
-        Raises:
-            StoreError: another process writes for ``patience`` seconds, or no lock can be had.
-        """
+        """Keep writers out until ``release``."""
         with self._guard:
             if not self._count:
                 try:

@@ -27,10 +27,6 @@ from omsgrain.storage.tables import TABLES, Table
 if TYPE_CHECKING:
     from lmdb import Cursor
 
-__all__ = [
-    "compact",
-]
-
 _ROWS = 20_000  # at the most in one snapshot of the old file
 _BYTES = 4 << 20
 _COMMIT = 64 << 20  # bytes of rows in a commit to the new file; LMDB keeps them in memory
@@ -40,13 +36,7 @@ Row = tuple[bytes, bytes]
 
 
 def compact(env: Environment) -> CompactReport:
-    """Write the store's file anew, without free pages, and put it in the place of the old one.
-
-    Raises:
-        StoreError: no room on the disk, a damaged file, or a process that opens the store does not
-            finish. The store is as it was.
-        UnsupportedError: on a system that cannot replace an open file.
-    """
+    """Write the store's file anew, without free pages, and put it in the place of the old one."""
     if os.name != "posix":
         raise UnsupportedError("compaction needs a system that can replace an open file")
     with env.turn():

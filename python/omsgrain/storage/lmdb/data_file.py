@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.lmdb.commit_queue import SharedLock
     from omsgrain.storage.tables import Table
 
-__all__ = [
-    "MAX_TABLES",
-    "DataFile",
-    "Gate",
-    "LockedGate",
-    "clean",
-    "extend",
-    "guard",
-    "is_noted",
-    "kept_out",
-    "passing",
-    "replace",
-    "take_after",
-]
-
 try:
     import fcntl
 except ImportError:  # not a POSIX system: no compaction there, and so nothing to wait for
@@ -65,12 +50,7 @@ descriptor that holds the door."""
 
 @contextmanager
 def passing(path: Path, patience: float) -> Iterator[None]:
-    """Be the only one to open the files; finish a replacement first.
-
-    Raises:
-        StoreError: somebody opens or replaces them for longer than ``patience`` seconds.
-        OSError: the directory cannot be opened, or the replacement cannot be finished.
-    """
+    """Be the only one to open the files; finish a replacement first."""
     with _door(path, patience):
         if (path / NEXT_FILE).exists():  # whoever began it is dead, having left the door
             try:
@@ -82,11 +62,7 @@ def passing(path: Path, patience: float) -> Iterator[None]:
 
 @contextmanager
 def kept_out(path: Path) -> Iterator[None]:
-    """Open the files where nobody else can: the caller keeps writers out, and makes no file.
-
-    Raises:
-        StoreError: a compaction was interrupted.
-    """
+    """Open the files where nobody else can: the caller keeps writers out, and makes no file."""
     if (path / NEXT_FILE).exists():
         raise _interrupted(path)
     yield
@@ -102,10 +78,6 @@ def replace(path: Path, patience: float) -> None:
     """Put the file in ``data.part``, whole and synced, in the place of the store's.
 
     The caller has the writers' turn.
-
-    Raises:
-        StoreError: somebody is opening the store for longer than ``patience`` seconds.
-        OSError: a step failed; if it was not the first, the next opening finishes them.
     """
     with _door(path, patience):
         os.rename(path / PART_DIRECTORY / DATA_FILE, path / NEXT_FILE)
@@ -212,22 +184,7 @@ class DataFile:
         patience: float,
         noted: bool = True,
     ) -> DataFile:
-        """Open the file of the store at a path. To write to it, hold the writers' turn.
-
-        Args:
-            path: the store's directory.
-            map_size: address space to set aside; 0: as much as the file says.
-            readonly: nothing will be written, and nothing is made.
-            durable: sync every commit.
-            patience: seconds to wait for a compaction to put its file in place.
-            noted: note in LMDB's lock file who reads. Without, keep writers out while you read,
-                and while you open.
-
-        Raises:
-            StoreError: no store, cut short, or of a format that this version cannot use.
-            lmdb.Error: LMDB refuses the file.
-            OSError: the system does.
-        """
+        """Open the file of the store at a path. To write to it, hold the writers' turn."""
         with passing(path, patience) if noted else kept_out(path):
             if not readonly:
                 clean(path)
@@ -358,15 +315,6 @@ def extend(env: lmdb.Environment, fd: int, page_size: int, least: int = 0) -> in
     """Make a data file as long as it says it is; nobody else writes meanwhile.
 
     LMDB does not write pages at the end that are free again already.
-
-    Args:
-        env: LMDB's environment.
-        fd: a descriptor of the file.
-        page_size: bytes of a page.
-        least: bytes that it is known to have; a data file never gets shorter.
-
-    Returns:
-        Bytes that it is known to have now.
     """
     whole = _whole_size(env, page_size)
     if whole <= least:
@@ -448,11 +396,7 @@ class Gate:
                 self._changed.notify_all()
 
     def shut(self, patience: float) -> bool:
-        """Let nobody in and wait until all are out.
-
-        Returns:
-            False if somebody stayed inside for ``patience`` seconds; the gate is open again.
-        """
+        """Let nobody in and wait until all are out."""
         with self._lock:
             while self._shut:
                 self._changed.wait()
@@ -473,11 +417,7 @@ class Gate:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be alone inside for the length of a ``with`` block.
-
-        Raises:
-            StoreError: another transaction of this process does not end.
-        """
+        """Be alone inside for the length of a ``with`` block."""
         if not self.shut(PATIENCE):
             raise StoreError(
                 "a transaction in this process stays open",
@@ -490,11 +430,7 @@ class Gate:
 
 
 class LockedGate(Gate):
-    """A gate of a process that nobody sees reading: writers wait until all are out.
-
-    Args:
-        lock: keeps writers out.
-    """
+    """A gate of a process that nobody sees reading: writers wait until all are out."""
 
     __slots__ = ("_writers",)
 
@@ -503,11 +439,7 @@ class LockedGate(Gate):
         self._writers = lock
 
     def enter(self) -> None:
-        """Go in, and keep writers out.
-
-        Raises:
-            StoreError: another process writes for too long.
-        """
+        """Go in, and keep writers out."""
         super().enter()
         try:
             self._writers.acquire()

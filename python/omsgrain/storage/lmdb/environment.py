@@ -21,13 +21,6 @@ from omsgrain.storage.lmdb.open import failure
 if TYPE_CHECKING:
     from lmdb import Transaction
 
-__all__ = [
-    "LEAST",
-    "PAUSE",
-    "Environment",
-    "Quiet",
-]
-
 PAUSE = 2.0
 """Seconds without a write that make a quiet moment."""
 
@@ -37,9 +30,6 @@ LEAST = 256
 
 class Quiet:
     """Calls ``flush`` once after each spell of writing.
-
-    Args:
-        flush: told how many grains are worth it. What it refuses is left for the next time.
 
     Attributes:
         wait: waits so many seconds, or until this ends, and tells whether it has ended. A test may
@@ -217,11 +207,7 @@ class Environment(Files):
             self._quiet.written()
 
     def close(self) -> None:
-        """Close the files.
-
-        Raises:
-            StoreError: a transaction of this process does not end, or the last sync failed.
-        """
+        """Close the files."""
         try:
             super().close()
         finally:

@@ -41,15 +41,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.lmdb.reader import Seen
     from omsgrain.storage.tables import Table
 
-__all__ = [
-    "LEAST",
-    "Budget",
-    "Files",
-    "SideFile",
-    "compare",
-    "parse",
-]
-
 LEAST = 16 << 20
 """Bytes; half of it are the modules and LMDB's own lists."""
 
@@ -106,12 +97,7 @@ class Budget:
 
 
 def parse(memory: int | str | None) -> Budget:
-    """Read what a user asks for.
-
-    Raises:
-        SchemaError: neither bytes nor a number with a unit.
-        RangeError: too little to work with.
-    """
+    """Read what a user asks for."""
     if memory is None:
         return Budget()
     found = _bytes(memory)
@@ -193,11 +179,7 @@ class SideFile:
 
 
 def compare(noted: int | None, found: int, path: Path) -> None:
-    """Refuse a store that is behind what was noted.
-
-    Raises:
-        StoreError: it is.
-    """
+    """Refuse a store that is behind what was noted."""
     if noted is not None and noted > found:
         raise StoreError(
             f"the newest commit of the store {str(path)!r} is damaged; an older state was found",
@@ -269,11 +251,7 @@ class Files:
         return self.file.tables
 
     def begin(self, *, write: bool = False) -> Transaction[bytes]:
-        """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``.
-
-        Args:
-            write: to write; the caller has the writers' turn.
-        """
+        """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``."""
         gate = self._gate
         while True:
             gate.enter()
@@ -374,11 +352,7 @@ class Files:
             raise StoreError(self._refusal)
 
     def _is_behind(self, write: bool) -> bool:
-        """Tell whether the file that is open is not the one to read from, or to write to.
-
-        Raises:
-            StoreError: to write, but the files are gone.
-        """
+        """Tell whether the file that is open is not the one to read from, or to write to."""
         if self.file.closed:
             return True  # it could not be opened again; perhaps it can now
         # Where a compaction was killed, what is written to its old file would be lost. Asked for
@@ -401,11 +375,7 @@ class Files:
         return StoreError(f"the files of the store {str(self.path)!r} are gone")
 
     def must_be_in_place(self) -> None:
-        """See that the path still leads to this store, and to no other that was put there.
-
-        Raises:
-            StoreError: it does not.
-        """
+        """See that the path still leads to this store, and to no other that was put there."""
         if not self._is_in_place():
             raise self._gone()
 
@@ -481,11 +451,7 @@ class Files:
             self.file.close()
 
     def close(self) -> None:
-        """Close the files.
-
-        Raises:
-            StoreError: a transaction of this process does not end, or the last sync failed.
-        """
+        """Close the files."""
         with self._gate.alone():
             self._refusal = "the store is closed"
             try:

@@ -43,15 +43,6 @@ from omsgrain.storage.tables import (
 if TYPE_CHECKING:
     from lmdb import Transaction
 
-__all__ = [
-    "appearing",
-    "copy",
-    "lead_back",
-    "must_be_new",
-    "rebuild",
-    "upgrade",
-]
-
 try:
     import fcntl
 except ImportError:  # not a POSIX system
@@ -132,11 +123,7 @@ def lead_back(writer: Writer) -> None:
 
 
 def must_be_new(path: Path) -> None:
-    """Refuse to write where something is.
-
-    Raises:
-        StoreError: there is, or nobody can tell.
-    """
+    """Refuse to write where something is."""
     try:
         there = path.exists()
     except OSError as error:  # a name that is too long
@@ -151,14 +138,6 @@ def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
 
     Until then it is in ``.NAME.part`` beside, where nobody else may read. What a process that was
     killed left there goes first: it has all that is in a store.
-
-    Args:
-        path: what it is to be called; there must be nothing yet.
-        like: a directory; whom its permissions keep out is kept out of the new one too.
-
-    Raises:
-        StoreError: there is something at the path, or somebody is making it, or it cannot be
-            written.
     """
     must_be_new(path)
     part = path.with_name(f".{path.name}.part")
@@ -210,9 +189,6 @@ def copy(env: Environment, path: Path) -> None:
     """Copy a store as it is now to a directory that is not there yet.
 
     The copy appears whole or not at all, and nobody may read it who may not read the store.
-
-    Raises:
-        StoreError: there is something at the path, or it cannot be written.
     """
     with appearing(path, env.path) as made:
         env.copy(made)
@@ -240,11 +216,7 @@ _DROPPED = b"terms-0"
 
 
 def upgrade(env: Environment) -> None:
-    """Bring a store that is open for writing to the format of today.
-
-    Raises:
-        StoreError: no room on the disk, say; the store is as it was.
-    """
+    """Bring a store that is open for writing to the format of today."""
 
     def run(txn: Transaction[bytes], session: Session) -> None:
         meta = env.tables[META]

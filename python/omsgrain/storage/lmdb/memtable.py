@@ -20,13 +20,6 @@ from typing import NamedTuple, Protocol
 
 from omsgrain import _core
 
-__all__ = [
-    "RUN",
-    "Appended",
-    "Recent",
-    "run_in",
-]
-
 RUN = 65_536
 """Grains in a sorted run: the index is written when so many have gathered."""
 

@@ -19,21 +19,6 @@ from omsgrain.storage.tables import FORMAT, FORMAT_RECORD, FORMAT_VALUE, META, T
 if TYPE_CHECKING:
     from lmdb import Environment, Transaction, _Database
 
-__all__ = [
-    "DATA_FILE",
-    "DENIED",
-    "HEAD_FILE",
-    "LOCK_FILE",
-    "NEXT_FILE",
-    "PART_DIRECTORY",
-    "WRITER_FILE",
-    "failure",
-    "identity",
-    "open_tables",
-    "prepare",
-    "sync_names",
-]
-
 DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
 WRITER_FILE = "writer.lock"
@@ -87,9 +72,6 @@ def prepare(path: Path, *, readonly: bool) -> None:
     """See that LMDB finds a store at the path, or an empty directory to make one in.
 
     A directory with anything else in it is left alone, so that a wrong path cannot litter it.
-
-    Raises:
-        StoreError: nothing there, or something that is no store, or no permission.
     """
     try:
         if not path.exists():
@@ -110,16 +92,7 @@ def prepare(path: Path, *, readonly: bool) -> None:
 def open_tables(
     env: Environment, path: Path, *, readonly: bool
 ) -> tuple[int, dict[Table, _Database]]:
-    """Open every table; in a new store make them first.
-
-    Returns:
-        The format of the store, and the handles of its tables. In a store of an older format the
-        tables that it lacks are made, and empty.
-
-    Raises:
-        StoreError: another program's file, or a format this version does not know.
-        lmdb.Error: the file is damaged, full or not writable.
-    """
+    """Open every table; in a new store make them first."""
     if readonly:
         with env.begin() as txn:
             found = _format(env, txn, path)

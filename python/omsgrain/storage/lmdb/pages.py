@@ -24,11 +24,6 @@ import struct
 from collections.abc import Iterator
 from itertools import chain
 
-__all__ = [
-    "broken_pages",
-    "only_free_pages_from",
-]
-
 _HEADER = struct.Struct("=QHHHH")
 _TREE = struct.Struct("=IHHQQQQQ")
 _META = struct.Struct("=24x48s48sQQ")  # behind the page's header
@@ -48,12 +43,7 @@ class _Broken(Exception):
 
 
 def broken_pages(fd: int, page_size: int, commit: int) -> str | None:
-    """Walk all pages of a commit whose snapshot is held open.
-
-    Returns:
-        What does not fit first; None if all is well, or if the meta page of that commit has been
-        overwritten meanwhile.
-    """
+    """Walk all pages of a commit whose snapshot is held open."""
     with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
         for free, main, last in _metas(data, page_size, commit):
             try:
@@ -67,9 +57,6 @@ def only_free_pages_from(fd: int, first: int, page_size: int, commit: int) -> bo
     """Tell whether all pages from one on are free, in a commit whose snapshot is held open.
 
     A file may end before them.
-
-    Returns:
-        None if the meta page of that commit has been overwritten meanwhile.
     """
     with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
         for free, _, last in _metas(data, page_size, commit):

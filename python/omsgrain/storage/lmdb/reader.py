@@ -40,14 +40,6 @@ if TYPE_CHECKING:
 
     from omsgrain.storage.lmdb.data_file import DataFile
 
-__all__ = [
-    "Head",
-    "LmdbReader",
-    "Seen",
-    "Snapshot",
-    "TermReader",
-]
-
 _WHERE: dict[Which, tuple[Table, ...]] = {
     "current": (TERMS,),
     "past": (PAST_TERMS,),
@@ -549,12 +541,7 @@ def _split_page(
 
 
 class Snapshot(LmdbReader):
-    """A reader that opens its transaction, and ends it.
-
-    Args:
-        env: the files. What lies beyond the watermark is kept with them, and so is what the last
-            snapshot found out: where nothing was written since, it need not be found out again.
-    """
+    """A reader that opens its transaction, and ends it."""
 
     __slots__ = ("_env",)
 

@@ -18,10 +18,6 @@ from omsgrain.storage.lmdb.maintenance import copy, must_be_new
 from omsgrain.storage.lmdb.open import failure
 from omsgrain.storage.lmdb.storage import acquire, release
 
-__all__ = [
-    "staged",
-]
-
 
 @contextmanager
 def staged(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -29,14 +25,6 @@ def staged(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iter
 
     It takes its place when the block ends well, and is deleted when it does not: nobody reads it
     before what is to be done first is done.
-
-    Args:
-        backup: the directory of a backup, or of any store.
-        path: where the store shall be; there must be nothing yet.
-
-    Raises:
-        StoreError: the backup is damaged, or there is something at the path, or it cannot be
-            written. Nothing was made.
     """
     source, target = Path(backup), Path(path)
     must_be_new(target)

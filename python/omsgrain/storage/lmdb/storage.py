@@ -37,12 +37,6 @@ from omsgrain.storage.tables import FORMAT
 if TYPE_CHECKING:
     from lmdb import Transaction
 
-__all__ = [
-    "LmdbStore",
-    "acquire",
-    "release",
-]
-
 _shared: dict[tuple[int, int] | None, Environment] = {}
 _lock = threading.RLock()  # re-entered when the garbage collector closes a handle inside
 
@@ -50,11 +44,7 @@ _lock = threading.RLock()  # re-entered when the garbage collector closes a hand
 def acquire(
     path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget | None = None
 ) -> Environment:
-    """Open the environment at the path, or share the one this process has open already.
-
-    Raises:
-        StoreError: there is no store and none can be made, or it cannot be opened.
-    """
+    """Open the environment at the path, or share the one this process has open already."""
     budget = budget or Budget()
     with _lock:
         prepare(path, readonly=readonly)
@@ -129,21 +119,7 @@ T = TypeVar("T")
 
 
 class LmdbStore:
-    """A ``Store`` in LMDB.
-
-    Args:
-        path: the store's directory; made if it is not there, its parent not.
-        readonly: refuse to write, and make nothing.
-        durability: ``commit``: when ``write`` returns, the disk has it. ``relaxed``: the operating
-            system has it; a killed process loses nothing, but a power cut can cost what was
-            written since the last ``sync`` or ``close``, and in the worst case the whole store.
-        patience: seconds to wait for another process that writes.
-        budget: how much memory to take. Handles that share a store share the tightest.
-
-    Raises:
-        StoreError: not a store, of a newer format, missing, or no permission.
-        SchemaError, RangeError: an argument that cannot be.
-    """
+    """A ``Store`` in LMDB."""
 
     def __init__(
         self,
@@ -216,11 +192,7 @@ class LmdbStore:
         return result
 
     def flush(self, least: int = 1) -> None:
-        """Write the index of the grains beyond the watermark, if there are at least so many.
-
-        Raises:
-            StoreError: the disk is full, say; the grains themselves are safe, and found.
-        """
+        """Write the index of the grains beyond the watermark, if there are at least so many."""
         _flush(self._writable(), least)
 
     def rebuild(self) -> RebuildReport:
@@ -236,11 +208,7 @@ class LmdbStore:
         return env.write(run, alone=True)
 
     def compact(self) -> CompactReport:
-        """Write the file anew, without free pages: smaller, and nothing of what was removed.
-
-        Raises:
-            StoreError: no room for the new file, or it cannot be put in place.
-        """
+        """Write the file anew, without free pages: smaller, and nothing of what was removed."""
         return compact(self._writable())
 
     def check(self) -> CheckReport:
@@ -255,11 +223,7 @@ class LmdbStore:
         self._open_env().sync()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a new directory; writers may go on.
-
-        Raises:
-            StoreError: there is something at the path, or it cannot be written.
-        """
+        """Copy the store as it is now to a new directory; writers may go on."""
         copy(self._open_env(), file_path(path))
 
     def stats(self) -> StoreStats:

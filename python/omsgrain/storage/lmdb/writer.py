@@ -37,10 +37,6 @@ from omsgrain.storage.tables import (
 if TYPE_CHECKING:
     from lmdb import Transaction
 
-__all__ = [
-    "LmdbWriter",
-]
-
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
 _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
 

@@ -16,24 +16,6 @@ import psycopg
 from omsgrain.errors import AccessDeniedError, DiskFullError, StoreError
 from omsgrain.storage.postgres.pool import Connection, Place, Pool, Row, Statement, Wire, opened
 
-__all__ = [
-    "PATIENCE",
-    "Database",
-    "Engine",
-    "Head",
-    "Pause",
-    "RefusedError",
-    "connected",
-    "failure",
-    "is_away",
-    "is_broken",
-    "is_clash",
-    "is_coming",
-    "is_own",
-    "lock_timeout",
-    "uncertain",
-]
-
 _CLASHES = {"40001", "40P01", "CR000"}
 """Transactions that came in each other's way: nothing was written, and it may go better again."""
 
@@ -85,13 +67,7 @@ def is_away(error: psycopg.Error) -> bool:
 
 
 def is_broken(error: psycopg.Error, closed: bool) -> bool:
-    """Whether a transaction was lost with its connection, and may be run again.
-
-    Args:
-        error: what the driver raised.
-        closed: the connection went with it. Whoever stands between (PgBouncer) has codes of its
-            own for that, so the code alone does not tell.
-    """
+    """Whether a transaction was lost with its connection, and may be run again."""
     return is_away(error) or (closed and error.sqlstate not in _OUT_OF_TIME)
 
 
@@ -120,13 +96,7 @@ _KINDS: dict[str, type[RefusedError]] = {
 
 
 def failure(place: Place, doing: str, error: psycopg.Error) -> RefusedError:
-    """Make the error for something that the database refused.
-
-    Args:
-        place: which database.
-        doing: what was tried, as in "could not ...".
-        error: what the driver raised.
-    """
+    """Make the error for something that the database refused."""
     state = error.sqlstate
     message = _KNOWN.get(state or "", f"could not {doing}")
     if state is None:
@@ -227,9 +197,6 @@ def connected(place: Place, patience: float = PATIENCE) -> Connection:
 
     Only a server that says that it is coming, or full, is waited for: an address or a password may
     be wrong.
-
-    Raises:
-        StoreError: there is no such server, it refuses, or stays as it is for too long.
     """
     pause = Pause(patience)
     while True:
@@ -247,13 +214,6 @@ def lock_timeout(patience: float) -> str:
 
 class Database:
     """Connections to one database.
-
-    Args:
-        place: which.
-        pool_size: snapshots and writers at a time, at the most.
-        patience: seconds to wait for a server that is away, or for a turn.
-        timeout: seconds that one statement may take; 0: as many as it likes.
-        durable: whether a commit waits for the disk.
 
     Attributes:
         engine: what the server is.
@@ -306,22 +266,14 @@ class Database:
         return connected(self.place, self.patience)
 
     def check_open(self) -> None:
-        """Refuse after ``close``, and in a forked child.
-
-        Raises:
-            StoreError: the one or the other.
-        """
+        """Refuse after ``close``, and in a forked child."""
         if self.closed:
             raise StoreError("the store is closed")
         if os.getpid() != self._owner:
             raise StoreError("the store was opened by another process: open it again in this one")
 
     def begin(self, *statements: Statement) -> tuple[Wire, list[list[Row]]]:
-        """Begin a transaction with some statements; nothing is lost by doing it again.
-
-        Returns:
-            A connection, to be handed to ``end``, and the rows that each statement gave.
-        """
+        """Begin a transaction with some statements; nothing is lost by doing it again."""
         pause = Pause(self.patience)
         while True:
             self.check_open()
@@ -350,12 +302,7 @@ class Database:
         return StoreError(f"the store at {self.place.shown!r} is no longer there for this role")
 
     def end(self, wire: Wire, how: str | None = "ROLLBACK") -> None:
-        """End a transaction without waiting for it, and give back its connection.
-
-        Args:
-            wire: the connection.
-            how: the statement that ends it; None: it has ended.
-        """
+        """End a transaction without waiting for it, and give back its connection."""
         try:
             if how is not None and not wire.closed:
                 wire.tell(how)

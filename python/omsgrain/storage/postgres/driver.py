@@ -19,8 +19,6 @@ if not psycopg.Pipeline.is_supported():
         found=f"libpq {psycopg.pq.version() // 10_000}",
     )
 
-__all__ = ["check_driver"]
-
 
 def check_driver() -> str:
     """Return the version of the driver."""

@@ -50,15 +50,6 @@ from omsgrain.storage.tables import (
 if TYPE_CHECKING:
     from omsgrain.storage.postgres.storage import PostgresStore
 
-__all__ = [
-    "check",
-    "compact",
-    "copy",
-    "past_of",
-    "rebuild",
-    "size_of",
-]
-
 _ROWS = 5_000  # rows copied at a time
 
 # VACUUM keeps what any snapshot of the database may see, also of tables that it never touched. How
@@ -126,15 +117,9 @@ def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
 
 
 def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
-    """Write tables anew, without what was removed, one after the other; each is locked meanwhile.
+    """Write tables anew, without what was removed, one after the other.
 
-    Args:
-        database: where.
-        tables: which, with their schema; None: all.
-
-    Raises:
-        StoreError: the role does not own them, or a transaction of before keeps what was removed.
-        UnsupportedError: the engine has no such thing.
+    Each is locked meanwhile.
     """
     if not database.engine.parts:
         raise UnsupportedError(
@@ -195,9 +180,6 @@ def copy(store: PostgresStore, path: Path) -> None:
     """Copy a store as it is now to a directory that is not there yet, as a store in LMDB.
 
     The copy appears whole or not at all. Grains keep their numbers.
-
-    Raises:
-        StoreError: there is something at the path, or it cannot be written.
     """
     with appearing(path) as made, store.read() as reader:
         target = LmdbStore(made)
@@ -254,11 +236,7 @@ _WINDOWS = 64
 
 
 def check(store: PostgresStore) -> CheckReport:
-    """Check a store in one snapshot.
-
-    Raises:
-        StoreError: the server went away, or would not let it be looked at.
-    """
+    """Check a store in one snapshot."""
     with store.reading(_Examined) as reader:
         reader.ask(("SET LOCAL statement_timeout = 0", ()))
         return examine(reader, _BlobCheck(reader), passing=(RefusedError,))

@@ -30,15 +30,6 @@ from omsgrain.storage.postgres.statements import unsampled, unsampled_tables
 from omsgrain.storage.tables import FORMAT
 from omsgrain.storage.url import can_be_sent
 
-__all__ = [
-    "DEFAULT",
-    "VERSION",
-    "admit",
-    "found_version",
-    "migrate",
-    "store_of",
-]
-
 Step = Callable[[Engine, int], Iterator[str]]
 
 
@@ -84,13 +75,7 @@ _VERSIONS = (
 
 
 def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
-    """See that a database has the newest schema.
-
-    Raises:
-        StoreError: it has a newer one than this code knows; or has none, or an older one, and may
-            not be changed; or others are at its tables for too long; or it is to be written, and
-            has not all letters.
-    """
+    """See that a database has the newest schema."""
     pause = Pause(database.patience)
     connection = database.connect()
     try:
@@ -211,12 +196,7 @@ _HEAD = (
 
 
 def store_of(database: Database, tenant: str, *, readonly: bool) -> int:
-    """Return the number of a tenant's store; make it if it is not there.
-
-    Raises:
-        StoreError: there is none, and none may be made; or it is not for this role; or its rows
-            have a newer format.
-    """
+    """Return the number of a tenant's store; make it if it is not there."""
     if not (can_be_sent(tenant) and 0 < len(tenant.encode()) <= _LONGEST):
         raise StoreError("not the name of a tenant", expected=f"1 to {_LONGEST} bytes")
     connection = database.connect()
@@ -257,9 +237,6 @@ def admit(database: Database, store_id: int, role: str) -> None:
 
     So with tables that the owner of ``stores`` makes later. On those that another role makes, or
     that came since an older version admitted it, it has no rights: admit it again.
-
-    Raises:
-        StoreError: there is no such role, or ours may not give it that right.
     """
     name = sql.Identifier(role)
     rights = [("USAGE ON SCHEMA", SCHEMA), *(("SELECT ON", table) for table in _COMMON)]

@@ -29,25 +29,6 @@ from psycopg.pq.abc import PGresult
 from omsgrain.errors import StoreError
 from omsgrain.storage.url import is_whole
 
-__all__ = [
-    "BOOL",
-    "BYTEA",
-    "INT8",
-    "Array",
-    "Connection",
-    "Place",
-    "Pool",
-    "Row",
-    "Statement",
-    "Wire",
-    "alike",
-    "byteas",
-    "flags",
-    "numbers",
-    "opened",
-    "repeated",
-]
-
 _SCHEMES = "postgresql://", "postgres://"
 _SECRETS = "password", "sslpassword", "passfile", "oauth_client_secret"
 # Connections whose other end is gone must not wait for hours. Keepalives are for those that wait
@@ -86,11 +67,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Read a URL.
-
-        Raises:
-            StoreError: it is none of a PostgreSQL database; what it says is not repeated.
-        """
+        """Read a URL."""
         if not url.startswith(_SCHEMES):
             raise StoreError("not the URL of a database", expected="postgresql://...")
         try:
@@ -117,10 +94,6 @@ class Place:
 
         A server reads nothing while it is at work, or waits for a lock: to the operating system a
         long question behind a slow one is as one that does not arrive.
-
-        Args:
-            timeout: seconds that a statement may take; 0: as many as it likes.
-            patience: seconds that one may wait for the turn of another writer.
         """
         if self.timed:
             return self
@@ -227,11 +200,7 @@ class Wire:
         self._load = Transformer(connection)
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements in one round trip; return the rows that each gives.
-
-        Raises:
-            psycopg.Error: the first that the server refused; those behind it were not run.
-        """
+        """Run statements in one round trip; return the rows that each gives."""
         try:
             self._send(statements)
             self.connection.wait(generators.send(self._pg))
@@ -373,11 +342,7 @@ _PATH = "SET search_path = pg_catalog, pg_temp"
 
 
 def opened(place: Place, **options: Any) -> Connection:
-    """Make a connection on which nobody else's functions, operators and types are found.
-
-    Raises:
-        psycopg.Error: there is no such server, or it refuses.
-    """
+    """Make a connection on which nobody else's functions, operators and types are found."""
     connection = psycopg.connect(place.conninfo, autocommit=True, **options)
     try:
         connection.execute(_PATH)
@@ -388,14 +353,7 @@ def opened(place: Place, **options: Any) -> Connection:
 
 
 class Pool:
-    """At most so many connections at a time.
-
-    Args:
-        place: to what.
-        size: how many at the most.
-        settings: statements that every new connection begins with, beside our own.
-        tuned: whether the engine knows PostgreSQL's settings of the planner.
-    """
+    """At most so many connections at a time."""
 
     def __init__(self, place: Place, size: int, settings: str, tuned: bool) -> None:
         self.place = place
@@ -407,15 +365,7 @@ class Pool:
         self._closed = False
 
     def take(self, until: float) -> Wire:
-        """Take a connection that is kept, or make one.
-
-        Args:
-            until: when to give up waiting for one, as ``time.monotonic`` tells it.
-
-        Raises:
-            StoreError: all are in use.
-            psycopg.Error: none can be made.
-        """
+        """Take a connection that is kept, or make one."""
         if not self._free.acquire(timeout=max(0.0, until - time.monotonic())):
             raise StoreError(
                 f"all connections to {self.place.shown!r} are in use",

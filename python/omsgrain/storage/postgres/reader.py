@@ -33,17 +33,6 @@ from omsgrain.storage.tables import SEQUENCE, STATES, Table
 if TYPE_CHECKING:
     from omsgrain.storage.postgres.writer import PostgresWriter
 
-__all__ = [
-    "GENERATION",
-    "MANY",
-    "Ahead",
-    "Along",
-    "Counts",
-    "Named",
-    "PostgresReader",
-    "beyond",
-]
-
 _PAGES = 72  # pages kept: a query may walk 64 lists side by side
 _GRAINS = 16, 128  # grains read at once, at first and at the most
 _PLACES = 16  # places read at first, where not all that are met will be wanted
@@ -98,13 +87,7 @@ class _Page:
 
 
 class Ahead:
-    """Answers about the grains of the pages that were read last.
-
-    Args:
-        has: tells which of some places have a term.
-        states: gives the states of some grains that have one, by their keys.
-        blobs: gives the blobs of some grains that are there, by their numbers.
-    """
+    """Answers about the grains of the pages that were read last."""
 
     def __init__(
         self,
@@ -124,14 +107,7 @@ class Ahead:
         states: dict[bytes, bytes] | None = None,
         blobs: dict[int, bytes] | None = None,
     ) -> None:
-        """Say that a page was read.
-
-        Args:
-            places: in their order.
-            has: what came along: which of them have a term.
-            states: those of all of them that have one, by their keys.
-            blobs: of those that have all terms, by their numbers.
-        """
+        """Say that a page was read."""
         page = _Page(places)
         if has is not None:
             page.has = {one: (0, found) for one, found in has.items()}
@@ -204,11 +180,7 @@ class Ahead:
 
 
 class Named:
-    """The grains at some addresses, which are asked for in their order: read few at first.
-
-    Args:
-        read: gives number and blob of those of some addresses that are there.
-    """
+    """The grains at some addresses, which are asked for in their order: read few at first."""
 
     def __init__(self, read: Callable[[list[bytes]], dict[bytes, tuple[int, bytes]]]) -> None:
         self._read = read
@@ -308,12 +280,7 @@ _KEYS = 16, 256  # the same of terms
 
 
 class PostgresReader:
-    """Reads in one transaction, which begins with the first question, in the same round trip.
-
-    Args:
-        database: where.
-        store_id: the number of the store.
-    """
+    """Reads in one transaction, which begins with the first question, in the same round trip."""
 
     def __init__(self, database: Database, store_id: int) -> None:
         self.store_id = store_id
@@ -328,11 +295,7 @@ class PostgresReader:
         self._along: Along | None = None
 
     def end(self, how: str | None = "COMMIT") -> None:
-        """End the transaction: a walk that was left half-way cannot go on.
-
-        Args:
-            how: the statement that ends it; None: it has ended.
-        """
+        """End the transaction: a walk that was left half-way cannot go on."""
         self._ended = True
         if self._wire is not None:
             self._database.end(self._wire, how)

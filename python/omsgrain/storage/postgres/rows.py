@@ -26,15 +26,6 @@ from omsgrain.storage.postgres.pool import (
 )
 from omsgrain.storage.postgres.schema import SCHEMA
 
-__all__ = [
-    "PLACE",
-    "Added",
-    "Terms",
-    "add",
-    "add_terms",
-    "terms_of",
-]
-
 PLACE = 16
 """Bytes of a place."""
 
@@ -95,10 +86,9 @@ def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> Ter
 def add(
     wire: Wire, store_id: int, grains: list[Added], terms: Terms, *, copies: bool
 ) -> list[Statement]:
-    """Add grains, their addresses and their index rows; those of both in order, for their trees.
+    """Add grains, their addresses and their index rows.
 
-    Returns:
-        The statements that are left to be run.
+    Those of both in order, for their trees.
     """
     ordered = sorted((digest, seq) for seq, digest, _ in grains)
     if copies and len(grains) >= _COPIED:

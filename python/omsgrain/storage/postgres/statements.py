@@ -16,12 +16,6 @@ from omsgrain.storage.base import Which
 from omsgrain.storage.postgres.schema import FIRST, SCHEMA, TEXTS, WORDS, name_of
 from omsgrain.storage.tables import STATES, Table
 
-__all__ = [
-    "ABOVE",
-    "unsampled",
-    "unsampled_tables",
-]
-
 T = TypeVar("T")
 
 ABOVE = b"\xff" * 512
@@ -108,15 +102,7 @@ _IS = {"current": "t.past = false", "past": "t.past = true", "all": "t.past IN (
 def places(
     which: Which, newest: bool, terms: int = 0, states: bool = False, blobs: bool = False
 ) -> str:
-    """Ask for the places of a term, in order, from behind one.
-
-    Args:
-        which: those of which grains.
-        newest: downwards.
-        terms: of so many others it is told whether the grain has them.
-        states: the rows of states come along.
-        blobs: the blobs of those grains come along that have all other terms.
-    """
+    """Ask for the places of a term, in order, from behind one."""
     sign, order = ("<", "DESC") if newest else (">", "ASC")
     end = f"AND place {sign} %b ORDER BY place {order} LIMIT %b"
     more = "".join([f", {_has(which)} AS has_{n}" for n in range(terms)])

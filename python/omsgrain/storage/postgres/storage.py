@@ -34,26 +34,12 @@ from omsgrain.storage.postgres.schema import SCHEMA
 from omsgrain.storage.postgres.writer import Commits, PostgresWriter
 from omsgrain.storage.tables import FORMAT, META
 
-__all__ = [
-    "PostgresStore",
-    "is_store",
-    "is_writable",
-]
-
 _FIND = f"SELECT 1 FROM {SCHEMA}.stores WHERE tenant = %s"
 _MAY = f"SELECT has_table_privilege('{SCHEMA}.blobs', 'INSERT')"
 
 
 def is_store(url: str, tenant: str | None = None) -> bool:
-    """Tell whether there is a store of a tenant that the role of the URL may see.
-
-    Args:
-        url: of the database.
-        tenant: whose; None: that of a database with only one.
-
-    Raises:
-        StoreError: the database cannot be reached, or is none.
-    """
+    """Tell whether there is a store of a tenant that the role of the URL may see."""
     name = DEFAULT if tenant is None else tenant
     with _connected(url) as connection:
         if not found_version(connection):
@@ -62,11 +48,7 @@ def is_store(url: str, tenant: str | None = None) -> bool:
 
 
 def is_writable(url: str) -> bool:
-    """Tell whether the database takes writes, and takes them from the role of the URL.
-
-    Raises:
-        StoreError: the database cannot be reached, or is none.
-    """
+    """Tell whether the database takes writes, and takes them from the role of the URL."""
     with _connected(url) as connection:
         row = connection.execute("SHOW transaction_read_only").fetchone()
         if row is None or row[0] != "off":
@@ -95,27 +77,7 @@ _PARTS = 1_000  # of a table, at the most: each is a file that every query may l
 
 
 class PostgresStore:
-    """A ``Store`` in PostgreSQL.
-
-    Args:
-        url: ``postgresql://USER:PASSWORD@HOST:PORT/NAME``, with libpq's options. What it leaves
-            out is taken from libpq's variables and files.
-        tenant: whose store; made if it is not there. None: that of a database with only one.
-        readonly: refuse to write, and make nothing.
-        pool_size: connections at the most, each for one open snapshot or one writer.
-        durability: ``commit``: when ``write`` returns, the server's disk has it. ``relaxed``: a
-            crash of the server can cost what was written in its last moments, since the last
-            ``sync`` or ``close``; nothing else, and nothing half.
-        patience: seconds to wait for a server that is away, for the turn of another writer, and
-            for a connection.
-        timeout: seconds that a statement may take; 0: as many as it likes.
-        partitions: into how many parts growing tables are cut when a database gets its tables;
-            0: none. Later it says nothing.
-
-    Raises:
-        StoreError: no database, no permission, or a schema of a newer version.
-        SchemaError, RangeError: an argument that cannot be.
-    """
+    """A ``Store`` in PostgreSQL."""
 
     def __init__(
         self,
@@ -244,21 +206,14 @@ class PostgresStore:
         return check(self)
 
     def compact(self) -> CompactReport:
-        """Write the tables anew, without what was removed, of all stores in the database.
-
-        Raises:
-            StoreError: the role does not own them, or a transaction that began before what was
-                removed does not end.
-            UnsupportedError: the engine keeps no free space that one could be rid of so.
-        """
+        """Write the tables anew, without what was removed, of all stores in the database."""
         self._writable()
         return compact(self._database)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a store on disk (LMDB) at a new path; writers may go on.
+        """Copy the store as it is now to a store on disk (LMDB) at a new path.
 
-        Raises:
-            StoreError: there is something at the path, or it cannot be written.
+        Writers may go on.
         """
         self._open()
         copy(self, Path(path))
@@ -278,11 +233,7 @@ class PostgresStore:
         )
 
     def admit(self, role: str) -> None:
-        """Let a role of the database see and change the rows of this store, and of no other.
-
-        Raises:
-            StoreError: there is no such role, or ours may not give it that right.
-        """
+        """Let a role of the database see and change the rows of this store, and of no other."""
         self._writable()
         admit(self._database, self.store_id, role)
 

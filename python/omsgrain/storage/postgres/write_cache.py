@@ -12,21 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from omsgrain.storage.tables import Table
 
-__all__ = [
-    "Held",
-    "walked",
-]
-
 _FEW = 2_048  # rows of a table that is read whole
 _BLOBS = 16 << 20  # bytes of blobs kept
 
 
 class Held:
-    """Small tables, and blobs that were read.
-
-    Args:
-        tables: tables that are known already, with all of their rows.
-    """
+    """Small tables, and blobs that were read."""
 
     def __init__(self, tables: dict[Table, dict[bytes, bytes]]) -> None:
         self._tables = tables
@@ -38,12 +29,7 @@ class Held:
     def table(
         self, table: Table, read: Callable[[int], Iterable[tuple[bytes, bytes]]]
     ) -> dict[bytes, bytes] | None:
-        """All rows of a table, where they are few and not asked for the first time.
-
-        Args:
-            table: which.
-            read: gives its first rows, so many at the most.
-        """
+        """All rows of a table, where they are few and not asked for the first time."""
         found = self._tables.get(table)
         if found is None and table not in self._large:
             if table not in self._met:

@@ -33,14 +33,6 @@ from omsgrain.storage.postgres.write_cache import Held, walked
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
-__all__ = [
-    "NAME",
-    "NAMES",
-    "Commits",
-    "IndexWriter",
-    "PostgresWriter",
-]
-
 NAME = 8
 """Bytes of the name of a commit."""
 NAMES = 64
@@ -187,19 +179,7 @@ _ROW = 64  # what a row is taken for, beside its bytes
 
 
 class PostgresWriter(IndexWriter):
-    """Writes in one transaction, which has locked the head of the store.
-
-    Args:
-        database: where.
-        wire: on which the transaction has begun.
-        store_id: the number of the store.
-        head: its head.
-        counts: the terms that have a count, as this process knew them.
-        commits: the names of the store's last commits.
-        copies: whether COPY is let.
-        meta: the rows of the table META.
-        known: the numbers of some addresses; None of those that are not there.
-    """
+    """Writes in one transaction, which has locked the head of the store."""
 
     def __init__(
         self,
@@ -226,11 +206,7 @@ class PostgresWriter(IndexWriter):
         self.counts = counts
 
     def learn(self) -> None:
-        """Learn which terms have got a count since; before any work.
-
-        Raises:
-            psycopg.Error: the database refused, or the connection broke.
-        """
+        """Learn which terms have got a count since; before any work."""
         self.counts = self.counts.loaded(self)
 
     # --- what waits -----------------------------------------------------------------------------
@@ -262,12 +238,7 @@ class PostgresWriter(IndexWriter):
             self._send(self._statements())
 
     def finish(self) -> None:
-        """Send all that waits, and commit; take back if nothing was written.
-
-        Raises:
-            psycopg.Error: the database refused, or its answer was lost; ``committing`` tells
-                whether it may have committed.
-        """
+        """Send all that waits, and commit; take back if nothing was written."""
         statements = self._statements()
         if not (statements or self._sent or self.head != self._base):
             # The lock alone would make the commit wait for the disk; see also ``Database.end``.
@@ -536,13 +507,7 @@ class _NotBegunError(Exception):
 
 
 class Commits:
-    """How the works of one process for one store are committed.
-
-    Args:
-        database: where.
-        begin: begins a write transaction, and looks for some addresses at once.
-        kept: called with the writer of every commit, in their order.
-    """
+    """How the works of one process for one store are committed."""
 
     def __init__(
         self, database: Database, begin: Begin, kept: Callable[[PostgresWriter], None]
@@ -552,12 +517,7 @@ class Commits:
         self._kept = kept
 
     def commit(self, members: list[Member]) -> None:
-        """Commit works together, or where one of them fails, each by itself.
-
-        Raises:
-            StoreError: no transaction could begin: the end of all that are left, together. Each
-                by itself would wait as long as this one did.
-        """
+        """Commit works together, or where one of them fails, each by itself."""
         try:
             self._together(members)
         except _NotBegunError as error:
@@ -619,11 +579,7 @@ class Commits:
             raise _NotBegunError(error) from None
 
     def _committed(self, writer: PostgresWriter) -> bool:
-        """Tell what became of a commit that was not answered.
-
-        Raises:
-            StoreError: nobody can tell.
-        """
+        """Tell what became of a commit that was not answered."""
         committed = None
         with suppress(StoreError):  # the server stays away
             # Once the head is free: it has ended, whichever way.

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer
     from omsgrain.store.privacy.erasure import ErasureReport
 
-__all__ = [
-    "KIND",
-    "Certificate",
-]
-
 KIND: Final = "omsgrain erasure certificate 1"
 _SIGNATURE: Final = "signature"
 _DEPTH: Final = 4
@@ -105,11 +100,7 @@ class Certificate:
         )
 
     def signed(self, signer: Signer, *, iat: int | None = None) -> Certificate:
-        """The same certificate with a signature.
-
-        Raises:
-            SignatureError: the signer gave no signature that holds.
-        """
+        """The same certificate with a signature."""
         from omsgrain.crypto.detached import sign_detached
 
         return replace(self, signature=sign_detached(self.signed_bytes(), signer, iat=iat))
@@ -129,11 +120,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: bytes) -> Certificate:
-        """Read what ``to_json`` wrote; the signature is not verified.
-
-        Raises:
-            FormatError: it is something else.
-        """
+        """Read what ``to_json`` wrote; the signature is not verified."""
         try:
             if len(data) > _MOST:
                 raise ValueError

@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer
     from omsgrain.policy.presets import Preset
 
-__all__ = [
-    "SLA_DAYS",
-    "Consent",
-    "WithdrawalReport",
-    "Withdrawing",
-    "based_on",
-    "check_basis",
-    "consent_at",
-    "is_asked",
-    "stands",
-    "withdrawal_fields",
-    "withdrawal_of",
-]
-
 _TYPE = "consent"
 _BASIS = "processing_basis"
 _UNDONE = SUPERSEDED | RETRACTED
@@ -71,14 +57,7 @@ class Consent:
 
 
 def consent_at(reader: Reader, address: str) -> Consent:
-    """Return the consent at an address.
-
-    Raises:
-        NotFoundError: it is not in the store.
-        HashFormatError, HashLengthError: that is no address.
-        KeyMissingError: it is sealed, and there is no key to it here.
-        SchemaError: it is no consent, or a withdrawal.
-    """
+    """Return the consent at an address."""
     seq = reader.find([_core.parse_address(address)])[0]
     grain = None if seq is None else reader.grain(seq)
     if seq is None or grain is None:
@@ -121,11 +100,7 @@ def _withdrawals(reader: Reader, name: str) -> Iterator[Grain]:
 
 
 def stands(reader: Reader, seq: int) -> bool:
-    """Whether the consent with a number stands; one that is gone, or was destroyed, does not.
-
-    Raises:
-        KeyMissingError: it is sealed, and there is no key to it here.
-    """
+    """Whether the consent with a number stands; one that is gone, or was destroyed, does not."""
     grain = reader.grain(seq)
     if grain is None or grain.type != _TYPE or destroyed(reader, seq):
         return False
@@ -170,19 +145,7 @@ def check_basis(
     arriving: Collection[str] = (),
     withdrawn: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
-    """Refuse a grain that stands on a consent that there is not, or that was withdrawn.
-
-    Args:
-        reader: the store.
-        grain: one that is to be put, in the clear; one with another legal basis passes.
-        arriving: addresses of consents that are put in the same step. One that is here already
-            may have been withdrawn since, and counts as it stands here.
-        withdrawn: addresses of consents that are withdrawn in the same step, with those of the
-            grains that do it. Whether one of these counts that is here already, the store knows.
-
-    Raises:
-        SchemaError: no such consent is in the store, or it was withdrawn; ``rule`` is "consent".
-    """
+    """Refuse a grain that stands on a consent that there is not, or that was withdrawn."""
     basis = grain.get(_BASIS)
     if not is_address(basis):
         return

@@ -40,21 +40,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer
     from omsgrain.store.privacy.certificate import Certificate
 
-__all__ = [
-    "ERASE",
-    "RELEASE",
-    "SCRUB",
-    "WITHIN",
-    "Carrying",
-    "Done",
-    "Erasing",
-    "ErasureReport",
-    "Marked",
-    "Order",
-    "Sought",
-    "under_way",
-]
-
 ERASE: Final = "erase"
 """The kind of an erasure under way."""
 RELEASE: Final = "release"
@@ -103,11 +88,7 @@ class Order:
 
     @classmethod
     def of(cls, entry: Due) -> Order:
-        """Read an entry of the queue.
-
-        Raises:
-            IntegrityError: it is damaged.
-        """
+        """Read an entry of the queue."""
         what = {name: value for name, value in entry.what.items() if name != "kind"}
         try:
             for name in ("numbers", "marks", "seqs"):
@@ -119,11 +100,7 @@ class Order:
 
 
 def under_way(reader: Reader, name: str) -> int:
-    """The last number that an erasure of a name still has to look at; 0 if none is under way.
-
-    Raises:
-        IntegrityError: the queue is damaged.
-    """
+    """The last number that an erasure of a name still has to look at; 0 if none is under way."""
     marks = {tombstones.mark(key, "identity", name) for key in tombstones.keys(reader)}
     if not marks:
         return 0
@@ -132,12 +109,7 @@ def under_way(reader: Reader, name: str) -> int:
 
 
 class Marked(Identities):
-    """The names of a person of which only marks are known.
-
-    Args:
-        keys: those of tombstones: the marks were made with one of them.
-        marks: of the names.
-    """
+    """The names of a person of which only marks are known."""
 
     __slots__ = ("_keys", "_known", "_marks")
 
@@ -234,12 +206,7 @@ class Carrying(Running, Care):
         return keys
 
     def _sweep(self, number: bytes, work: Callable[..., int]) -> int:
-        """Take out what stood beside the grains of a key that was destroyed.
-
-        Args:
-            number: of the key.
-            work: does it for some of its grains in a transaction, and counts them.
-        """
+        """Take out what stood beside the grains of a key that was destroyed."""
         for table in key_destruction.TABLES:
             drop = partial(_drop_rows, table=table, number=number)
             while self._store.write(drop) == _ROWS:

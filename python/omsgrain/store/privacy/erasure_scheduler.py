@@ -23,12 +23,6 @@ from omsgrain.store.privacy import consent as consents
 from omsgrain.store.privacy import removal
 from omsgrain.store.privacy.removal import remove_grains
 
-__all__ = [
-    "DueErasure",
-    "DueReport",
-    "Running",
-]
-
 _PAGE = 1_000  # grains a transaction: as many as an entry of the audit trail can name
 _DAY = 86_400_000
 _CODES = {due.CONSENT: "consent_withdrawn", due.RETENTION: "retention_over"}

@@ -24,20 +24,6 @@ from omsgrain.storage.encrypted import SealedReader
 from omsgrain.storage.tables import KEYED, SEALED, SEQUENCE
 from omsgrain.store.policy_context import destroyed
 
-__all__ = [
-    "FIELDS",
-    "MOST",
-    "OWN",
-    "Found",
-    "Identities",
-    "Selection",
-    "by_pages",
-    "fields_of",
-    "is_about_nobody",
-    "select",
-    "unopened",
-]
-
 FIELDS = (
     "user_id",
     "subject",
@@ -74,14 +60,7 @@ def is_about_nobody(grain: Grain) -> bool:
 
 
 class Identities:
-    """The names of a person, or of several: user ids, DIDs, e-mail addresses.
-
-    Args:
-        names: the strings, compared whole with those in grains.
-
-    Raises:
-        SchemaError: none, more than a thousand, an empty one, or one that is no text.
-    """
+    """The names of a person, or of several: user ids, DIDs, e-mail addresses."""
 
     __slots__ = ("_names",)
 
@@ -207,13 +186,6 @@ class Selection:
 
 def select(store: Store, identities: Identities | Iterable[str]) -> Selection:
     """Select the grains about a person; nothing is read before the walk.
-
-    Args:
-        store: where; sealed grains are opened where it has their keys.
-        identities: the person's names.
-
-    Raises:
-        SchemaError: they are no names.
 
     Spec: OMS §9
     """

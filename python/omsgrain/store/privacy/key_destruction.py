@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from omsgrain.store.base import Settings
     from omsgrain.store.privacy.erasure import Order
 
-__all__ = [
-    "TABLES",
-    "Unkeyed",
-    "destroy",
-    "drop_beside",
-    "left_behind",
-    "numbers_of",
-    "opened",
-    "sealed_page",
-]
-
 TABLES = (BLIND, PLAIN, KEPT)
 """What could be looked up with a key, or made its grains stay: of no use without it."""
 
@@ -78,12 +67,6 @@ def left_behind(
     """Return the numbers of keys of a person that were destroyed without this store.
 
     A ring may serve several stores, and only the one that erases is swept.
-
-    Args:
-        reader: a snapshot.
-        ring: the keys.
-        people: the person's names.
-        ciphertext: also those of which nothing is left but what nobody can read.
     """
     if ring is None:
         return ()
@@ -105,13 +88,6 @@ def destroy(
 
     It is done in a transaction, so that nobody can put a hold meanwhile; what is destroyed stays
     so, whatever becomes of the transaction.
-
-    Args:
-        writer: the transaction, in which sealed grains are open.
-        settings: of the handle.
-        order: the order.
-        now: ms since 1970.
-        before: what an earlier run of the transaction has destroyed.
     """
     ring, done = settings.keys, Unkeyed()
     done.gone = before.gone

@@ -58,20 +58,6 @@ from omsgrain.store.privacy.identity import is_about_nobody
 if TYPE_CHECKING:
     from omsgrain.store.base import Settings
 
-__all__ = [
-    "Names",
-    "forget_talk",
-    "keeps_key",
-    "lock",
-    "mark_erased",
-    "mark_names",
-    "names_of",
-    "readable",
-    "refusal",
-    "remember",
-    "remove_grains",
-]
-
 _NAMESPACE = slice(3, 5)  # its hash in the header
 _ROWS = 20_000  # events or states a page
 
@@ -128,16 +114,6 @@ def remove_grains(
     Nobody is asked whether they may go: that is the caller's part, and so is the entry in the
     audit trail, which comes after this. All reviews are read, so give as many grains at once as a
     transaction should have.
-
-    Args:
-        writer: the transaction.
-        settings: of the handle.
-        seqs: their numbers; what is not there is passed over.
-        reason_code: a word for the reason.
-        tombstone: remember what they were, so that they do not come back unnoticed.
-
-    Returns:
-        How many were removed.
     """
     found = {seq: names for seq in seqs if (names := names_of(writer, seq)) is not None}
     if not found:
@@ -169,14 +145,7 @@ def remove_grains(
 
 
 def remember(writer: Writer, names: Names, at: int, reason_code: str) -> None:
-    """Remember what a grain was, so that it does not come back unnoticed.
-
-    Args:
-        writer: the transaction.
-        names: the grain's.
-        at: when it goes, ms since 1970.
-        reason_code: a word for the reason.
-    """
+    """Remember what a grain was, so that it does not come back unnoticed."""
     hint = b"" if names.said is None else names.said[_NAMESPACE]
     if names.plain is not None:
         tombstones.add(writer, "address", names.plain, at, reason_code, hint)
@@ -189,14 +158,7 @@ def remember(writer: Writer, names: Names, at: int, reason_code: str) -> None:
 def forget_talk(
     writer: Writer, settings: Settings, names: Iterable[Names], *, reason_code: str
 ) -> None:
-    """Erase what people have written about grains: notes of the audit trail, and reviews.
-
-    Args:
-        writer: the transaction.
-        settings: of the handle.
-        names: the grains.
-        reason_code: a word for the reason, for the entry that says how many notes went.
-    """
+    """Erase what people have written about grains: notes of the audit trail, and reviews."""
     from omsgrain.storage import audit
 
     digests = {digest for one in names for digest in (one.stored, one.plain) if digest}
@@ -302,14 +264,7 @@ def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:
 
 
 def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
-    """Return the rule that keeps a grain from being erased; None if it may go.
-
-    Args:
-        reader: a snapshot or a transaction.
-        settings: of the handle.
-        grain: the grain, opened if it is sealed.
-        now: ms since 1970.
-    """
+    """Return the rule that keeps a grain from being erased; None if it may go."""
     from omsgrain.policy.presets import load
 
     if grain.sealed:
@@ -331,12 +286,6 @@ def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | No
 
     Locks do not keep a grain from the person it is about. Of one that is about nobody a tombstone
     is the order of somebody elsewhere to delete it, and its policy is asked as for that.
-
-    Args:
-        reader: a snapshot or a transaction.
-        settings: of the handle.
-        grain: the grain, opened if it is sealed.
-        now: ms since 1970.
     """
     if not is_about_nobody(grain):
         return None
@@ -355,12 +304,6 @@ def keeps_key(reader: Reader, settings: Settings, number: bytes, now: int) -> bo
 
     Only those are opened that can have a reason: the time does not grow with the others, unless
     a preset has rules on how long grains must be kept.
-
-    Args:
-        reader: a transaction, in which the key is not destroyed yet.
-        settings: of the handle.
-        number: of the key.
-        now: ms since 1970.
     """
     try:
         for seq in _candidates(reader, settings, number):

@@ -41,15 +41,6 @@ if TYPE_CHECKING:
     from omsgrain.container.layout import Codec
     from omsgrain.container.write import Written
 
-__all__ = [
-    "Reported",
-    "Reporting",
-    "SubjectReport",
-    "reported",
-    "rfc3339",
-    "told_hold",
-]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIMES = tuple(field.name for field in registry.FIELDS if field.kind == "datetime")
 
@@ -257,11 +248,7 @@ class SubjectReport:
         return "".join(self._chunks())
 
     def write_json(self, file: TextIO) -> None:
-        """Write the report as readable JSON, without holding it in memory.
-
-        Args:
-            file: a text file, open for writing in UTF-8; who may read it is up to you.
-        """
+        """Write the report as readable JSON, without holding it in memory."""
         for chunk in self._chunks():
             file.write(chunk)
 
@@ -296,14 +283,6 @@ class SubjectReport:
         self, path: str | os.PathLike[str], *, codec: Codec = "none", seekable: bool = False
     ) -> Written:
         """Write the grains to a .mg file, sealed ones opened, with what became of them.
-
-        Args:
-            path: the file; one that is there is replaced when all is written.
-            codec: "none", "zstd" or "lz4".
-            seekable: in many frames; see ``GrainStore.export_mg``.
-
-        Raises:
-            StoreError: the file cannot be written.
 
         Spec: OMS §11
         """

@@ -15,11 +15,6 @@ from omsgrain.store.base import Base, check_reason
 from omsgrain.store.policy_context import seq_of
 from omsgrain.store.privacy.identity import Found, Identities, by_pages, select
 
-__all__ = [
-    "Restricting",
-    "RestrictionReport",
-]
-
 _PAGE = 500  # grains a transaction
 
 

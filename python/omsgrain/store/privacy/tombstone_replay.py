@@ -14,10 +14,6 @@ from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.erasure import Erasing
 
-__all__ = [
-    "Replaying",
-]
-
 _TOMBSTONES_A_PAGE = 500  # grains a transaction
 _REASON = "restore"
 
@@ -30,15 +26,6 @@ class Replaying(Erasing):
 
         What a hold or a minimum retention keeps here goes too: it went there. With keys, sealed
         grains are looked into; those whose key was destroyed lose what stands beside them.
-
-        Args:
-            other: the store that lived on after the backup was made.
-
-        Returns:
-            How many grains were removed.
-
-        Raises:
-            StoreError: there are tombstones here that were made with another key.
         """
         with other.read() as reader:
             records, rows = tombstones.key_records(reader), list(reader.rows(TOMBSTONES))
