@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 
 import omsgrain as og
 from benches.room import room
-from omsgrain.storage.base import Store, Writer
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.base import Storage, Writer
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.store.base import Settings
 from omsgrain.sync import Batch, LocalPeer, sync
 from omsgrain.sync.protocol import pack_value
@@ -124,7 +124,7 @@ class Fragile:
     Each is rolled back. A commit that power cuts off is LMDB's to undo, and not tried here.
     """
 
-    def __init__(self, inner: Store, random: Random, failing: float) -> None:
+    def __init__(self, inner: Storage, random: Random, failing: float) -> None:
         self._inner, self._random, self.failing = inner, random, failing
         self.failed = 0
 
@@ -156,7 +156,7 @@ class Robot:
 
     def open(self, failing: float) -> og.GrainStore:
         """Open its store."""
-        below: Any = Fragile(LmdbStore(self.path, durability="relaxed"), self.random, failing)
+        below: Any = Fragile(LmdbStorage(self.path, durability="relaxed"), self.random, failing)
         return og.GrainStore(below, Settings(actor=f"robot-{self.number}", count_access=False))
 
     def work(self, hub: og.GrainStore, new: int, loss: float) -> None:
@@ -254,7 +254,7 @@ def simulate(
     start = time.perf_counter()
     fleet = [Robot(n, directory / f"robot-{n}", failing) for n in range(robots)]
     shared: set[str] = set()
-    below = LmdbStore(directory / "hub", durability="relaxed")
+    below = LmdbStorage(directory / "hub", durability="relaxed")
     with og.GrainStore(below, Settings(actor="hub", count_access=False)) as hub:
         for turn in range(rounds):
             rule = og.Belief(

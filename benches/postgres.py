@@ -29,7 +29,7 @@ import psycopg
 import omsgrain as og
 from benches import areev_peer, data, machine
 from benches.measure import check
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStorage
 
 BATCHES = 1_000, 10_000
 SCHEMA = "omsgrain_bench"
@@ -163,7 +163,7 @@ def peer(url: str, count: int) -> Iterator[dict[str, Any]]:
 
 def questions(url: str, bare: Bare) -> Iterator[dict[str, Any]]:
     """What one grain, one query and one put cost in a store of some grains."""
-    below = PostgresStore(url, tenant="bench copied")
+    below = PostgresStorage(url, tenant="bench copied")
     store = og.GrainStore(below)
     with below.read() as reader:
         blobs = [blob for _, blob in reader.page(0, 2_000)]
@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     bare, keyed = Bare(asked.url, ""), Bare(asked.url, "PRIMARY KEY")
-    copied = PostgresStore(asked.url, tenant="bench copied")
+    copied = PostgresStorage(asked.url, tenant="bench copied")
     server_time = ServerTime(bare.connection)
     ways: dict[str, Way] = {
         "bare COPY, no index": bare.put,
@@ -218,7 +218,7 @@ def main() -> None:
         "omsgrain, by COPY": lambda batch: _all_new(copied, batch),
     }
     if asked.role:
-        inserted = PostgresStore(asked.role, tenant="bench inserted")
+        inserted = PostgresStorage(asked.role, tenant="bench inserted")
         ways["omsgrain, by INSERT"] = lambda batch: _all_new(inserted, batch)
     rows = [
         row
@@ -239,7 +239,7 @@ def main() -> None:
     print(json.dumps({"about": about, "rows": rows}, indent=1))
 
 
-def _all_new(store: PostgresStore, batch: Pairs) -> None:
+def _all_new(store: PostgresStorage, batch: Pairs) -> None:
     if not all(store.write(lambda writer: writer.put(batch))):
         raise SystemExit("grains were there before: give an empty database")
 

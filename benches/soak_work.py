@@ -20,7 +20,7 @@ from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import ErasedError, InvalidationDeniedError, NotFoundError
 from omsgrain.interchange.aimem import export_stream
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.store.base import Settings
 
 MASTER = bytes(range(32))
@@ -68,7 +68,7 @@ class Room:
     def open(self, role: str, *, readonly: bool = False) -> Iterator[og.GrainStore]:
         """Open the store; on a busy machine a turn to write may be long in coming."""
         with KeyRing.open(self.keys, master=MASTER) as ring:
-            below = LmdbStore(self.store, readonly=readonly, patience=PATIENCE)
+            below = LmdbStorage(self.store, readonly=readonly, patience=PATIENCE)
             with og.GrainStore(below, Settings(actor=role, keys=ring)) as store:
                 yield store
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from omsgrain.cli import omsgrain
-from omsgrain.cli.manual import Argument, Manual, contexts
+from omsgrain.cli.manual import DocumentedArgument, Manual, contexts
 
 INTRO = """\
 # Commands
@@ -56,7 +56,7 @@ def page(context: click.Context) -> Iterator[str]:
     for paragraph in (command.help or "").split("\n\n"):
         yield from (text(paragraph), "")
     params = command.get_params(context)
-    arguments = [one for one in params if isinstance(one, Argument)]
+    arguments = [one for one in params if isinstance(one, DocumentedArgument)]
     if arguments:
         yield from ("| argument | what it is |", "|---|---|")
         yield from (f"| `{one.human_readable_name}` | {text(one.told)} |" for one in arguments)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from omsgrain.crypto import signers
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.storage.base import Store
+from omsgrain.storage.base import Storage
 from support import aimem_files, child_process, store_kinds
 from support.shell import Shell
 from support.signers import ALICE, BOB
@@ -148,7 +148,7 @@ def ring(tmp_path: Path) -> Iterator[KeyRing]:
 
 
 @pytest.fixture(params=["memory", "lmdb", store_kinds.POSTGRES])
-def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     """A store of each kind, to be opened with keys and without."""
     store = store_kinds.made(request.param, tmp_path / "s.omsg")
     yield store

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 from omsgrain.bridge import bridge as flow
-from omsgrain.bridge.bridge import Limits
-from omsgrain.bridge.dead_letters import Aside, Directory, Letters
+from omsgrain.bridge.bridge import BridgeLimits
+from omsgrain.bridge.dead_letters import Aside, DeadLetterDirectory, DeadLetters
 from omsgrain.bridge.transport import BrokerError, Message
 from omsgrain.errors import StoreError
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from support.bridge_memory import LIMITS, Broker, Killed, Run
 from support.shell import belief
@@ -35,7 +35,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def store() -> GrainStore:
-    return GrainStore(MemoryStore())
+    return GrainStore(MemoryStorage())
 
 
 def messages(many: int, rng: random.Random) -> list[bytes]:
@@ -134,8 +134,8 @@ def test_whenever_it_is_killed_nothing_is_lost_and_nothing_is_there_twice(
     seed: int, kills: list[int], batch: int, in_flight: int
 ) -> None:
     given_to_it = messages(24, random.Random(seed))
-    broker, store = Broker(given_to_it), GrainStore(MemoryStore())
-    limits = Limits(count=batch, age=60.0, lull=0.0, idle=0.0)
+    broker, store = Broker(given_to_it), GrainStore(MemoryStorage())
+    limits = BridgeLimits(count=batch, age=60.0, lull=0.0, idle=0.0)
     stored: set[str] = set()
     for at in kills:
         try:
@@ -156,14 +156,16 @@ def test_whenever_it_is_killed_nothing_is_lost_and_nothing_is_there_twice(
 
 def test_a_batch_ends_by_count_by_bytes_and_by_a_lull(store: GrainStore) -> None:
     given = [json.dumps(belief(n)).encode() for n in range(12)]
-    by_count = Run(store, Broker(given), limits=Limits(5, age=60, lull=0, idle=0), in_flight=99)
+    by_count = Run(
+        store, Broker(given), limits=BridgeLimits(5, age=60, lull=0, idle=0), in_flight=99
+    )
     assert by_count().counts.commits == 3
     size = 3 * max(map(len, given))
-    limits = Limits(1_000, size, age=60, lull=0, idle=0)
+    limits = BridgeLimits(1_000, size, age=60, lull=0, idle=0)
     assert Run(store, Broker(given), limits=limits, in_flight=99)().counts.commits == 4
-    limits = Limits(1_000, 1, age=60, lull=0, idle=0)  # one that is too large goes alone
+    limits = BridgeLimits(1_000, 1, age=60, lull=0, idle=0)  # one that is too large goes alone
     assert Run(store, Broker(given), limits=limits, in_flight=99)().counts.commits == 12
-    limits = Limits(1_000, age=60, lull=0, idle=0)
+    limits = BridgeLimits(1_000, age=60, lull=0, idle=0)
     run = Run(store, Broker(given), limits=limits, in_flight=3)
     assert run().counts.commits == 4  # nothing more comes until these are acknowledged
     assert run.session.most == 3
@@ -247,7 +249,7 @@ def test_what_the_broker_refuses_for_good_ends_the_bridge(
 def test_refused_messages_as_files(store: GrainStore, tmp_path: Path) -> None:
     where = tmp_path / "refused"
     for _ in range(2):  # set aside twice, it is one file
-        run = Run(store, Broker([BAD, b"", BAD]), letters=Directory(where))
+        run = Run(store, Broker([BAD, b"", BAD]), letters=DeadLetterDirectory(where))
         assert run().counts.refused == 3
     files = sorted(where.iterdir())
     assert len(files) == 4
@@ -262,7 +264,7 @@ def test_refused_messages_as_files(store: GrainStore, tmp_path: Path) -> None:
     }
 
 
-class Slow(Letters):
+class Slow(DeadLetters):
     """Letters that see what the store has when they are written."""
 
     def __init__(self, store: GrainStore) -> None:
@@ -315,7 +317,7 @@ def test_what_was_erased_does_not_live_on_in_a_letter(tmp_path: Path) -> None:
         store.erase_subject(["u1"], reason_code="asked")
         broker = Broker([grain, BAD + b"\n" + grain])
         assert Run(store, broker)().counts.refused == 2
-        Run(store, Broker([grain]), letters=Directory(tmp_path / "refused"))()
+        Run(store, Broker([grain]), letters=DeadLetterDirectory(tmp_path / "refused"))()
     assert [letter.data for letter in broker.published["refused"]] == [b"", b""]
     told = [dict(letter.properties) for letter in broker.published["refused"]]
     assert [one["withheld"] for one in told] == ["erased"] * 2

@@ -17,9 +17,9 @@ import pytest
 import omsgrain as og
 from omsgrain.bridge import bridge as flow
 from omsgrain.bridge import feed as feeds
-from omsgrain.bridge.bridge import Counts
+from omsgrain.bridge.bridge import BridgeCounts
 from omsgrain.bridge.feed import Feed, follower
-from omsgrain.bridge.process import Plan, run
+from omsgrain.bridge.process import BridgePlan, run
 from omsgrain.bridge.transport import BrokerError
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.server.log import Log
@@ -36,9 +36,9 @@ def small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "BATCH", 3)
 
 
-def publish(store: og.GrainStore, session: Session) -> Counts:
+def publish(store: og.GrainStore, session: Session) -> BridgeCounts:
     """Publish all there is."""
-    stop, counts = threading.Event(), Counts()
+    stop, counts = threading.Event(), BridgeCounts()
     stop.set()
     name = follower("mqtt://h:1883", NAME)
     feed = Feed(
@@ -98,7 +98,7 @@ def test_a_broker_that_is_away_for_a_while(
     with og.open(tmp_path / "m.omsg") as store:
         store.put(belief(1))
         stop = threading.Event()
-        counts = Counts()
+        counts = BridgeCounts()
 
         class Waking(Log):
             def write(self, event: str, **values: Any) -> None:
@@ -131,8 +131,8 @@ def test_positions(tmp_path: Path) -> None:
         assert store.check().ok
 
 
-def plan(tmp_path: Path, **more: Any) -> Plan:
-    return Plan(**{
+def plan(tmp_path: Path, **more: Any) -> BridgePlan:
+    return BridgePlan(**{
         "letters": tmp_path / "refused", "publish": NAME, "follower": "f", "reads": True,
         "limits": LIMITS, "every": 60.0, **more,
     })  # fmt: skip

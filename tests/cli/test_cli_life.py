@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import RangeError
 from omsgrain.json_values import time_text
-from omsgrain.search.find import Texts
+from omsgrain.search.find import TextIndex
 from support.shell import TIME, USAGE, Shell, exit_code, lamp
 
 SOFT = {"mode": "soft_locked"}
@@ -176,7 +176,7 @@ def test_what_a_grain_says_is_shown_with_what_was_searched_for(
 def test_a_search_that_gave_up_says_so(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    defaults = Texts.search.__kwdefaults__ or {}
+    defaults = TextIndex.search.__kwdefaults__ or {}
     monkeypatch.setitem(defaults, "most", 3)
     path = tmp_path / "m.omsg"
     with og.open(path) as store:

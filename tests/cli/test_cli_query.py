@@ -11,7 +11,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import BY_CODE
-from omsgrain.storage.records import State
+from omsgrain.storage.records import GrainStatus
 from support.query_stores import set_state
 from support.shell import USAGE, Shell, belief
 
@@ -122,10 +122,10 @@ def aged(tmp_path: Path) -> Path:
     path = tmp_path / "aged.omsg"
     new = "ab" * 32
     states = {
-        1: State(superseded_by=new, successors=(new,), system_valid_to=TIME + 4_000),
-        2: State(verification_status="retracted"),
-        3: State(verification_status="contested"),
-        4: State(restricted=True),
+        1: GrainStatus(superseded_by=new, successors=(new,), system_valid_to=TIME + 4_000),
+        2: GrainStatus(verification_status="retracted"),
+        3: GrainStatus(verification_status="contested"),
+        4: GrainStatus(restricted=True),
     }
     with og.open(path) as into:
         for n in range(6):

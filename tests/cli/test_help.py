@@ -11,7 +11,7 @@ import click
 import pytest
 
 from omsgrain.cli import omsgrain
-from omsgrain.cli.manual import Argument, Manual, contexts
+from omsgrain.cli.manual import DocumentedArgument, Manual, contexts
 from support.command_examples import examples, world
 from support.doc_terminal import typed
 
@@ -63,7 +63,7 @@ def test_each_argument_and_option_says_something() -> None:
                 assert param.metavar or not isinstance(param.type, NUMBERS), where
                 assert all(one in page for one in param.opts), where
             else:
-                assert isinstance(param, Argument) and param.told.endswith("."), where
+                assert isinstance(param, DocumentedArgument) and param.told.endswith("."), where
                 assert param.human_readable_name in page, where
 
 

@@ -13,7 +13,7 @@ import h11
 import httpx
 import pytest
 
-from omsgrain.conformance.http import Case, Outcome, Tokens, cases, run
+from omsgrain.conformance.http import CaseOutcome, HttpCase, TenantTokens, cases, run
 from omsgrain.conformance.http.asking import aimem
 from omsgrain.conformance.http.flows import FLOWS
 from omsgrain.conformance.http.requests import REQUESTS
@@ -51,8 +51,8 @@ def served(tmp_path: Path) -> Iterator[Site]:
         yield found
 
 
-def tokens_of(served: Site) -> Tokens:
-    return Tokens(
+def tokens_of(served: Site) -> TenantTokens:
+    return TenantTokens(
         served.token("full", scopes=("import", "export")),
         served.token("out", scopes=("export",)),
         served.token("in", scopes=("import",)),
@@ -60,7 +60,7 @@ def tokens_of(served: Site) -> Tokens:
     )
 
 
-def failed(outcomes: list[Outcome]) -> list[tuple[str, str | None, str | None]]:
+def failed(outcomes: list[CaseOutcome]) -> list[tuple[str, str | None, str | None]]:
     return [(one.name, one.expected, one.found) for one in outcomes if one.passed is not True]
 
 
@@ -75,7 +75,7 @@ def test_our_server_passes(served: Site, part: int) -> None:
 
 
 def test_it_can_be_run_again_on_the_same_store(served: Site) -> None:
-    tokens = Tokens(tokens_of(served).full)
+    tokens = TenantTokens(tokens_of(served).full)
     flows = {flow.name for flow in FLOWS}
     chosen = [case for case in cases(draft_only=True) if case.needs or case.name in flows]
     for _ in range(2):
@@ -102,22 +102,24 @@ def test_nothing_is_erased_unless_asked_for() -> None:
         methods.add(request.method)
         return httpx.Response(404)
 
-    list(run(client(answers), Tokens("t", "e", "i", "a")))
+    list(run(client(answers), TenantTokens("t", "e", "i", "a")))
     assert methods == {"GET", "POST", "PUT"}
 
 
 @pytest.mark.parametrize("status", [200, 404, 500, 302])
 def test_a_server_that_always_says_the_same(status: int) -> None:
     """Those that pass want just this status, and no more of the answer."""
-    outcomes = list(run(client(lambda _: httpx.Response(status)), Tokens("t", "e", "i", "a")))
+    outcomes = list(
+        run(client(lambda _: httpx.Response(status)), TenantTokens("t", "e", "i", "a"))
+    )
     passed = {one.name for one in outcomes if one.passed}
     assert all(one.expected and one.found for one in outcomes if one.passed is False)
     assert len(passed) <= 12 and (status == 200 or not passed), passed
 
 
-def of_each_kind() -> list[Case]:
+def of_each_kind() -> list[HttpCase]:
     """Some of the many cases that judge alike, and all of the others."""
-    kinds: dict[str, list[Case]] = {}
+    kinds: dict[str, list[HttpCase]] = {}
     for case in cases():
         kind, many, _ = case.name.partition(" ")
         alike = many and kind in ("takes", "refuses", "names")
@@ -139,7 +141,7 @@ def test_any_answer_is_a_result(body: bytes, media: str) -> None:
     """No answer, however odd, stops the run."""
     for status in (200, 422):
         answer = httpx.Response(status, content=body, headers={"content-type": media})
-        outcomes = list(run(client(lambda _: answer), Tokens("t"), EACH))  # noqa: B023
+        outcomes = list(run(client(lambda _: answer), TenantTokens("t"), EACH))  # noqa: B023
         assert any(one.passed is False for one in outcomes)
 
 
@@ -181,7 +183,7 @@ def _media(request: httpx.Request, found: httpx.Response) -> httpx.Response | No
     (_media, {"GET export", "the stream is an envelope, then a record a line"}),
 ])  # fmt: skip
 def test_defects_are_noticed(served: Site, change: Any, cases_failed: set[str]) -> None:
-    tokens = Tokens(served.token())
+    tokens = TenantTokens(served.token())
     good = "importing again is a no-op" if change is not _media else "refuses scope: another"
     chosen = [case for case in cases(draft_only=True) if case.name in {*cases_failed, good}]
     with changed(served, change) as asked:
@@ -200,7 +202,7 @@ def test_a_server_that_stops_answering() -> None:
             raise httpx.ReadTimeout("too slow")
         return httpx.Response(401, headers={"www-authenticate": "Bearer"})
 
-    outcomes = list(run(client(answers), Tokens("t")))
+    outcomes = list(run(client(answers), TenantTokens("t")))
     assert {one.found for one in outcomes if one.passed is False} == {"ReadTimeout: too slow"}
 
 
@@ -214,12 +216,12 @@ def free_port() -> int:
 def test_nobody_is_there() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ConnectionError):
-        list(aimem(url, Tokens("t")))
+        list(aimem(url, TenantTokens("t")))
     for odd in ("ftp://x", "omsgrain.test", "http://"):
         with pytest.raises(SchemaError):
-            list(aimem(odd, Tokens("t")))
+            list(aimem(odd, TenantTokens("t")))
     with pytest.raises(SchemaError):
-        list(aimem(url, Tokens("t"), erase=True))
+        list(aimem(url, TenantTokens("t"), erase=True))
 
 
 def test_the_command(
@@ -227,9 +229,9 @@ def test_the_command(
 ) -> None:
     shell = Shell(capfdbinary, monkeypatch)
     made = [
-        Outcome("one", "2.1", "draft", True),
-        Outcome("two", "2.2", "draft", False, "422", "500"),
-        Outcome("three", "2.3", "recommendation", None, found="no token: admin"),
+        CaseOutcome("one", "2.1", "draft", True),
+        CaseOutcome("two", "2.2", "draft", False, "422", "500"),
+        CaseOutcome("three", "2.3", "recommendation", None, found="no token: admin"),
     ]
     monkeypatch.setattr("omsgrain.conformance.http.asking.aimem", lambda *_, **__: iter(made))
     call = ("conformance", "--aimem-url", "http://omsgrain.test", "--token", "secret")
@@ -243,7 +245,7 @@ def test_the_command(
 
 
 def test_tokens_are_not_shown() -> None:
-    assert "secret" not in repr(Tokens("secret", "secret", "secret", "secret"))
+    assert "secret" not in repr(TenantTokens("secret", "secret", "secret", "secret"))
 
 
 def test_all_that_is_asked_can_be_sent() -> None:

@@ -104,7 +104,7 @@ def test_frames_of_other_writers(tmp_path: Path, codec: int, cuts: Any) -> None:
         assert list(found) == POOL
         for i in Random("order").choices(range(len(POOL)), k=60):
             assert found[i] == POOL[i]
-        assert found.verify() == container.Report(len(POOL))
+        assert found.verify() == container.ContainerReport(len(POOL))
 
 
 def test_access(tmp_path: Path) -> None:

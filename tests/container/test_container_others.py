@@ -57,7 +57,7 @@ def test_others_unpack_ours_in_one_call(tmp_path: Path, codec: Codec) -> None:
     path = tmp_path / "file.mg"
     container.write(path, GRAINS, codec=codec)
     assert unpacked(codec, packed_region(path)) == ALL
-    assert container.verify(path) == container.Report(len(GRAINS))
+    assert container.verify(path) == container.ContainerReport(len(GRAINS))
     with container.read(path) as found:
         assert list(found) == GRAINS
         for n in (0, 7, 359, 158, 20):
@@ -129,7 +129,7 @@ def test_frames_of_others_are_read(
     number = CODEC[codec]
     data = make(GRAINS, codec=number, region=theirs)
     path = saved(tmp_path, data)
-    assert container.verify(path) == container.Report(len(GRAINS))
+    assert container.verify(path) == container.ContainerReport(len(GRAINS))
     with container.read(path) as found:
         assert list(found) == GRAINS
 

@@ -39,7 +39,7 @@ def test_good(tmp_path: Path, name: str) -> None:
         assert found.manifest == vector["manifest"]
         assert found.flags == vector["flags"]
         assert found.codec == ("none", "zstd", "lz4")[vector["codec"]]
-        assert found.verify() == container.Report(len(vector["grains"]))
+        assert found.verify() == container.ContainerReport(len(vector["grains"]))
         if vector["codec"] == 0:  # packed bytes are the library's affair
             again = tmp_path / "again.mg"
             header = found.header

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import ADDRESSES, TERMS, Table
 from support.child_process import run
 
@@ -45,14 +45,14 @@ def grains(count: int, seed: int = 1) -> og.batch.GrainBatch:
 
 def dump(store: og.GrainStore, table: Table) -> list[tuple[bytes, bytes]]:
     inner = store._store
-    assert isinstance(inner, LmdbStore)
+    assert isinstance(inner, LmdbStorage)
     with inner.read() as reader, reader._txn.cursor(inner._env.tables[table]) as cursor:
         return [(bytes(key), bytes(value)) for key, value in cursor]
 
 
 def digest_of(store: og.GrainStore, table: Table) -> tuple[int, str]:
     inner = store._store
-    assert isinstance(inner, LmdbStore)
+    assert isinstance(inner, LmdbStorage)
     hashed, rows = sha256(), 0
     with inner.read() as reader, reader._txn.cursor(inner._env.tables[table]) as cursor:
         for key, value in cursor:

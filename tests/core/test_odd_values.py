@@ -16,8 +16,8 @@ import omsgrain as og
 from omsgrain.crypto import signers
 from omsgrain.crypto.disclosure import disclose, reveal, view_of
 from omsgrain.errors import OmsError
-from omsgrain.storage.base import Store
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.base import Storage
+from omsgrain.storage.memory import MemoryStorage
 from support.signers import ALICE
 
 HUGE = 10**5_000
@@ -51,7 +51,7 @@ BELIEF = og.encode(
 def test_they_are_refused_in_short(
     call: Callable[[og.GrainStore, Any], object], number: int
 ) -> None:
-    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+    with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         call(store, number)
     assert len(str(refusal.value)) < 400
 
@@ -65,7 +65,7 @@ def test_of_memory(memory: int | str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_number_is_named_by_its_kind() -> None:
-    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+    with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         store.query(limit={"a": "lamp" * 9_000})  # type: ignore[arg-type]
     assert (refusal.value.code, refusal.value.found) == ("ERR_RANGE", "dict")
 
@@ -86,7 +86,7 @@ LONE = "\ud800"
     ],
 )
 def test_texts_that_are_not_unicode(call: Callable[[og.GrainStore], object], code: str) -> None:
-    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+    with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         call(store)
     assert refusal.value.code == code
 
@@ -108,7 +108,7 @@ def test_texts_that_are_not_unicode(call: Callable[[og.GrainStore], object], cod
 )
 @pytest.mark.parametrize("value", [LONE, "lamp\u00e9 " * 4_000], ids=["lone", "long"])
 def test_options_that_are_none(
-    call: Callable[[og.GrainStore, Any], object], code: str, value: str, below: Store
+    call: Callable[[og.GrainStore, Any], object], code: str, value: str, below: Storage
 ) -> None:
     with og.GrainStore(below) as store, pytest.raises(OmsError) as refusal:
         call(store, value)
@@ -121,7 +121,7 @@ def test_options_that_are_none(
 @pytest.mark.parametrize("value", [HUGE, "lamp" * 9_000, LONE], ids=["huge", "long", "lone"])
 def test_columns(value: object) -> None:
     pytest.importorskip("pyarrow")
-    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+    with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         store.to_arrow(columns=[value])  # type: ignore[list-item]
     assert refusal.value.code == "ERR_SCHEMA"
     assert len(str(refusal.value).encode()) < 400
@@ -129,7 +129,7 @@ def test_columns(value: object) -> None:
 
 def test_a_depth_without_end() -> None:
     """Who goes on after the last grain goes on for ever."""
-    with og.GrainStore(MemoryStore()) as store:
+    with og.GrainStore(MemoryStorage()) as store:
         address = store.put(BELIEF)
         for walk in (store.provenance, store.descendants):
             graph = walk(address, depth=HUGE)

@@ -21,7 +21,7 @@ import pytest
 
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.keyring import ring as rings_module
-from omsgrain.crypto.keyring.file import Record, RingFile
+from omsgrain.crypto.keyring.file import KeyRecord, RingFile
 from omsgrain.errors import ErasedError, KeyMissingError, RangeError, StoreError
 from support.key_rings import (
     MASTER,
@@ -150,7 +150,7 @@ def test_the_erased_cost_who_asks_for_all_once(
         read: list[int] = []
         record = RingFile.record
 
-        def reading(file: RingFile, offset: int) -> Record:
+        def reading(file: RingFile, offset: int) -> KeyRecord:
             read.append(offset)
             return record(file, offset)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from omsgrain.mcp.service import RULES, Options
+from omsgrain.mcp.service import RULES, McpOptions
 from omsgrain.mcp.tools import RESOURCES, TEMPLATES, TOOLS
 from omsgrain.memory.memory import MOST, TYPES
 from support.markdown_page import table
@@ -35,7 +35,7 @@ def test_rules() -> None:
 
 def test_limits() -> None:
     told = {what: size for what, size, _ in table(PAGE, "what", "how much", "option")}
-    options = Options("ada")
+    options = McpOptions("ada")
     assert told["a document that is imported"] == f"{options.document >> 20} MB"
     assert told["a document that is given as text"] == f"{options.answer >> 20} MB"
     assert told["calls that work at once"].startswith(f"{options.at_work};")

@@ -11,7 +11,7 @@ from faults.scenario import Said, Scenario, Steps
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import ErasedError, NotFoundError
 from omsgrain.storage.check import check
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.base import Settings
 from omsgrain.store.privacy import erasure
@@ -23,7 +23,7 @@ from support.key_rings import MASTER
 def _opened(folder: Path) -> Iterator[GrainStore]:
     with KeyRing.open(folder / "people.keys", master=MASTER) as ring:
         settings = Settings(actor="tester", clock=Clock(), keys=ring)
-        with GrainStore(LmdbStore(folder / "memory.omsg"), settings) as store:
+        with GrainStore(LmdbStorage(folder / "memory.omsg"), settings) as store:
             yield store
 
 

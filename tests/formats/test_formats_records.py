@@ -17,9 +17,16 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import FormatError
 from omsgrain.formats import source as raw
-from omsgrain.formats.records import Built, Record, Shape, Table, is_duplicate, newest
+from omsgrain.formats.records import (
+    BuiltGrain,
+    Record,
+    RecordShape,
+    RecordTable,
+    is_duplicate,
+    newest,
+)
 from omsgrain.formats.source import Source, packing, same
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 
 OWNER = "user-7"
 
@@ -77,15 +84,15 @@ def from_fields(fields: Mapping[str, Any], name: str) -> Record:
     return record
 
 
-NOTE = Shape(
+NOTE = RecordShape(
     to_fields,
     from_fields,
     lambda record: str(record["id"]),
     lambda record: record["content"] or None,
     *packing("embedding"),
 )
-ORDERED = Table("notes", {"note": NOTE}, ordered=True)
-SORTED = Table("notes", {"note": NOTE}, ordered=False)
+ORDERED = RecordTable("notes", {"note": NOTE}, ordered=True)
+SORTED = RecordTable("notes", {"note": NOTE}, ordered=False)
 
 
 @pytest.fixture(params=["memory", "disk", "sealed"])
@@ -93,7 +100,7 @@ def store(
     request: pytest.FixtureRequest, tmp_path: Path, ring: KeyRing
 ) -> Iterator[og.GrainStore]:
     if request.param == "memory":
-        with og.GrainStore(MemoryStore()) as store:
+        with og.GrainStore(MemoryStorage()) as store:
             yield store
         return
     keys = ring if request.param == "sealed" else None
@@ -101,14 +108,14 @@ def store(
         yield store
 
 
-def back(built: Built, table: Table = ORDERED) -> Record:
+def back(built: BuiltGrain, table: RecordTable = ORDERED) -> Record:
     found = table.from_grain(built.grain, {one.address: one for one in built.parts}.__getitem__)
     assert found is not None
     assert found[0] == "note"
     return found[1]
 
 
-def source_of(built: Built) -> Source:
+def source_of(built: BuiltGrain) -> Source:
     source = Source.of(built.grain)
     assert source is not None
     return source
@@ -153,7 +160,7 @@ def test_what_the_fields_say_is_not_said_twice() -> None:
 
 
 def test_the_order_of_the_format_is_not_said() -> None:
-    table = Table(
+    table = RecordTable(
         "notes", {"note": NOTE._replace(order=("id", "by", "content", "tags"))}, ordered=True
     )
     record = {
@@ -222,7 +229,11 @@ def no_part(address: str) -> og.Grain:
 
 def test_grains_of_others_are_none() -> None:
     record = {"id": "n1", "content": "tea"}
-    grain = Table("other", {"note": NOTE}, ordered=True).to_grain("note", record, owner=None).grain
+    grain = (
+        RecordTable("other", {"note": NOTE}, ordered=True)
+        .to_grain("note", record, owner=None)
+        .grain
+    )
     assert ORDERED.from_grain(grain, no_part) is None
     assert ORDERED.from_grain(og.Event(content="tea", created_at=1), no_part) is None
 
@@ -246,7 +257,7 @@ def test_parts_that_are_gone() -> None:
     built = ORDERED.to_grain("note", record, owner=OWNER)
     other = raw.split(b"{}", created_at=7, user_id=None)[0]
     grain = og.Event(content="no part", created_at=1)
-    assert back(Built(built.grain, built.parts)) == record
+    assert back(BuiltGrain(built.grain, built.parts)) == record
     assert ORDERED.from_grain(built.grain, lambda _: other) == ("note", {})
     with pytest.raises(FormatError):
         ORDERED.from_grain(built.grain, lambda _: grain)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from omsgrain import _core
 from omsgrain.conformance.http import sample
 from omsgrain.formats.aimem import document
-from omsgrain.formats.aimem.check import Checker as AimemChecker
+from omsgrain.formats.aimem.check import AimemChecker
 from omsgrain.formats.mif1 import document as mif1
 from omsgrain.formats.mif2 import document as mif2
-from omsgrain.formats.schema import Checker, Shapes
+from omsgrain.formats.schema import DocumentChecker, Shapes
 from support import aimem_strategies, mif1_documents, mif2_documents
 from support.edited_documents import damaged
 from support.mif2_documents import spelled
@@ -63,7 +63,7 @@ def test_a_look_is_enough_for_most() -> None:
     def walk(self: Any, pointer: str, shape: str, value: Any) -> None:
         walked.append(shape)
 
-    with patch.object(Checker, "_object", walk):
+    with patch.object(DocumentChecker, "_object", walk):
         mif1.validate(spelled(mif1_documents.MINIMAL), layout="json")
         mif2.validate(spelled(mif2_documents.MINIMAL))
     assert walked == ["document", "document"]

@@ -15,7 +15,7 @@ from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats import json_text
 from omsgrain.formats.json_text import (
-    Texts,
+    JsonTexts,
     digest,
     drained,
     pieces,
@@ -33,7 +33,7 @@ DOCUMENTS = st.dictionaries(
 
 def as_texts(value: Any, level: int = 0) -> Any:
     if isinstance(value, list) and level < 3:
-        return Texts(value)
+        return JsonTexts(value)
     if isinstance(value, dict):
         return {name: as_texts(one, level + 1) for name, one in value.items()}
     return value
@@ -63,7 +63,7 @@ def test_half_a_character_is_not_written_and_has_no_digest() -> None:
                 ask(document)
             assert caught.value.code == "ERR_FORMAT"
     with pytest.raises(OmsError):
-        Texts(["\ud800"])
+        JsonTexts(["\ud800"])
 
 
 @given(st.lists(st.integers()), st.integers(1, 4))

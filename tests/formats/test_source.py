@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from omsgrain.errors import FormatError, TooLargeError
 from omsgrain.formats import source_lines
 from omsgrain.formats.source_lines import (
-    Lines,
+    SourceLines,
     detect,
     document_lines,
     json_lines,
@@ -27,7 +27,7 @@ JSON = st.recursive(
 )
 
 
-def read(data: bytes, *, lines: bool) -> list[Lines]:
+def read(data: bytes, *, lines: bool) -> list[SourceLines]:
     stream = BytesIO(data)
     head = stream.read(source_lines.PEEK)
     return list(json_lines(stream, head) if lines else document_lines(stream, head))

@@ -13,7 +13,7 @@ import anyio
 
 import omsgrain as og
 from fuzz.target import Run, Target
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from omsgrain.server.routes import ROUTES
 from omsgrain.sync.protocol import MEDIA, QUESTIONS, pack
 from support.http_server import BLOB, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
@@ -89,7 +89,7 @@ def _queries() -> list[bytes]:
 @contextmanager
 def _http(room: Path) -> Iterator[Run]:
     """A request as text: method and path, headers, an empty line, and the body."""
-    with site(room / "m.omsg", Options()) as served:
+    with site(room / "m.omsg", ServerOptions()) as served:
         tokens = {"A": served.token(), "S": served.sync_token()}
         for n in range(5):
             served.ask("POST", "/v1/grains", tokens["A"], json=lamp(f"lit {n}"))
@@ -154,13 +154,12 @@ def _requests() -> list[bytes]:
 @contextmanager
 def _mcp(room: Path) -> Iterator[Run]:
     """A tool and its arguments as JSON."""
-    from omsgrain.mcp.service import Options as McpOptions
-    from omsgrain.mcp.service import Service
+    from omsgrain.mcp.service import McpOptions, McpService
     from omsgrain.mcp.tools import TOOLS, read
 
     (room / "files").mkdir()
     with _store(room) as store:
-        service = Service(store, McpOptions(user="ada", root=room / "files"))
+        service = McpService(store, McpOptions(user="ada", root=room / "files"))
 
         def run(data: bytes) -> None:
             try:
@@ -210,13 +209,13 @@ def _mcp_lines(room: Path) -> Iterator[Run]:
     """Lines as they come over a pipe, before any of them is a message."""
     import os
 
-    from omsgrain.mcp.transport import Lines
+    from omsgrain.mcp.transport import DescriptorLines
 
     def run(data: bytes) -> None:
         here, there = os.pipe()
         os.write(there, data[:60_000])
         os.close(there)
-        lines = Lines(here, 200)
+        lines = DescriptorLines(here, 200)
         found = []
         while line := lines.readline():
             found.append(line)

@@ -21,7 +21,7 @@ from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1 import envelope
-from omsgrain.formats.mif1.check import Limits
+from omsgrain.formats.mif1.check import Mif1Limits
 from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.sniff import sniff_file
 from omsgrain.policy.presets import Preset, explain
@@ -30,7 +30,7 @@ from support.mif1_documents import EXAMPLES as MIF1
 from support.mif_ld_examples import CORPUS, FULL, ONTOLOGY, REINFORCED
 
 _KEY = bytes(range(32))
-_CHEAP = Limits(memory_kib=64, iterations=2, parallelism=2)
+_CHEAP = Mif1Limits(memory_kib=64, iterations=2, parallelism=2)
 _RULES = Path(bundle.__file__).parents[2] / "privacy" / "presets"
 
 

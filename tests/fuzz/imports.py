@@ -17,7 +17,7 @@ from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import document
 from omsgrain.interchange.aimem import export_bundle, import_bundle
 from omsgrain.interchange.mif import export_document, import_document
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 
 _USER: Final = "ada"
@@ -30,7 +30,7 @@ def _twice(take: Step, give: Step) -> Callable[[Path], AbstractContextManager[Ru
     @contextmanager
     def opened(room: Path) -> Iterator[Run]:
         def run(data: bytes) -> None:
-            with GrainStore(MemoryStore()) as store:
+            with GrainStore(MemoryStorage()) as store:
                 refusal = _refused(take, store, data)
                 events = [change.seq for change in store.changes()]
                 again = _refused(take, store, data)

@@ -28,7 +28,7 @@ from omsgrain.sync import (
     take_bundle,
     write_bundle,
 )
-from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldTurn, Right, Tombstone
+from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldToggle, Right, Tombstone
 from support.sync_messages import GOOD
 from support.sync_stores import TIME, belief, memory, told
 
@@ -91,7 +91,7 @@ def _batches() -> list[bytes]:
     grains = [og.encode(belief(f"{n}", n)) for n in range(4)]
     keys = [bytes.fromhex(og.address(one)) for one in grains]
     turns = (1, 2, 2**16 + 2, 2**32, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1)
-    holds = tuple(HoldTurn("court", turn, "case", turn >> 1) for turn in turns)
+    holds = tuple(HoldToggle("court", turn, "case", turn >> 1) for turn in turns)
     states = (
         GrainState(kept, tuple(keys), 2**63 - 1, "verified", 2**64 - 1, holds),
         *(
@@ -99,7 +99,7 @@ def _batches() -> list[bytes]:
             for key, turn in zip(keys, turns[4:], strict=True)
         ),
         GrainState(keys[0], tuple(bytes([n]) * 32 for n in range(200)), None, "retracted"),
-        GrainState(keys[1], holds=tuple(HoldTurn(f"{n}", 1, "case", n) for n in range(200))),
+        GrainState(keys[1], holds=tuple(HoldToggle(f"{n}", 1, "case", n) for n in range(200))),
     )
     stones = tuple(
         Tombstone(key, turn >> 1, "x", (turn >> 1) + 1)

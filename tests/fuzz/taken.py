@@ -19,9 +19,9 @@ from fuzz.target import Run, Target
 from omsgrain import crypto
 from omsgrain.formats import source_lines
 from omsgrain.ops import ingest
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
-from omsgrain.store.take_messages import Refusal, Taken, take
+from omsgrain.store.take_messages import MessageRefusal, MessageReport, take
 from support.signers import ALICE, GRAIN, IAT
 
 _CUT: Final = b"\n%%\n"
@@ -32,7 +32,7 @@ _CUT: Final = b"\n%%\n"
 def _messages(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
         messages = data.split(_CUT)[:20]
-        with GrainStore(MemoryStore()) as together, GrainStore(MemoryStore()) as apart:
+        with GrainStore(MemoryStorage()) as together, GrainStore(MemoryStorage()) as apart:
             whole = take(together, messages)
             each = [take(apart, [message]) for message in messages]
             stored = {change.address for change in together.changes()}
@@ -58,7 +58,7 @@ def _ingest(room: Path) -> Iterator[Run]:
         found = _put_in(data, kind)
         with patch.multiple(source_lines, CHUNK=200, PEEK=40):
             assert _put_in(data, kind) == found, "pieces of another size give something else"
-        with GrainStore(MemoryStore()) as store:
+        with GrainStore(MemoryStorage()) as store:
             list(ingest(store, BytesIO(data), format=kind))
             assert not found[1], "refused where errors are collected, and taken otherwise"
 
@@ -67,7 +67,7 @@ def _ingest(room: Path) -> Iterator[Run]:
 
 def _put_in(data: bytes, kind: source_lines.Format) -> tuple[set[str], list[tuple[object, ...]]]:
     """What is in the store then, and what was refused."""
-    with GrainStore(MemoryStore()) as store:
+    with GrainStore(MemoryStorage()) as store:
         steps = list(ingest(store, BytesIO(data), format=kind, errors="collect"))
         stored = {change.address for change in store.changes()}
     assert sum(step.stored for step in steps) == len(stored)
@@ -76,11 +76,11 @@ def _put_in(data: bytes, kind: source_lines.Format) -> tuple[set[str], list[tupl
     return stored, [(one.code, one.field, one.line, one.offset) for one in refused]
 
 
-def _told(refusal: Refusal) -> tuple[object, ...]:
+def _told(refusal: MessageRefusal) -> tuple[object, ...]:
     return refusal.error.code, refusal.error.field, refusal.error.line, refusal.count
 
 
-def _all_of_a_list(message: bytes, taken: Taken) -> None:
+def _all_of_a_list(message: bytes, taken: MessageReport) -> None:
     """See that each element of a list was taken, or refused."""
     try:
         values = json.loads(message)

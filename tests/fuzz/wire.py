@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from fuzz.target import Run, Target
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from omsgrain.server.service import HEAD, patient
 from support.http_server import BUNDLE, bundle, chunk, site
 
@@ -48,7 +48,7 @@ class _Pipe(asyncio.Transport):
 def wired(path: Path) -> Iterator[tuple[Callable[..., bytes], str]]:
     """What a server writes when these pieces come on a new connection, and a token for it."""
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as the server has it
-    with site(path, Options(timeout=1.0)) as served:
+    with site(path, ServerOptions(timeout=1.0)) as served:
         config = uvicorn.Config(
             served.app, ws="none", lifespan="off", log_config=None,
             h11_max_incomplete_event_size=HEAD,

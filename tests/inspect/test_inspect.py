@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain import container, inspect
 from omsgrain.crypto import Ed25519Signer, sign
-from omsgrain.inspect.tally import Newest, Times
+from omsgrain.inspect.tally import Newest, TimeColumns
 from support.minimal_grains import minimal
 from support.shell import TIME, Shell, belief
 
@@ -155,7 +155,7 @@ def test_a_page_is_not_written_over(shell: Shell, store: Path, tmp_path: Path) -
 
 
 def test_times_stay_few_however_long() -> None:
-    times = Times()
+    times = TimeColumns()
     for n in range(4_000):
         times.add(n * 1_000_003 % 2**32, "event")
     values = times.values()

@@ -24,10 +24,10 @@ from omsgrain.formats.aimem import records as native
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import to_grain
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem import ExportReport, export_bundle
+from omsgrain.interchange.aimem import AimemExportReport, export_bundle
 from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.privacy import load
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.base import Settings
 from support.aimem_memory import (
@@ -56,7 +56,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GrainStore
 
 @pytest.fixture
 def plain() -> Iterator[GrainStore]:
-    with GrainStore(MemoryStore(), Settings(clock=Clock(NOW))) as made:
+    with GrainStore(MemoryStorage(), Settings(clock=Clock(NOW))) as made:
         yield made
 
 
@@ -85,7 +85,7 @@ def sizes(found: bundle.Bundle) -> list[int]:
 
 @given(documents())
 def test_records_leave_as_they_came(document: dict[str, Any]) -> None:
-    with GrainStore(MemoryStore()) as store:
+    with GrainStore(MemoryStorage()) as store:
         fill(store, document, document["tenant_id"])
         found = only(store, document["tenant_id"])
     for array, kind in ARRAYS.items():
@@ -106,7 +106,7 @@ def test_records_leave_every_store(store: GrainStore) -> None:
 def test_a_record_in_parts_leaves_whole(store: GrainStore) -> None:
     large = chunk("large", note="\u00e9" * 700_000)
     fill(store, {"chunks": [large, chunk("small")]})
-    report = ExportReport()
+    report = AimemExportReport()
     found = only(store, report=report)
     assert ids(found) == ["large", "small"]
     assert canonical(found.records["chunk"][:1]) == canonical([large])
@@ -129,7 +129,7 @@ def test_of_two_that_were_one_the_newer_leaves(plain: GrainStore) -> None:
     records += [("entity", entity("e") | more) for more in LATER]
     for kind, record in records:
         plain.put(to_grain(kind, record, tenant=ADA).grain)
-    report = ExportReport()
+    report = AimemExportReport()
     found = only(plain, report=report)
     assert [one["name"] for one in found.records["entity"]] == ["Bea"]
     assert [(loss.field, loss.record) for loss in report.losses] == [("id", "1 entities")]
@@ -288,7 +288,7 @@ def test_a_record_has_no_parts_of_another_tenant(store: GrainStore) -> None:
 
 def test_of_two_current_chunks_of_one_urn_the_newer_leaves(plain: GrainStore) -> None:
     fill(plain, {"chunks": [chunk("a", "new", created_at="2026-06-01T00:00:00Z"), chunk("a")]})
-    report = ExportReport()
+    report = AimemExportReport()
     assert [one["content"] for one in only(plain, report=report).records["chunk"]] == ["new"]
     assert report.lost == 1
 
@@ -306,7 +306,7 @@ def test_natives_leave_under_our_own_producer(store: GrainStore) -> None:
     whole = Grain(store.get(address).blob)
     assert made["id"] == name(whole.address[:32], "me") and made["content"] == "It rained."
     assert native.carried(made) == whole
-    report = ExportReport()
+    report = AimemExportReport()
     stripped = export_bundle(store, ADA, strict=True, report=report)
     assert native.MEMBER not in stripped[0].records["chunk"][0]
     assert [loss.field for loss in report.losses] == ["importance"]
@@ -332,7 +332,7 @@ def test_what_a_memory_does_not_say_is_told_as_added(plain: GrainStore, strict: 
         memory |= fields
     MAKERS[0].take(plain, *memories, user_id=ADA)
     plain.put({"type": "state", "context": {"at": "home"}, "created_at": 0, "user_id": ADA})
-    report = ExportReport()
+    report = AimemExportReport()
     chunks = only(plain, strict=strict, report=report).records["chunk"]
     by_id = {one["id"]: one["content"] for one in chunks}
     found: dict[str, set[str]] = {}
@@ -355,7 +355,7 @@ def test_one_bundle_a_producer(store: GrainStore) -> None:
             "chunk_entities": [link("a", "e"), link("f", "e") | {"chunk_id": foreign["id"]}],
         },
     )
-    report = ExportReport()
+    report = AimemExportReport()
     cloud, robot = export_bundle(store, ADA, report=report)
     assert [one.envelope["producer"] for one in (cloud, robot)] == ["cloud", "robot-7"]
     assert sizes(cloud) == [1, 0, 1, 1] and sizes(robot) == [1, 1, 2, 1]
@@ -368,7 +368,7 @@ def test_one_bundle_a_producer(store: GrainStore) -> None:
     first, *rest = lines(export_stream(store, ADA, only_producer="cloud"))
     assert first["checksum"] == cloud.envelope["checksum"] and len(rest) == 3
     assert sizes(only(store, only_producer="nobody")) == [0, 0, 0, 0]
-    whole = only(store, together=True, report=(told := ExportReport()))
+    whole = only(store, together=True, report=(told := AimemExportReport()))
     assert sizes(whole) == [2, 2, 2, 2] and whole.envelope["producer"] == "omsgrain"
     assert (told.named, told.producers, told.lost) == (("cloud", "robot-7"), ("omsgrain",), 0)
     assert only(store, together=True, only_producer="cloud") == cloud
@@ -420,7 +420,7 @@ def test_a_bundle_has_embeddings_of_one_model(store: GrainStore) -> None:
     with pytest.raises(err.UnsupportedError) as caught:
         export_bundle(store, ADA, include_embeddings=True)
     assert caught.value.found == "large, small"
-    report = ExportReport()
+    report = AimemExportReport()
     found = only(store, include_embeddings=True, embedding_model="large", report=report)
     assert found.envelope["embedding_dim"] == 2
     assert ["embedding" in one for one in found.records["chunk"]] == [False, True]
@@ -440,7 +440,7 @@ def test_two_dimensions_of_one_model(store: GrainStore) -> None:
     fill(store, {"chunks": [chunk("a", embedding=embedding([1.0]))]}, GRACE, "m")
     fill(store, {"chunks": [chunk(n, embedding=embedding([1.0, 2.0])) for n in "ab"]}, ADA, "m")
     fill(store, {"chunks": [chunk("c", embedding=embedding([1.0, 2.0, 3.0]))]}, ADA, "m")
-    report = ExportReport()
+    report = AimemExportReport()
     found = only(store, include_embeddings=True, report=report)
     assert found.envelope["embedding_dim"] == 2
     assert sum("embedding" in one for one in found.records["chunk"]) == 2

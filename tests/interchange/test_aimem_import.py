@@ -15,7 +15,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange.aimem import erase_tenant, import_bundle
 from omsgrain.interchange.aimem_plan import decide
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from support.aimem_imports import (
     NEWER,
     OLDER,
@@ -42,7 +42,7 @@ def store(
     request: pytest.FixtureRequest, tmp_path: Path, ring: KeyRing
 ) -> Iterator[og.GrainStore]:
     if request.param == "memory":
-        with og.GrainStore(MemoryStore()) as store:
+        with og.GrainStore(MemoryStorage()) as store:
             yield store
         return
     keys = ring if request.param == "sealed" else None

@@ -21,9 +21,9 @@ from omsgrain.errors import RangeError, StoreError
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.records import to_grain
 from omsgrain.interchange.aimem import export_bundle, export_stream, import_bundle
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.base import Settings
-from omsgrain.store.import_batch import Step
+from omsgrain.store.import_batch import ImportStep
 from support.aimem_imports import (
     NEWER,
     TIME,
@@ -50,7 +50,7 @@ OTHER = "22222222-2222-4222-8222-222222222222"
 
 @contextmanager
 def opened(ring: KeyRing | None = None) -> Iterator[og.GrainStore]:
-    with og.GrainStore(MemoryStore(), Settings(keys=ring)) as store:
+    with og.GrainStore(MemoryStorage(), Settings(keys=ring)) as store:
         yield store
 
 
@@ -348,9 +348,9 @@ def test_a_step_that_is_refused_does_nothing(store: og.GrainStore) -> None:
     locked = store.put(natives()[2])
     parts = tuple(built.parts)
     steps = [
-        Step(urn(1), (), built.grain, parts, replaces="ab" * 32),
-        Step(urn(1), (), built.grain, parts, replaces=locked, justification="so"),
-        Step(urn(2), (), to_grain("chunk", chunk(2), tenant=TENANT).grain),
+        ImportStep(urn(1), (), built.grain, parts, replaces="ab" * 32),
+        ImportStep(urn(1), (), built.grain, parts, replaces=locked, justification="so"),
+        ImportStep(urn(2), (), to_grain("chunk", chunk(2), tenant=TENANT).grain),
     ]
     outcomes = store.record(steps, user_id=TENANT, since=1).outcomes
     assert [outcome.moved for outcome in outcomes] == [True, False, False]

@@ -19,7 +19,7 @@ from omsgrain.interchange.aimem import (
     export_stream,
     import_bundle,
 )
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.base import Settings
 from support.aimem_memory import ADA, NOW, canonical, chunk, fill, name, sample
@@ -66,7 +66,7 @@ def test_an_export_imported_again_is_a_no_op(store: GrainStore, strict: bool) ->
 
 @given(documents())
 def test_any_bundle_goes_through_two_stores(document: dict[str, Any]) -> None:
-    tenant, stores = document["tenant_id"], [GrainStore(MemoryStore()) for _ in range(2)]
+    tenant, stores = document["tenant_id"], [GrainStore(MemoryStorage()) for _ in range(2)]
     envelope = {key: value for key, value in document.items() if key not in ARRAYS}
     records = {kind: document.get(array, []) for array, kind in ARRAYS.items()}
     import_bundle(stores[0], Bundle(envelope, records))

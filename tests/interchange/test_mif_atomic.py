@@ -111,15 +111,15 @@ def test_a_dry_run_leaves_no_trace(store: og.GrainStore) -> None:
 KILLED = """
 import json, os, sys
 import omsgrain as og
-from omsgrain.store.import_batch import _Turn
+from omsgrain.store.import_batch import _ImportTransaction
 from omsgrain.interchange.mif import import_document
 from support.mif_imports import MAKERS
 path, file = sys.argv[1], sys.argv[2]
-put = _Turn._put
+put = _ImportTransaction._put
 def killed(self, *args):
     put(self, *args)
     os.kill(os.getpid(), 9)
-_Turn._put = killed
+_ImportTransaction._put = killed
 with og.open(path) as store:
     import_document(store, MAKERS[0].load(json.load(open(file))), atomic=True)
 """
@@ -147,10 +147,10 @@ def test_a_full_disk_leaves_nothing(store: og.GrainStore, monkeypatch: pytest.Mo
     def full(*_: Any) -> None:
         raise StoreError("the disk is full")
 
-    from omsgrain.store.import_batch import _Turn
+    from omsgrain.store.import_batch import _ImportTransaction
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Turn, "_put", full)
+        patch.setattr(_ImportTransaction, "_put", full)
         with pytest.raises(StoreError):
             maker.take(store, maker.memory(1, "tea"), atomic=True)
     assert len(store) == 0

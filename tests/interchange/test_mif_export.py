@@ -15,7 +15,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.mif1.document import STAYS
-from omsgrain.interchange.aimem import ExportReport as BundleReport
+from omsgrain.interchange.aimem import AimemExportReport as BundleReport
 from omsgrain.interchange.aimem import export_bundle, import_bundle
 from omsgrain.interchange.mif import (
     documents,

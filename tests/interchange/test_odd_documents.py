@@ -23,7 +23,7 @@ from omsgrain.policy.presets import Preset
 from omsgrain.policy.rule_files import read_rules
 from omsgrain.privacy import explain, load
 from omsgrain.privacy.detectors.custom import pattern_detector
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from support import mif_ld_documents as documents
 from support.mif1_documents import EXAMPLES as MIF1
 
@@ -154,13 +154,13 @@ def test_a_text_that_is_no_path_is_told_without_it(call: Callable[[str], Any], p
                          ids=["0", "-1", "huge", "none", "text"])  # fmt: skip
 def test_a_batch_of_no_records(size: Any) -> None:
     data = layouts.spell(MIF1[0])
-    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+    with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         import_document(store, data, batch_size=size)
     assert refusal.value.code == "ERR_RANGE"
     assert len(str(refusal.value)) < 200
-    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+    with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         import_bundle(store, io.BytesIO(), batch_size=size)
     assert refusal.value.code == "ERR_RANGE"
-    with og.GrainStore(MemoryStore()) as store, pytest.raises(OmsError) as refusal:
+    with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         store.put_many([GRAIN], batch_size=size)
     assert len(str(refusal.value)) < 200

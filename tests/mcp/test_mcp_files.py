@@ -12,7 +12,7 @@ import pytest
 
 from omsgrain.errors import OmsError
 from omsgrain.mcp.service import Root
-from omsgrain.mcp.transport import TOO_LONG, Lines
+from omsgrain.mcp.transport import TOO_LONG, DescriptorLines
 
 MOST = 1_000
 
@@ -132,7 +132,7 @@ class Pipe:
 
     def __init__(self, most: int = MOST) -> None:
         self.reads, self.writes = os.pipe()
-        self.lines = Lines(self.reads, most)
+        self.lines = DescriptorLines(self.reads, most)
 
     def give(self, data: bytes) -> None:
         os.write(self.writes, data)

@@ -12,7 +12,7 @@ from omsgrain.errors import InvalidationDeniedError
 from omsgrain.policy import (
     LIMIT,
     Act,
-    Verdict,
+    PolicyVerdict,
     check,
     check_delegation,
 )
@@ -210,7 +210,7 @@ def test_nobody_hands_on_more_than_was_given(
 def test_a_supersession_is_checked_where_it_is_asked() -> None:
     world = FakeWorld({"old": handed(authorized_types=[7])})
     wider = Act("supersede", at("old"), handed(authorized_types=[7, 1]), now=NOW)
-    assert check(world, wider) == Verdict()
+    assert check(world, wider) == PolicyVerdict()
     with pytest.raises(InvalidationDeniedError):
         check(world, wider, delegation=True)
     assert (
@@ -219,5 +219,5 @@ def test_a_supersession_is_checked_where_it_is_asked() -> None:
             Act("supersede", at("old"), handed(authorized_types=[7]), now=NOW),
             delegation=True,
         )
-        == Verdict()
+        == PolicyVerdict()
     )

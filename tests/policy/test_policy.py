@@ -19,7 +19,7 @@ from omsgrain.errors import (
 )
 from omsgrain.policy import (
     Act,
-    Verdict,
+    PolicyVerdict,
     check,
     operation_of,
 )
@@ -205,8 +205,8 @@ def test_a_verdict_names_the_rules() -> None:
     }
     proof = Proof(justification="why", signers=frozenset({ANN}))
     verdict = check(FakeWorld(grains), act("supersede", proof=proof))
-    assert verdict == Verdict(True, ("delegated", "soft_locked"))
-    assert check(FakeWorld({"target": grain()}), act("supersede")) == Verdict()
+    assert verdict == PolicyVerdict(True, ("delegated", "soft_locked"))
+    assert check(FakeWorld({"target": grain()}), act("supersede")) == PolicyVerdict()
 
 
 # Holds

@@ -12,7 +12,7 @@ from omsgrain.errors import EvidenceRequiredError, InvalidationDeniedError, Poli
 from omsgrain.policy import (
     LIMIT,
     Act,
-    Verdict,
+    PolicyVerdict,
     check,
     check_goal,
 )
@@ -38,7 +38,7 @@ def protected(
 
 def supersede(
     old: og.Grain, new: og.Grain, world: dict[str, og.Grain] | None = None, **proof: Any
-) -> Verdict:
+) -> PolicyVerdict:
     whole = FakeWorld({"old": old, **(world or {})})
     return check(whole, Act("supersede", at("old"), new, now=NOW, **proof))
 
@@ -57,7 +57,7 @@ def refused(rule: str, old: og.Grain, new: og.Grain, **proof: Any) -> None:
 def test_listed_states_are_free(state: str, policy: dict[str, Any]) -> None:
     old, new = protected(policy), protected(policy, state)
     if state in ("satisfied", "failed"):
-        assert supersede(old, new) == Verdict(False, ("transition",))
+        assert supersede(old, new) == PolicyVerdict(False, ("transition",))
     else:
         with pytest.raises(InvalidationDeniedError):
             supersede(old, new)
@@ -109,7 +109,7 @@ def test_no_move_passes_a_hold() -> None:
 def test_a_goal_around_says_which_moves_are_free_of_it() -> None:
     above = protected(LOCKED | {"scope": "subtree"})
     old, new = goal(derived=["above"]), goal("failed", derived=["old"])
-    assert supersede(old, new, {"above": above}) == Verdict(False, ("transition",))
+    assert supersede(old, new, {"above": above}) == PolicyVerdict(False, ("transition",))
     with pytest.raises(InvalidationDeniedError):
         supersede(old, goal("suspended"), {"above": above})
 
@@ -208,7 +208,7 @@ def test_those_who_sign_may_lift_the_protection() -> None:
 def test_a_goal_without_protection_leaves_nothing_to_inherit() -> None:
     old = goal(allowed_transitions=["failed"], evidence_required=1)
     for state in ("suspended", "failed"):
-        assert supersede(old, goal(state, allowed_transitions=["active"])) == Verdict()
+        assert supersede(old, goal(state, allowed_transitions=["active"])) == PolicyVerdict()
 
 
 # Evidence
@@ -248,7 +248,10 @@ def test_a_satisfied_goal_shows_its_evidence(needed: int, pieces: list[str], eno
 
 def test_evidence_is_for_what_is_satisfied() -> None:
     for state in ("active", "failed", "suspended"):
-        assert supersede(goal(evidence_required=3), goal(state, evidence_required=3)) == Verdict()
+        assert (
+            supersede(goal(evidence_required=3), goal(state, evidence_required=3))
+            == PolicyVerdict()
+        )
 
 
 def test_what_is_read_for_a_check_has_a_limit() -> None:
@@ -315,4 +318,6 @@ def test_a_protected_goal_keeps_what_it_depends_on() -> None:
     old = protected(state="suspended", depends_on=[at("a")], **fields)
     refused("depends_on", old, protected(**fields), world={"a": OPEN})
     assert supersede(old, protected(**fields), {"a": DONE})
-    assert supersede(goal("suspended", depends_on=[at("a")]), goal(), {"a": OPEN}) == Verdict()
+    assert (
+        supersede(goal("suspended", depends_on=[at("a")]), goal(), {"a": OPEN}) == PolicyVerdict()
+    )

@@ -15,7 +15,7 @@ from omsgrain.policy import (
     HOPS,
     LIMIT,
     Act,
-    Verdict,
+    PolicyVerdict,
     check,
     check_goal,
 )
@@ -76,10 +76,10 @@ def test_what_is_too_wide_to_see_is_refused() -> None:
     # A grain of the largest size names fewer than the limit.
     world = widest(15_000)
     world.knows_scopes = True
-    assert check(world, act("supersede")) == Verdict()
+    assert check(world, act("supersede")) == PolicyVerdict()
     assert world.reads == 1  # nothing here has a policy
     world.knows_scopes = False
-    assert check(world, act("supersede")) == Verdict()
+    assert check(world, act("supersede")) == PolicyVerdict()
     assert world.reads == 15_002
 
     class Star(FakeWorld):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.errors import SchemaError, UnsupportedError
-from omsgrain.privacy.detect import Finding, detect
+from omsgrain.privacy.detect import Detection, detect
 from omsgrain.privacy.detectors import DEFAULT, detectors_of
 from omsgrain.privacy.detectors.base import (
     IGNORED,
@@ -47,7 +47,7 @@ def test_offsets_are_bytes_of_the_original() -> None:
         "bob@example.com",
         "café@example.com",
     ]
-    assert found[0] == Finding("email", 16, 31)
+    assert found[0] == Detection("email", 16, 31)
 
 
 def test_what_overlaps_becomes_one() -> None:
@@ -178,7 +178,7 @@ def test_a_hidden_key_of_an_object_tells_too() -> None:
 
 def test_lone_surrogates() -> None:
     text = "\ud800 bob@example.com"
-    assert detect(text) == [Finding("email", 4, 19)]
+    assert detect(text) == [Detection("email", 4, 19)]
 
 
 def test_numbers_of_a_region() -> None:

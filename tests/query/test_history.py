@@ -36,7 +36,7 @@ from omsgrain.query.history import (
     thread,
 )
 from omsgrain.storage.base import Reader
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from support.history_stores import ABSENT, FORMS, TIME, Kept, belief, kept_in
 
 LONG = 10_000
@@ -46,7 +46,7 @@ kept = pytest.fixture(params=FORMS)(kept_in)
 
 @pytest.fixture
 def memory() -> Kept:
-    return Kept(MemoryStore())
+    return Kept(MemoryStorage())
 
 
 def addresses(grains: list[Grain]) -> list[str]:
@@ -428,7 +428,7 @@ def test_many_goals(memory: Kept) -> None:
 
 def test_a_walk_ends_where_nothing_leads_on() -> None:
     """However many links away it may go: it counted up to there, for hours."""
-    with og.GrainStore(MemoryStore()) as store:
+    with og.GrainStore(MemoryStorage()) as store:
         first = store.put(belief(1))
         second = store.put(belief(2, derived_from=[first]))
         found = store.provenance(second, depth=10**30)

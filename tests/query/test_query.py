@@ -14,7 +14,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.query.filters import CONDITIONS, conditions
 from omsgrain.query.walk import holds
-from omsgrain.storage.records import State
+from omsgrain.storage.records import GrainStatus
 from support.query_stores import (
     KINDS,
     NEW,
@@ -31,21 +31,21 @@ from support.query_stores import (
 )
 
 #: name -> grain, state; newest last.
-GRAINS: dict[str, tuple[dict[str, Any], State]] = {
-    "plain": (event("plain", 1), State()),
+GRAINS: dict[str, tuple[dict[str, Any], GrainStatus]] = {
+    "plain": (event("plain", 1), GrainStatus()),
     "sure": (event("sure", 2, confidence=0.9), verified("verified")),
     "doubtful": (event("doubtful", 3, confidence=0.5), verified("contested")),
     "old": (event("old", 4, confidence=1.0), OLD_STATE),
     "withdrawn": (event("withdrawn", 5), verified("retracted")),
-    "kept": (event("kept", 6), State(restricted=True)),
-    "brief": (event("brief", 7, valid_from=TIME + 10, valid_to=TIME + 20), State()),
-    "ended": (event("ended", 8, valid_to=TIME + 19), State()),
-    "begun": (event("begun", 9, valid_from=TIME + 20), State()),
-    "late": (event("late", 10, system_valid_from=TIME + 90), State()),
-    "early": (event("early", 60, system_valid_from=TIME + 5), State()),
+    "kept": (event("kept", 6), GrainStatus(restricted=True)),
+    "brief": (event("brief", 7, valid_from=TIME + 10, valid_to=TIME + 20), GrainStatus()),
+    "ended": (event("ended", 8, valid_to=TIME + 19), GrainStatus()),
+    "begun": (event("begun", 9, valid_from=TIME + 20), GrainStatus()),
+    "late": (event("late", 10, system_valid_from=TIME + 90), GrainStatus()),
+    "early": (event("early", 60, system_valid_from=TIME + 5), GrainStatus()),
     "dropped": (
         event("dropped", 70),
-        State(
+        GrainStatus(
             superseded_by=NEW,
             successors=(NEW,),
             system_valid_to=TIME + 80,
@@ -173,11 +173,11 @@ def test_what_an_opaque_grain_may_have(store: og.GrainStore) -> None:
     assert found(created_before=1) == found(known_at=0) == {0, 1}
 
 
-@pytest.mark.parametrize("state", [OLD_STATE, verified("retracted"), State(restricted=True)])
-def test_a_state_that_comes_and_goes(store: og.GrainStore, state: State) -> None:
+@pytest.mark.parametrize("state", [OLD_STATE, verified("retracted"), GrainStatus(restricted=True)])
+def test_a_state_that_comes_and_goes(store: og.GrainStore, state: GrainStatus) -> None:
     address = put(store, event("a", 1, user_id="u"))
     for marked in (True, False, True):
-        set_state(store, address, state if marked else State())
+        set_state(store, address, state if marked else GrainStatus())
         assert len(ask(store, user_id="u").results) == (not marked)
         assert len(ask(store, user_id="u", current=False).results) == marked
         assert ask(store, user_id="u", count=True).total == (not marked)

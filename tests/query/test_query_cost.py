@@ -17,7 +17,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.query.query import Page, match
-from omsgrain.query.walk import Terms
+from omsgrain.query.walk import QueryContext
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.scan import entries, placed
 from omsgrain.storage.tables import Table
@@ -300,7 +300,7 @@ def test_match_holds_no_snapshot_and_no_stale_place(store: og.GrainStore) -> Non
 def test_match_reads_by_and_by(big: og.GrainStore) -> None:
     opened = 0
 
-    def read() -> AbstractContextManager[Terms]:
+    def read() -> AbstractContextManager[QueryContext]:
         nonlocal opened
         opened += 1
         return big._store.read()
@@ -320,7 +320,7 @@ def test_match_reads_by_size(tmp_path: Path) -> None:
     with opened("memory", tmp_path) as store:
         store.put_many([event(f"{n} " * 300_000, n) for n in range(12)])
 
-        def read() -> AbstractContextManager[Terms]:
+        def read() -> AbstractContextManager[QueryContext]:
             nonlocal opened_snapshots
             opened_snapshots += 1
             return store._store.read()

@@ -25,7 +25,7 @@ from omsgrain.ops import keys as signing
 from omsgrain.crypto import KeyRing
 from omsgrain.server import app as crew
 from omsgrain.mcp.service import Root
-from omsgrain.mcp.transport import Lines
+from omsgrain.mcp.transport import DescriptorLines
 import os
 
 said = [{"type": "belief", "subject": "lamp", "relation": "is", "object": f"brass {n}",
@@ -82,7 +82,7 @@ refused(lambda: root.read("../all.mg", 10, field="x"), "ERR_UNSUPPORTED")
 refused(lambda: crew.of(2, lambda: None, None), "ERR_UNSUPPORTED")
 reading, writing = os.pipe()
 os.write(writing, b"{}\n")
-assert Lines(reading, 100).readline() == "{}\n"
+assert DescriptorLines(reading, 100).readline() == "{}\n"
 from omsgrain.ops.measuring import memory_used
 assert (memory_used() is None) == (not Path("/proc/self/status").exists())
 """

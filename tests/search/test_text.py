@@ -12,31 +12,31 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.search import feed, find
-from omsgrain.search.find import Found, Texts, read_query
+from omsgrain.search.find import TextIndex, TextMatches, read_query
 from omsgrain.search.snippet import show
 from omsgrain.search.text_file import FILE
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.memory import MemoryStorage
 from support.store_kinds import POSTGRES
 from support.text_stores import CREATED, Opened, event, put, remove, say, seqs, texts_in
 
 
 @pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    store = MemoryStore()
+def store() -> Iterator[MemoryStorage]:
+    store = MemoryStorage()
     yield store
     store.close()
 
 
 @pytest.fixture(params=["sqlite", POSTGRES])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Texts]:
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TextIndex]:
     with texts_in(request.param, tmp_path) as index:
         yield index
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LmdbStore]:
-    store = LmdbStore(tmp_path / "memory.omsg", durability="relaxed")
+def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
+    store = LmdbStorage(tmp_path / "memory.omsg", durability="relaxed")
     yield store
     store.close()
 
@@ -72,7 +72,7 @@ def opened() -> Iterator[Opened]:
     ],
 )  # fmt: skip
 def test_words_of_any_script(
-    store: MemoryStore, index: Texts, text: str, found: str, missed: str
+    store: MemoryStorage, index: TextIndex, text: str, found: str, missed: str
 ) -> None:
     say(store, "something else 其他 อื่น 다른", text)
     for query in found.split():
@@ -83,7 +83,9 @@ def test_words_of_any_script(
         assert not show({"content": text}, read_query(query)).fields, query
 
 
-def test_any_word_is_enough_and_rare_ones_count_more(store: MemoryStore, index: Texts) -> None:
+def test_any_word_is_enough_and_rare_ones_count_more(
+    store: MemoryStorage, index: TextIndex
+) -> None:
     say(store, *(f"shelf {n}" for n in range(20)), "shelf rare", "rare thing")
     say(store, *(f"none {n}" for n in range(40)))
     found = index.search(store.read, "shelf rare", limit=30)
@@ -94,7 +96,7 @@ def test_any_word_is_enough_and_rare_ones_count_more(store: MemoryStore, index: 
     assert scores == sorted(scores, reverse=True)
 
 
-def test_what_a_grain_is_about_counts_more(store: MemoryStore, index: Texts) -> None:
+def test_what_a_grain_is_about_counts_more(store: MemoryStorage, index: TextIndex) -> None:
     fields = {"type": "belief", "relation": "is", "confidence": 1.0, "created_at": CREATED}
     filler = [event(f"other {n}") for n in range(5)]
     put(store, *filler,
@@ -104,17 +106,17 @@ def test_what_a_grain_is_about_counts_more(store: MemoryStore, index: Texts) -> 
     assert seqs(index.search(store.read, "owl")) == [8, 7, 6]
 
 
-def test_no_phrase_reaches_over_two_texts(store: MemoryStore, index: Texts) -> None:
+def test_no_phrase_reaches_over_two_texts(store: MemoryStorage, index: TextIndex) -> None:
     put(store, event("a", structural_tags=["red", "box"]), event("red box"))
     assert seqs(index.search(store.read, '"red box"')) == [2]
 
 
-def test_equal_matches_come_newest_first(store: MemoryStore, index: Texts) -> None:
+def test_equal_matches_come_newest_first(store: MemoryStorage, index: TextIndex) -> None:
     say(store, "other", *(f"same {n}" for n in range(5)))
     assert seqs(index.search(store.read, "same")) == [6, 5, 4, 3, 2]
 
 
-def test_pages(store: MemoryStore, index: Texts) -> None:
+def test_pages(store: MemoryStorage, index: TextIndex) -> None:
     say(store, *(f"word {'more ' * (n % 7)}{n}" for n in range(50)), "else")
     whole = index.search(store.read, "word more", limit=60)
     assert not whole.more
@@ -126,13 +128,13 @@ def test_pages(store: MemoryStore, index: Texts) -> None:
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"most": 0}])
 def test_wrong_numbers_are_refused(
-    store: MemoryStore, index: Texts, options: dict[str, int]
+    store: MemoryStorage, index: TextIndex, options: dict[str, int]
 ) -> None:
     with pytest.raises(RangeError):
         index.search(store.read, "word", **options)  # type: ignore[arg-type]
 
 
-def test_a_search_without_words_is_refused(store: MemoryStore, index: Texts) -> None:
+def test_a_search_without_words_is_refused(store: MemoryStorage, index: TextIndex) -> None:
     with pytest.raises(SchemaError):
         index.search(store.read, "-word")
 
@@ -140,16 +142,16 @@ def test_a_search_without_words_is_refused(store: MemoryStore, index: Texts) -> 
 # --- filters -------------------------------------------------------------------------------------
 
 
-def test_only_some_grains(store: MemoryStore, index: Texts) -> None:
+def test_only_some_grains(store: MemoryStorage, index: TextIndex) -> None:
     say(store, *(f"word {n}" for n in range(50)))
     found = index.search(store.read, "word", seqs={7, 8, 30, 99})
     assert seqs(found) == [30, 8, 7]
     assert found.read == 3
-    assert index.search(store.read, "word", seqs=set()) == Found((), False, 0, True)
+    assert index.search(store.read, "word", seqs=set()) == TextMatches((), False, 0, True)
 
 
 def test_a_filter_is_asked_until_there_are_enough(
-    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStorage, index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(find, "_FIRST_PAGE", 4)
     say(store, *(f"word {n}" for n in range(100)))
@@ -163,11 +165,13 @@ def test_a_filter_is_asked_until_there_are_enough(
         return False
 
     found = index.search(store.read, "word", accept=refuse)
-    assert found == Found((), False, 100, True)
+    assert found == TextMatches((), False, 100, True)
     assert asked == list(range(100, 0, -1))
 
 
-def test_a_filter_that_refuses_too_much_ends_the_search(store: MemoryStore, index: Texts) -> None:
+def test_a_filter_that_refuses_too_much_ends_the_search(
+    store: MemoryStorage, index: TextIndex
+) -> None:
     say(store, *(f"word {n}" for n in range(100)))
     found = index.search(store.read, "word", accept=lambda seq: seq in (95, 3), most=50)
     assert seqs(found) == [95]
@@ -175,7 +179,7 @@ def test_a_filter_that_refuses_too_much_ends_the_search(store: MemoryStore, inde
 
 
 def test_grains_that_come_while_a_filter_is_asked(
-    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStorage, index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(find, "_FIRST_PAGE", 4)
     say(store, *(f"word {n}" for n in range(60)))
@@ -192,7 +196,7 @@ def test_grains_that_come_while_a_filter_is_asked(
 # --- keeping up ----------------------------------------------------------------------------------
 
 
-def test_a_search_sees_what_was_put_and_removed(disk: LmdbStore, opened: Opened) -> None:
+def test_a_search_sees_what_was_put_and_removed(disk: LmdbStorage, opened: Opened) -> None:
     index = opened(disk.path / FILE)
     assert not index.exists
     assert seqs(index.search(disk.read, "owl")) == []
@@ -212,7 +216,7 @@ def test_a_search_sees_what_was_put_and_removed(disk: LmdbStore, opened: Opened)
     assert index.check(disk.read) == ()
 
 
-def test_one_that_was_removed_and_put_again(store: MemoryStore, index: Texts) -> None:
+def test_one_that_was_removed_and_put_again(store: MemoryStorage, index: TextIndex) -> None:
     (seq,) = say(store, "owl")
     index.catch_up(store.read)
     remove(store, seq)
@@ -221,7 +225,7 @@ def test_one_that_was_removed_and_put_again(store: MemoryStore, index: Texts) ->
 
 
 def test_pages_of_a_large_catch_up(
-    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStorage, index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "PAGE", 10)
     monkeypatch.setattr(feed, "_TOGETHER", 3)
@@ -231,7 +235,7 @@ def test_pages_of_a_large_catch_up(
     assert set(seqs(index.search(store.read, "owl", limit=99))) == {*range(40, 90), last}
 
 
-def test_sealed_and_damaged_grains_have_no_words(store: MemoryStore, index: Texts) -> None:
+def test_sealed_and_damaged_grains_have_no_words(store: MemoryStorage, index: TextIndex) -> None:
     plain = event("owl")
     sealed = bytes([plain[0], plain[1] | 2, *plain[2:]])
     put(store, sealed, plain.replace(b"owl", b"\xff\xfe\xfd"), b"not a grain owl", plain)
@@ -239,13 +243,13 @@ def test_sealed_and_damaged_grains_have_no_words(store: MemoryStore, index: Text
     assert index.check(store.read) == ()
 
 
-def test_compressed_and_cbor_grains(store: MemoryStore, index: Texts) -> None:
+def test_compressed_and_cbor_grains(store: MemoryStorage, index: TextIndex) -> None:
     fields = {"type": "event", "content": "owl " * 50, "created_at": CREATED}
     put(store, og.encode(fields, compress=True), og.encode(fields, encoding="cbor"))
     assert sorted(seqs(index.search(store.read, "owl"))) == [1, 2]
 
 
-def test_long_words_and_long_texts(store: MemoryStore, index: Texts) -> None:
+def test_long_words_and_long_texts(store: MemoryStorage, index: TextIndex) -> None:
     say(store, "q" * 200_000, "q" * 40_000 + "é", "word " * 100_000 + "needle", "字" * 50_000)
     assert seqs(index.search(store.read, "needle")) == [3]
     assert seqs(index.search(store.read, "字字字")) == [4]

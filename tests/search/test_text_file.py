@@ -14,30 +14,30 @@ import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.search import feed, text_file
 from omsgrain.search.text_file import FILE
-from omsgrain.search.text_index import TextIndex
-from omsgrain.storage.base import Store
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.search.text_index import SqliteTextIndex
+from omsgrain.storage.base import Storage
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.memory import MemoryStorage
 from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
 
 
 @pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    store = MemoryStore()
+def store() -> Iterator[MemoryStorage]:
+    store = MemoryStorage()
     yield store
     store.close()
 
 
 @pytest.fixture
-def index() -> Iterator[TextIndex]:
-    index = TextIndex(None)
+def index() -> Iterator[SqliteTextIndex]:
+    index = SqliteTextIndex(None)
     yield index
     index.close()
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LmdbStore]:
-    store = LmdbStore(tmp_path / "memory.omsg", durability="relaxed")
+def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
+    store = LmdbStorage(tmp_path / "memory.omsg", durability="relaxed")
     yield store
     store.close()
 
@@ -53,14 +53,14 @@ def opened() -> Iterator[Opened]:
 
 
 def test_a_file_is_used_again(
-    disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    disk: LmdbStorage, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grown(disk)
     monkeypatch.setattr(feed, "write", None)
     assert answers(opened(path), disk) == truth_without_patch(disk, monkeypatch)
 
 
-def truth_without_patch(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+def truth_without_patch(store: Storage, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     monkeypatch.undo()
     return truth(store)
 
@@ -101,7 +101,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 @pytest.mark.parametrize("readonly", [False, True])
 def test_a_file_of_no_use_is_made_anew(
-    disk: LmdbStore, opened: Opened, damage: Callable[[Path], object], readonly: bool
+    disk: LmdbStorage, opened: Opened, damage: Callable[[Path], object], readonly: bool
 ) -> None:
     path = grown(disk)
     damage(path)
@@ -115,18 +115,18 @@ def test_a_file_of_no_use_is_made_anew(
 
 
 @pytest.mark.parametrize("fill", [b"\0", b"\xff"], ids=["zeros", "ones"])
-def test_a_damaged_page_is_noticed(disk: LmdbStore, opened: Opened, fill: bytes) -> None:
+def test_a_damaged_page_is_noticed(disk: LmdbStorage, opened: Opened, fill: bytes) -> None:
     path = grown(disk)
     whole, right = path.read_bytes(), truth(disk)
     for start in range(0, len(whole), 4096):
         path.write_bytes(whole[:start] + fill * 4096 + whole[start + 4096 :])
-        index = TextIndex(path)
+        index = SqliteTextIndex(path)
         assert index.check(disk.read) or answers(index, disk) == right
         assert answers(index, disk) == right
         index.close()
 
 
-def test_damage_while_it_is_in_use(disk: LmdbStore, opened: Opened) -> None:
+def test_damage_while_it_is_in_use(disk: LmdbStorage, opened: Opened) -> None:
     path = grown(disk)
     index = opened(path)
     index.catch_up(disk.read)
@@ -145,7 +145,7 @@ def test_damage_while_it_is_in_use(disk: LmdbStore, opened: Opened) -> None:
     ids=["one too few", "one too many", "another size", "another word"],
 )
 def test_check_finds_what_sqlite_cannot(
-    disk: LmdbStore, opened: Opened, change: str, seq: int
+    disk: LmdbStorage, opened: Opened, change: str, seq: int
 ) -> None:
     path = grown(disk, 20)
     sql(path, change)
@@ -155,7 +155,7 @@ def test_check_finds_what_sqlite_cannot(
     assert index.check(disk.read) == ()
 
 
-def test_check_finds_damage(disk: LmdbStore, opened: Opened) -> None:
+def test_check_finds_damage(disk: LmdbStorage, opened: Opened) -> None:
     path = grown(disk)
     sql(path, "UPDATE words_data SET block = substr(block, 1, 30) WHERE id > 100")
     index = opened(path)
@@ -166,7 +166,7 @@ def test_check_finds_damage(disk: LmdbStore, opened: Opened) -> None:
 
 def test_another_store_under_the_same_file(tmp_path: Path, opened: Opened) -> None:
     path = tmp_path / FILE
-    first, shorter, longer, as_long = (MemoryStore() for _ in range(4))
+    first, shorter, longer, as_long = (MemoryStorage() for _ in range(4))
     say(first, *(f"owl {n}" for n in range(50)))
     say(shorter, *(f"cat {n}" for n in range(20)))
     say(longer, *(f"cat {n}" for n in range(70)))
@@ -179,18 +179,18 @@ def test_another_store_under_the_same_file(tmp_path: Path, opened: Opened) -> No
         assert index.check(other.read) == ()
 
 
-def test_a_store_that_fell_back_under_an_open_index(store: MemoryStore, opened: Opened) -> None:
+def test_a_store_that_fell_back_under_an_open_index(store: MemoryStorage, opened: Opened) -> None:
     """It is behind what the index has seen, so the index begins again."""
     index = opened(None)
     say(store, *(f"owl {n}" for n in range(50)))
     index.catch_up(store.read)
-    older = MemoryStore()
+    older = MemoryStorage()
     say(older, *(f"owl {n}" for n in range(40)))
     assert len(seqs(index.search(older.read, "owl", limit=99))) == 40
 
 
 def test_removing_the_grain_that_it_is_known_by(
-    disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    disk: LmdbStorage, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grown(disk, 20)
     remove(disk, 20)
@@ -213,7 +213,7 @@ def found_in_files(path: Path, word: str) -> bool:
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["alone", "beside a reader"])
-def test_scrub_leaves_nothing(disk: LmdbStore, opened: Opened, other: bool) -> None:
+def test_scrub_leaves_nothing(disk: LmdbStorage, opened: Opened, other: bool) -> None:
     """Each word begins with a letter of its own, so that the index does not shorten it."""
     secrets = ["zzyzxsecret", "jjkanswer", "ыыоченьтаино", "ωωμυστικο", "uncommonest"]
     path = disk.path / FILE
@@ -236,7 +236,7 @@ def test_scrub_leaves_nothing(disk: LmdbStore, opened: Opened, other: bool) -> N
 
 
 def test_scrub_without_removals_changes_nothing(
-    disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    disk: LmdbStorage, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grown(disk)
     monkeypatch.setattr(feed, "_wipe", None)
@@ -244,7 +244,7 @@ def test_scrub_without_removals_changes_nothing(
     assert answers(opened(path), disk) == truth_without_patch(disk, monkeypatch)
 
 
-def test_what_was_never_made_needs_no_care(disk: LmdbStore, opened: Opened) -> None:
+def test_what_was_never_made_needs_no_care(disk: LmdbStorage, opened: Opened) -> None:
     index = opened(disk.path / FILE)
     say(disk, "owl")
     index.scrub(disk.read)
@@ -254,7 +254,7 @@ def test_what_was_never_made_needs_no_care(disk: LmdbStore, opened: Opened) -> N
 
 
 def test_a_reader_beside_a_long_read_holds_up_scrubbing(
-    disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    disk: LmdbStorage, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = grown(disk)
     monkeypatch.setattr(text_file, "PATIENCE", 0.05)
@@ -274,7 +274,7 @@ def test_a_reader_beside_a_long_read_holds_up_scrubbing(
 # --- handles -------------------------------------------------------------------------------------
 
 
-def test_a_reader_takes_the_file_or_a_copy(disk: LmdbStore, opened: Opened) -> None:
+def test_a_reader_takes_the_file_or_a_copy(disk: LmdbStorage, opened: Opened) -> None:
     path = grown(disk)
     reader = opened(path, readonly=True)
     assert answers(reader, disk) == truth(disk)
@@ -291,14 +291,14 @@ def test_a_reader_takes_the_file_or_a_copy(disk: LmdbStore, opened: Opened) -> N
     assert path.read_bytes() == before
 
 
-def test_a_reader_without_a_file(disk: LmdbStore, opened: Opened) -> None:
+def test_a_reader_without_a_file(disk: LmdbStorage, opened: Opened) -> None:
     say(disk, "owl")
     assert seqs(opened(disk.path / FILE, readonly=True).search(disk.read, "owl")) == [1]
     assert not (disk.path / FILE).exists()
 
 
 def test_a_directory_that_cannot_be_written(
-    disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    disk: LmdbStorage, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     say(disk, "owl")
@@ -306,7 +306,7 @@ def test_a_directory_that_cannot_be_written(
     assert not (disk.path / FILE).exists()
 
 
-def test_after_closing(store: MemoryStore, index: TextIndex) -> None:
+def test_after_closing(store: MemoryStorage, index: SqliteTextIndex) -> None:
     index.catch_up(store.read)
     index.close()
     index.close()
@@ -315,7 +315,7 @@ def test_after_closing(store: MemoryStore, index: TextIndex) -> None:
 
 
 def test_sqlite_without_full_text_search(
-    store: MemoryStore, index: TextIndex, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStorage, index: SqliteTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_file, "_TABLES", text_file._TABLES.replace("fts5(", "fts55("))
     with pytest.raises(og.errors.UnsupportedError):
@@ -324,7 +324,7 @@ def test_sqlite_without_full_text_search(
 
 @pytest.mark.parametrize("answer", ["database or disk is full", "disk I/O error"])
 def test_what_sqlite_refuses_is_a_store_error(
-    store: MemoryStore, index: TextIndex, monkeypatch: pytest.MonkeyPatch, answer: str
+    store: MemoryStorage, index: SqliteTextIndex, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     def refuse(*_: object) -> None:
         raise sqlite3.OperationalError(answer)
@@ -339,7 +339,7 @@ def test_what_sqlite_refuses_is_a_store_error(
 
 
 def test_a_search_while_the_index_is_made_anew(
-    disk: LmdbStore, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    disk: LmdbStorage, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another handle empties it between catching up and reading."""
     path = grown(disk)

@@ -12,22 +12,22 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import SchemaError
 from omsgrain.search import rank, words
-from omsgrain.search.find import Phrase, Query, Texts, read_query
+from omsgrain.search.find import Phrase, Query, TextIndex, read_query
 from omsgrain.search.words import texts
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from support.store_kinds import POSTGRES
 from support.text_stores import event, put, remove, say, seqs, texts_in
 
 
 @pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    store = MemoryStore()
+def store() -> Iterator[MemoryStorage]:
+    store = MemoryStorage()
     yield store
     store.close()
 
 
 @pytest.fixture(params=["sqlite", POSTGRES])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Texts]:
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TextIndex]:
     with texts_in(request.param, tmp_path) as index:
         yield index
 
@@ -96,7 +96,7 @@ def random_query(rng: Random) -> str:
 
 @pytest.mark.parametrize("small", [10_000, 20], ids=["weighed", "counted"])
 def test_a_model_finds_the_same(
-    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch, small: int
+    store: MemoryStorage, index: TextIndex, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     monkeypatch.setattr(rank, "SMALL", small)
     rng = Random(5)
@@ -127,7 +127,7 @@ def test_a_model_finds_the_same(
 
 
 def test_common_words_do_not_change_the_order(
-    store: MemoryStore, index: Texts, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStorage, index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a large index they are not weighed: what they alone find comes last, newest first."""
     say(

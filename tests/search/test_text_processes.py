@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from omsgrain.search.text_file import FILE
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.memory import MemoryStorage
 from support.child_process import run
 from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LmdbStore]:
-    store = LmdbStore(tmp_path / "memory.omsg", durability="relaxed")
+def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
+    store = LmdbStorage(tmp_path / "memory.omsg", durability="relaxed")
     yield store
     store.close()
 
@@ -32,7 +32,7 @@ def opened() -> Iterator[Opened]:
     opened.close()
 
 
-def test_many_threads(disk: LmdbStore, opened: Opened) -> None:
+def test_many_threads(disk: LmdbStorage, opened: Opened) -> None:
     index = opened(disk.path / FILE)
     failed: list[BaseException] = []
 
@@ -60,11 +60,11 @@ KILLED = """
     import os, sys
     from pathlib import Path
     from omsgrain.search import feed
-    from omsgrain.search.text_index import FILE, TextIndex
-    from omsgrain.storage.lmdb.storage import LmdbStore
+    from omsgrain.search.text_index import FILE, SqliteTextIndex
+    from omsgrain.storage.lmdb.storage import LmdbStorage
     feed.PAGE = 50
-    store = LmdbStore(sys.argv[1])
-    index = TextIndex(store.path / FILE)
+    store = LmdbStorage(sys.argv[1])
+    index = SqliteTextIndex(store.path / FILE)
     inner, calls = getattr(feed, sys.argv[2]), 0
     def die(*args, **options):
         global calls
@@ -86,7 +86,7 @@ KILLED = """
     ("moment", "call"), [("write", 1), ("write", 4), ("_forget", 3), ("_rows", 5), ("_wipe", 1)]
 )
 def test_a_kill_at_any_time_is_caught_up(
-    disk: LmdbStore, opened: Opened, moment: str, call: int, when: str
+    disk: LmdbStorage, opened: Opened, moment: str, call: int, when: str
 ) -> None:
     path = disk.path / FILE
     if moment == "_wipe":
@@ -103,19 +103,19 @@ def test_a_kill_at_any_time_is_caught_up(
 FEEDING = """
     import sys
     from omsgrain.search import feed
-    from omsgrain.search.text_index import FILE, TextIndex
-    from omsgrain.storage.lmdb.storage import LmdbStore
+    from omsgrain.search.text_index import FILE, SqliteTextIndex
+    from omsgrain.storage.lmdb.storage import LmdbStorage
     feed.PAGE = 20
-    store = LmdbStore(sys.argv[1])
+    store = LmdbStorage(sys.argv[1])
     for n in range(15):
-        index = TextIndex(store.path / FILE)
+        index = SqliteTextIndex(store.path / FILE)
         found = index.search(store.read, "owl", limit=2_000)
         print(len(found.matches))
         index.close()
 """
 
 
-def test_processes_feed_together(disk: LmdbStore, opened: Opened) -> None:
+def test_processes_feed_together(disk: LmdbStorage, opened: Opened) -> None:
     say(disk, *(f"owl number {n} sees shelf {n % 7}" for n in range(600)))
     said: list[list[str]] = []
     threads = [
@@ -139,11 +139,11 @@ def test_processes_feed_together(disk: LmdbStore, opened: Opened) -> None:
 FORKING = """
     import os, sys
     from omsgrain.errors import StoreError
-    from omsgrain.search.text_index import FILE, TextIndex
-    from omsgrain.storage.lmdb.storage import LmdbStore
+    from omsgrain.search.text_index import FILE, SqliteTextIndex
+    from omsgrain.storage.lmdb.storage import LmdbStorage
     path = sys.argv[1]
-    store = LmdbStore(path)
-    index = TextIndex(store.path / FILE)
+    store = LmdbStorage(path)
+    index = SqliteTextIndex(store.path / FILE)
     index.catch_up(store.read)
     said, say = os.pipe()
     if os.fork() == 0:
@@ -151,8 +151,8 @@ FORKING = """
             index.search(store.read, "owl")
         except StoreError:
             index.close()
-            store = LmdbStore(path)
-            index = TextIndex(store.path / FILE)
+            store = LmdbStorage(path)
+            index = SqliteTextIndex(store.path / FILE)
             print("child", len(index.search(store.read, "owl").matches), flush=True)
             os.write(say, b"x")
         os._exit(0)
@@ -164,7 +164,7 @@ FORKING = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_opens_its_own(disk: LmdbStore, opened: Opened) -> None:
+def test_a_forked_child_opens_its_own(disk: LmdbStorage, opened: Opened) -> None:
     say(disk, "owl")
     assert run(FORKING, disk.path) == ["child 1", "parent 1"]
     assert opened(disk.path / FILE).check(disk.read) == ()
@@ -180,10 +180,10 @@ def open_files() -> set[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no list of open files here")
-def test_a_fork_closes_the_file(disk: LmdbStore, opened: Opened) -> None:
+def test_a_fork_closes_the_file(disk: LmdbStorage, opened: Opened) -> None:
     """SQLite would take the parent's locks for the child's."""
     say(disk, "owl")
-    store = MemoryStore()
+    store = MemoryStorage()
     say(store, "owl")
     index, memory = opened(disk.path / FILE), opened(None)
     assert seqs(index.search(disk.read, "owl")) == seqs(memory.search(store.read, "owl")) == [1]

@@ -10,8 +10,8 @@ import pytest
 
 from omsgrain.search import ann
 from omsgrain.search.nearest import Nearest
-from omsgrain.storage.base import Store
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.base import Storage
+from omsgrain.storage.memory import MemoryStorage
 from support.graph_stores import (
     COUNT,
     LARGE,
@@ -27,28 +27,30 @@ from support.graph_stores import (
 from support.vector_stores import Floats, add, put, remove
 
 
-def _add_and_catch_up(nearest: Nearest, store: Store, query: Floats) -> None:
+def _add_and_catch_up(nearest: Nearest, store: Storage, query: Floats) -> None:
     add(store, dict.fromkeys(put(store, 60, 8_000), query))
     nearest.catch_up(store)
 
 
 class TestGraph(WithGraph):
     def test_a_graph_finds_what_exact_search_finds(
-        self, nearest: Nearest, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert uses_graph(nearest, store, monkeypatch)
         assert recall(nearest, store) > 0.95
 
-    def test_small_sets_have_none(self, store: Store, folder: Path) -> None:
+    def test_small_sets_have_none(self, store: Storage, folder: Path) -> None:
         Nearest(folder, large=COUNT).catch_up(store)
         assert not file(folder).exists()
 
-    def test_a_graph_is_made_only_where_that_is_allowed(self, store: Store, folder: Path) -> None:
+    def test_a_graph_is_made_only_where_that_is_allowed(
+        self, store: Storage, folder: Path
+    ) -> None:
         Nearest(folder, large=LARGE).catch_up(store, make=False)
         assert not file(folder).exists()
 
     def test_a_graph_in_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        store, nearest = MemoryStore(), Nearest(large=LARGE)
+        store, nearest = MemoryStorage(), Nearest(large=LARGE)
         rows = rows_of(store)
         add(store, rows)
         nearest.catch_up(store)
@@ -61,7 +63,7 @@ class TestGraph(WithGraph):
         nearest.close()
 
     def test_filters(
-        self, nearest: Nearest, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         exact = Nearest()
 
@@ -83,7 +85,7 @@ class TestGraph(WithGraph):
         assert not uses_graph(nearest, store, monkeypatch, allowed={1, 2})
 
     def test_what_came_later_does_not_hide_what_is_nearer(
-        self, nearest: Nearest, store: Store
+        self, nearest: Nearest, store: Storage
     ) -> None:
         query = queries()[0]
         order = [near.seq for near in search(nearest, store, query, limit=COUNT)]
@@ -94,7 +96,7 @@ class TestGraph(WithGraph):
         assert [near.seq for near in found] == order[300:310]
 
     def test_what_came_later_is_found(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = written(folder)
         query = queries()[0]
@@ -120,14 +122,14 @@ class TestGraph(WithGraph):
         assert recall(nearest, store) > 0.95
 
     def test_more_later_than_before_is_compared_as_a_whole(
-        self, nearest: Nearest, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         add(store, rows_of(store, COUNT, 7_000))
         assert not uses_graph(nearest, store, monkeypatch)
         assert recall(nearest, store) == 1
 
     def test_an_older_snapshot_does_not_see_a_newer_graph(
-        self, nearest: Nearest, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ann, "_FEW", 1)
         query = queries()[0]
@@ -140,7 +142,7 @@ class TestGraph(WithGraph):
         assert search(nearest, store, query)[0].score == pytest.approx(1)
 
     def test_searching_while_graphs_are_written(
-        self, nearest: Nearest, store: Store, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ann, "_FEW", 1)
         failed: list[BaseException] = []

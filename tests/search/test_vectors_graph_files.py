@@ -15,9 +15,9 @@ from omsgrain.errors import StoreError
 from omsgrain.search import ann
 from omsgrain.search.ann import write
 from omsgrain.search.nearest import Nearest
-from omsgrain.storage.base import Store
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.base import Storage
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import EVENTS
 from support.graph_stores import (
     COUNT,
@@ -60,7 +60,7 @@ def damage(kind: str, path: Path) -> None:
 
 class TestGraphFiles(WithGraph):
     def test_what_is_removed_is_gone_from_the_file(
-        self, nearest: Nearest, store: Store, folder: Path
+        self, nearest: Nearest, store: Storage, folder: Path
     ) -> None:
         rows = rows_of(store)  # the same again
         whole = file(folder).read_bytes()
@@ -76,7 +76,7 @@ class TestGraphFiles(WithGraph):
         assert kept == len(rows)
         assert not any(
             halves(vector) in left
-            for seq, vector in rows_of(MemoryStore()).items()
+            for seq, vector in rows_of(MemoryStorage()).items()
             if seq not in rows
         )
         assert recall(nearest, store) > 0.9
@@ -84,7 +84,7 @@ class TestGraphFiles(WithGraph):
         assert names == {"vectors-1.usearch"}
 
     def test_a_forgotten_model_has_no_file(
-        self, nearest: Nearest, store: Store, folder: Path
+        self, nearest: Nearest, store: Storage, folder: Path
     ) -> None:
         (folder / "vectors-99.usearch").write_bytes(b"of a model that is not there")
         remove(store, list(rows_of(store)))
@@ -98,7 +98,7 @@ class TestGraphFiles(WithGraph):
 
     @pytest.mark.parametrize("make", [True, False])
     def test_too_many_removals_make_it_anew(
-        self, nearest: Nearest, store: Store, folder: Path, make: bool
+        self, nearest: Nearest, store: Storage, folder: Path, make: bool
     ) -> None:
         size = file(folder).stat().st_size
         remove(store, range(1, 200))
@@ -110,7 +110,7 @@ class TestGraphFiles(WithGraph):
         assert recall(nearest, store) > 0.95
 
     def test_a_library_that_does_not_write_over_is_not_trusted(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = ann.library()
         assert made is not None
@@ -120,26 +120,26 @@ class TestGraphFiles(WithGraph):
         assert not file(folder).exists()
 
     def test_a_file_newer_than_the_snapshot_is_kept(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = written(folder)
         first = iter([True])
 
-        def covering(self: ann.Graphs, *args: Any) -> ann.Covered[ann.Graph] | None:
+        def covering(self: ann.VectorGraphs, *args: Any) -> ann.Covered[ann.VectorGraph] | None:
             return None if next(first, False) else original(self, *args)
 
-        original = ann.Graphs.covering
-        monkeypatch.setattr(ann.Graphs, "covering", covering)
+        original = ann.VectorGraphs.covering
+        monkeypatch.setattr(ann.VectorGraphs, "covering", covering)
         nearest.catch_up(store)
         assert written(folder) == before
 
     def test_a_removal_while_a_graph_is_written(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rows = rows_of(store)
         events: list[int] = []
 
-        def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
+        def slow(path: Path, made: ann.VectorGraph, stamp: ann.Stamp) -> None:
             if len(events) < 2:
                 remove(
                     store, [10 + len(events)]
@@ -155,11 +155,11 @@ class TestGraphFiles(WithGraph):
         assert [seq for seq in (5, 10, 11, 12) if halves(rows[seq]) in left] == [12]
 
     def test_removals_faster_than_writing_leave_no_file(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seqs = iter(range(10, 100))
 
-        def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
+        def slow(path: Path, made: ann.VectorGraph, stamp: ann.Stamp) -> None:
             remove(store, [next(seqs)])
             write(path, made, stamp)
 
@@ -169,14 +169,14 @@ class TestGraphFiles(WithGraph):
         assert not list(folder.glob("vectors*"))
 
     def test_an_older_file_never_replaces_a_newer_one(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two processes catch up; the slower one has seen less."""
         monkeypatch.setattr(ann, "_FEW", 1)
         other = Nearest(folder, large=LARGE)
         newest = []
 
-        def slow(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
+        def slow(path: Path, made: ann.VectorGraph, stamp: ann.Stamp) -> None:
             monkeypatch.setattr(ann, "write", write)
             write(path, made, stamp)
             add(store, rows_of(store, 50, 6_000))
@@ -195,7 +195,7 @@ class TestGraphFiles(WithGraph):
     def test_a_damaged_file_is_made_anew(
         self,
         nearest: Nearest,
-        store: Store,
+        store: Storage,
         folder: Path,
         monkeypatch: pytest.MonkeyPatch,
         kind: str,
@@ -210,12 +210,12 @@ class TestGraphFiles(WithGraph):
     def test_a_file_of_another_store_or_another_time(
         self,
         nearest: Nearest,
-        store: Store,
+        store: Storage,
         folder: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        others = (LmdbStore(tmp_path / "ahead"), LmdbStore(tmp_path / "other"))
+        others = (LmdbStorage(tmp_path / "ahead"), LmdbStorage(tmp_path / "other"))
         add(others[0], rows_of(others[0], 400))  # the same grains, not all of them: restored
         add(others[1], rows_of(others[1], COUNT, 9_000))
         for other in others:
@@ -230,7 +230,7 @@ class TestGraphFiles(WithGraph):
             other.close()
 
     def test_a_file_of_another_model(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rows = {seq: vector[:8] for seq, vector in rows_of(store).items()}
         add(store, rows, "eight")
@@ -242,7 +242,7 @@ class TestGraphFiles(WithGraph):
         assert uses_graph(nearest, store, monkeypatch, query, model="eight")
         assert search(nearest, store, query, model="eight")[0] == truth[0]
 
-    def test_leftovers_are_swept(self, nearest: Nearest, store: Store, folder: Path) -> None:
+    def test_leftovers_are_swept(self, nearest: Nearest, store: Storage, folder: Path) -> None:
         left = folder / "vectors-1.usearch.12345"
         left.write_bytes(b"half of a graph")
         nearest.catch_up(store)
@@ -250,9 +250,9 @@ class TestGraphFiles(WithGraph):
         assert file(folder).exists()
 
     def test_a_full_disk(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(path: Path, made: ann.Graph, stamp: ann.Stamp) -> None:
+        def full(path: Path, made: ann.VectorGraph, stamp: ann.Stamp) -> None:
             path.write_bytes(b"some of it")
             raise OSError(28, "no space left")
 
@@ -263,16 +263,16 @@ class TestGraphFiles(WithGraph):
         assert recall(nearest, store) == 1
 
     def test_a_readonly_store_is_left_as_it_is(
-        self, nearest: Nearest, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, nearest: Nearest, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         remove(store, [5])
         before = written(folder)
-        monkeypatch.setattr(LmdbStore, "readonly", True)
+        monkeypatch.setattr(LmdbStorage, "readonly", True)
         nearest.catch_up(store)
         assert written(folder) == before
-        assert 5 not in [near.seq for near in search(nearest, store, rows_of(MemoryStore())[5])]
+        assert 5 not in [near.seq for near in search(nearest, store, rows_of(MemoryStorage())[5])]
 
-    def test_a_closed_store(self, nearest: Nearest, store: Store) -> None:
+    def test_a_closed_store(self, nearest: Nearest, store: Storage) -> None:
         store.close()
         with pytest.raises(StoreError):
             nearest.catch_up(store)
@@ -290,13 +290,13 @@ class TestWithoutTheLibrary(WithGraph):
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    def test_search_is_exact(self, store: Store, folder: Path) -> None:
+    def test_search_is_exact(self, store: Storage, folder: Path) -> None:
         nearest = Nearest(folder, large=LARGE)
         nearest.catch_up(store)
         assert not file(folder).exists()
         assert recall(nearest, store) == 1
 
-    def test_a_file_is_left_for_those_who_have_it(self, store: Store, folder: Path) -> None:
+    def test_a_file_is_left_for_those_who_have_it(self, store: Storage, folder: Path) -> None:
         nearest = Nearest(folder, large=LARGE)
         with store.read() as reader:
             last = reader.last_row(EVENTS)

@@ -19,7 +19,7 @@ import omsgrain as og
 from omsgrain.errors import OmsError
 from omsgrain.search import vectors
 from omsgrain.search.nearest import Near, Nearest
-from omsgrain.storage.base import Store
+from omsgrain.storage.base import Storage
 from omsgrain.storage.tables import (
     EMBEDDED,
     EVENT,
@@ -32,13 +32,13 @@ from support.vector_stores import Floats, add, cosine, noise, put, remove, set_r
 
 
 @pytest.fixture(params=["memory", "lmdb", POSTGRES])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     store = made(request.param, tmp_path / "m.omsg")
     yield store
     store.close()
 
 
-def search(store: Store, query: Floats, **options: Any) -> list[Near]:
+def search(store: Storage, query: Floats, **options: Any) -> list[Near]:
     with store.read() as reader:
         return Nearest().search(reader, query, **options)
 
@@ -132,7 +132,7 @@ def test_what_is_no_vector(vector: object, code: str) -> None:
     assert (caught.value.code, caught.value.field) == (code, "/vector")
 
 
-def test_the_longest_vector(store: Store) -> None:
+def test_the_longest_vector(store: Storage) -> None:
     (seq,) = put(store, 1)
     longest = [1.0] * vectors.DIMENSIONS
     add(store, {seq: longest})
@@ -141,7 +141,7 @@ def test_the_longest_vector(store: Store) -> None:
     assert found.score == pytest.approx(1.0)
 
 
-def test_vectors_are_kept_as_they_came(store: Store) -> None:
+def test_vectors_are_kept_as_they_came(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: VALUES, second: [3e38, 1e-45, 0.0]}, "a")
     add(store, {first: [7.0]}, "b")
@@ -156,7 +156,7 @@ def test_vectors_are_kept_as_they_came(store: Store) -> None:
 
 
 def test_a_vector_in_place_of_another_is_an_event_and_the_same_again_is_none(
-    store: Store,
+    store: Storage,
 ) -> None:
     (seq,) = put(store, 1)
     for vector in ([1.0, 0.0], [0.0, 1.0], [0.0, 1.0]):
@@ -176,7 +176,7 @@ def refused(
     return caught.value.code, caught.value.field
 
 
-def test_what_cannot_be_added(store: Store) -> None:
+def test_what_cannot_be_added(store: Storage) -> None:
     (seq,) = put(store, 1)
     add(store, {seq: [1.0, 2.0]})
     assert refused(add, store, {seq: [0.0, 0.0]}) == ("ERR_RANGE", "/vector")
@@ -190,7 +190,7 @@ def test_what_cannot_be_added(store: Store) -> None:
         assert [model.name for model in vectors.models(reader)] == ["m"]
 
 
-def test_models_are_not_without_number(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_are_not_without_number(store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "_MODELS", 3)
     (seq,) = put(store, 1)
     for name in ("a", "b", "c", "a"):
@@ -200,7 +200,7 @@ def test_models_are_not_without_number(store: Store, monkeypatch: pytest.MonkeyP
 
 
 def test_the_models_of_one_user_leave_room_for_others(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vectors, "_MODELS", 2)
     event = {"type": "event", "content": "tea", "created_at": 1}
@@ -218,7 +218,7 @@ def test_the_models_of_one_user_leave_room_for_others(
     add(store, {grace: [1.0]}, "a")
 
 
-def test_nobody_fixes_the_dimension_of_a_model(store: Store) -> None:
+def test_nobody_fixes_the_dimension_of_a_model(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: [1.0]})
     add(store, {second: [1.0, 0.0, 0.0]})
@@ -231,7 +231,7 @@ def test_nobody_fixes_the_dimension_of_a_model(store: Store) -> None:
         assert len(list(reader.rows(VECTORS))) == 2
 
 
-def test_a_model_is_forgotten_with_its_last_vector(store: Store) -> None:
+def test_a_model_is_forgotten_with_its_last_vector(store: Storage) -> None:
     first, second, third = put(store, 3)
     add(store, {first: [1.0], second: [1.0]})
     add(store, {third: [1.0]}, "other")
@@ -241,7 +241,7 @@ def test_a_model_is_forgotten_with_its_last_vector(store: Store) -> None:
             assert [model.name for model in vectors.models(reader)] == left
 
 
-def test_a_model_of_an_older_row_is_known(store: Store) -> None:
+def test_a_model_of_an_older_row_is_known(store: Storage) -> None:
     (seq,) = put(store, 1)
     row = msgpack.packb({"id": 7, "dimension": 2})
     store.write(lambda writer: writer.set_row(MODELS, b"m", row))
@@ -254,12 +254,12 @@ def test_a_model_of_an_older_row_is_known(store: Store) -> None:
 
 
 @pytest.mark.parametrize("row", [b"", b"\x81\xa2id\x01", b"\x93\x01\x02\x03", b"\xc1"])
-def test_a_damaged_model(store: Store, row: bytes) -> None:
+def test_a_damaged_model(store: Storage, row: bytes) -> None:
     store.write(lambda writer: writer.set_row(MODELS, b"m", row))
     assert refused(search, store, [1.0]) == ("ERR_STORE", None)
 
 
-def test_search_agrees_with_the_definition(store: Store) -> None:
+def test_search_agrees_with_the_definition(store: Storage) -> None:
     random = Random(5)
     for dimension in (1, 3, 8, 29):
         seqs = put(store, 60, 1000 * dimension)
@@ -274,7 +274,7 @@ def test_search_agrees_with_the_definition(store: Store) -> None:
                 assert [near.seq for near in found] == [seq for _, seq in best[:limit]]
 
 
-def test_pages_of_rows_are_one_ranking(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_rows_are_one_ranking(store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     from omsgrain.search import nearest
 
     random = Random(6)
@@ -287,7 +287,7 @@ def test_pages_of_rows_are_one_ranking(store: Store, monkeypatch: pytest.MonkeyP
         assert search(store, query, limit=20) == whole
 
 
-def test_of_equals_the_newest_comes_first(store: Store) -> None:
+def test_of_equals_the_newest_comes_first(store: Storage) -> None:
     seqs = put(store, 40)
     add(store, {seq: [2.0, 0.0] if seq % 2 else [0.0, 1.0] for seq in seqs})
     found = search(store, [1.0, 0.0], limit=25)
@@ -296,7 +296,7 @@ def test_of_equals_the_newest_comes_first(store: Store) -> None:
     assert {near.score for near in found} == {1.0, 0.0}
 
 
-def test_only_allowed_grains(store: Store) -> None:
+def test_only_allowed_grains(store: Storage) -> None:
     random = Random(7)
     rows = {seq: noise(random, 6) for seq in put(store, 100)}
     add(store, rows)
@@ -308,7 +308,7 @@ def test_only_allowed_grains(store: Store) -> None:
     assert search(store, query, allowed=()) == []
 
 
-def test_only_accepted_grains_and_few_are_asked(store: Store) -> None:
+def test_only_accepted_grains_and_few_are_asked(store: Storage) -> None:
     random = Random(8)
     rows = {seq: noise(random, 6) for seq in put(store, 1_000)}
     add(store, rows)
@@ -328,7 +328,7 @@ def test_only_accepted_grains_and_few_are_asked(store: Store) -> None:
     assert search(store, query, accept=lambda seq: False) == []
 
 
-def test_models_are_never_compared(store: Store) -> None:
+def test_models_are_never_compared(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: [1.0, 0.0]}, "a")
     assert search(store, [1.0, 0.0]) == [Near(first, 1.0)]
@@ -340,7 +340,7 @@ def test_models_are_never_compared(store: Store) -> None:
         assert bad == ("ERR_SCHEMA", "/model")
 
 
-def test_what_cannot_be_searched_for(store: Store) -> None:
+def test_what_cannot_be_searched_for(store: Storage) -> None:
     assert search(store, [1.0]) == []  # no vectors yet, of whatever model
     assert search(store, [1.0], model="m") == []
     (seq,) = put(store, 1)
@@ -354,7 +354,7 @@ def test_what_cannot_be_searched_for(store: Store) -> None:
         )
 
 
-def test_a_removed_grain_is_found_no_more(store: Store) -> None:
+def test_a_removed_grain_is_found_no_more(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: [1.0, 0.0], second: [1.0, 1.0]}, "a")
     add(store, {first: [1.0]}, "b")
@@ -365,7 +365,7 @@ def test_a_removed_grain_is_found_no_more(store: Store) -> None:
         assert len(list(reader.rows(VECTORS))) == 1
 
 
-def test_a_row_of_another_size_is_passed_over(store: Store) -> None:
+def test_a_row_of_another_size_is_passed_over(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: [1.0, 0.0], second: [1.0, 1.0]})
     key = struct.pack(">IQ", 1, first)

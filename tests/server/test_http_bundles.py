@@ -20,7 +20,7 @@ from omsgrain.crypto.signers import SIGNERS, KeySigner
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.document import validate
 from omsgrain.interchange.aimem_erase import erase_tenant
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from support.http_server import (
     ADA,
     BUNDLE,
@@ -243,7 +243,7 @@ def test_head_and_options(served: Site) -> None:
 @pytest.mark.parametrize("kind", ["ed25519", "p256"])
 def test_exports_are_signed(tmp_path: Path, kind: str) -> None:
     signer = SIGNERS[kind].generate()  # type: ignore[index]
-    with site(tmp_path / "m.omsg", Options(signer=signer)) as served:
+    with site(tmp_path / "m.omsg", ServerOptions(signer=signer)) as served:
         token = served.token()
         imported(served, token, bundle(chunk(1)))
         shown = served.ask("GET", "/.well-known/aimem-pubkey")
@@ -265,7 +265,7 @@ def test_exports_are_signed(tmp_path: Path, kind: str) -> None:
 
 
 def test_what_is_too_large_to_sign_says_so(tmp_path: Path) -> None:
-    options = Options(signer=ED25519.generate(), signed=2_000)
+    options = ServerOptions(signer=ED25519.generate(), signed=2_000)
     with site(tmp_path / "m.omsg", options) as served:
         token = served.token()
         imported(served, token, bundle(*(chunk(n) for n in range(600))))
@@ -287,7 +287,7 @@ def test_signatures_of_imports(tmp_path: Path, lines: bool) -> None:
     body, second = bundle(chunk(1)), bundle(chunk(2))
     send = by_lines if lines else bytes
     media = LINES if lines else BUNDLE
-    with site(tmp_path / "m.omsg", Options(trust=trust, require_signature=True)) as served:
+    with site(tmp_path / "m.omsg", ServerOptions(trust=trust, require_signature=True)) as served:
         token = served.token()
 
         def refused(data: bytes, value: str | None) -> tuple[int, str]:
@@ -346,7 +346,7 @@ def test_a_signature_is_looked_at_however_large_the_bundle_is(
     bent = bytearray(signature.from_header(good))
     bent[-1] ^= 1
     trust = trusted.Trust(tuple(signers.loads_public(signer.did.encode()))) if known else None
-    with site(tmp_path / "m.omsg", Options(signed=1_000, trust=trust)) as served:
+    with site(tmp_path / "m.omsg", ServerOptions(signed=1_000, trust=trust)) as served:
         token = served.token()
         for value in ("garbage", signed(other, signer), signature.to_header(bytes(bent))):
             headers = {"content-type": LINES if lines else BUNDLE, "aimem-signature": value}

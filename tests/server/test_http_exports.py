@@ -18,7 +18,7 @@ import pytest
 import omsgrain as og
 from omsgrain.formats.aimem.document import validate
 from omsgrain.server import bundles
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from support.http_server import (
     ADA,
     BUNDLE,
@@ -98,7 +98,7 @@ def test_a_policy_says_what_leaves(tmp_path: Path, purpose: Any) -> None:
     with site(tmp_path / "m.omsg") as served:
         token = served.token()
         imported(served, token, bundle(chunk(1)))
-    with site(tmp_path / "m.omsg", Options(purpose=purpose), policy="gdpr") as served:
+    with site(tmp_path / "m.omsg", ServerOptions(purpose=purpose), policy="gdpr") as served:
         told = imported(served, token, bundle(chunk(2)))  # without a basis, so it stays out
         assert [one["reason"] for one in told["conflicts"]] == ["refused"]
         for path in (EXPORT, STREAM):
@@ -240,7 +240,7 @@ def b64(data: bytes) -> str:
 
 
 def test_a_document_that_would_be_refused_says_so(tmp_path: Path) -> None:
-    with site(tmp_path / "m.omsg", Options(document=2_000)) as served:
+    with site(tmp_path / "m.omsg", ServerOptions(document=2_000)) as served:
         token = served.token()
         lines = by_lines(bundle(*(chunk(n, "x" * 300) for n in range(10))))
         given = {"content-type": LINES}

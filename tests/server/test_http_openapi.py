@@ -19,11 +19,11 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem.check import RULES as AIMEM
 from omsgrain.server.errors import (
     RULES,
-    Refusal,
+    HttpRefusal,
     answer,
     refusal_of,
 )
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from omsgrain.server.routes import ROUTES, document
 from omsgrain.sync import protocol
 from omsgrain.sync.peer import START, Batch, Hello
@@ -46,7 +46,7 @@ ADDRESS = "0" * 64
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    options = Options(document=LIMIT, lines=2 * LIMIT)
+    options = ServerOptions(document=LIMIT, lines=2 * LIMIT)
     with site(tmp_path_factory.mktemp("api") / "m.omsg", options) as found:
         yield found
 
@@ -68,7 +68,7 @@ def test_the_type_of_a_refusal_is_where_a_page_tells_of_it(rule: str) -> None:
     """A rule that is neither the server's nor the format's has the general type."""
     known = rule in {*RULES, *AIMEM}
     error = SchemaError("no", rule=rule) if not known or rule in AIMEM else None
-    refusal = Refusal(rule) if error is None else refusal_of(error)
+    refusal = HttpRefusal(rule) if error is None else refusal_of(error)
     found = json.loads(bytes(answer(refusal).body))
     page, _, anchor = (
         found["type"].removeprefix(f"{PROJECT['Repository']}/blob/main/docs/").partition("#")

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from omsgrain.server.errors import RULES
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from support.http_server import ALL, GRACE, Site, site
 from support.http_status_table import LIMIT, ROWS, Row
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    options = Options(document=LIMIT, lines=2 * LIMIT)
+    options = ServerOptions(document=LIMIT, lines=2 * LIMIT)
     with site(tmp_path_factory.mktemp("status") / "m.omsg", options) as found:
         yield found
 

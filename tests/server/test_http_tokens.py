@@ -16,9 +16,9 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError, StoreError
 from omsgrain.ops.tokens import add_token, list_tokens, revoke_token
-from omsgrain.storage.base import Store
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.location import home_of
+from omsgrain.storage.base import Storage
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.location import location_of
 from omsgrain.storage.tables import AUDIT, TOKENS
 from omsgrain.storage.tokens import Tokens, is_token
 from support.child_process import run as run_child
@@ -32,13 +32,13 @@ def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyP
     return Shell(capfdbinary, monkeypatch)
 
 
-def test_form(below: Store) -> None:
+def test_form(below: Storage) -> None:
     secrets = {Tokens(below).add(f"t{n}", ADA, ["export"]) for n in range(5)}
     assert len(secrets) == 5
     assert all(re.fullmatch(r"omg_[A-Za-z0-9_-]{43}", secret) for secret in secrets)
 
 
-def test_only_its_hash_is_kept(below: Store) -> None:
+def test_only_its_hash_is_kept(below: Storage) -> None:
     secret = Tokens(below).add("laptop", ADA, ["admin", "import"])
     with below.read() as reader:
         rows = [*reader.rows(TOKENS), *reader.rows(AUDIT)]
@@ -52,7 +52,7 @@ def test_only_its_hash_is_kept(below: Store) -> None:
 @pytest.mark.parametrize(
     "secret", ["", "omg_", "omg_" + "a" * 43, "omg_" + "a" * 42 + "\n", "x" * 47]
 )
-def test_what_is_none(below: Store, secret: str) -> None:
+def test_what_is_none(below: Storage, secret: str) -> None:
     Tokens(below).add("laptop", ADA, ["export"])
     assert Tokens(below).find(secret) is None
     assert is_token(secret) == (secret == "omg_" + "a" * 43)
@@ -74,7 +74,7 @@ def test_what_is_none(below: Store, secret: str) -> None:
     ],
 )
 def test_what_cannot_be_added(
-    below: Store, name: str, tenant: str | None, scopes: list[str]
+    below: Storage, name: str, tenant: str | None, scopes: list[str]
 ) -> None:
     Tokens(below).add("taken", ADA, ["export"])
     with pytest.raises(SchemaError):
@@ -82,7 +82,7 @@ def test_what_cannot_be_added(
     assert len(Tokens(below).list()) == 1
 
 
-def test_for_syncing(below: Store) -> None:
+def test_for_syncing(below: Storage) -> None:
     """Such a token is for namespaces, a tenant, or all; the others are for a tenant."""
     tokens = Tokens(below)
     secret = tokens.add("robot", None, ["sync:write"], namespaces=["hall", "attic", "hall"])
@@ -106,7 +106,7 @@ def test_for_syncing(below: Store) -> None:
     assert tokens.forget([ADA]) == 0
 
 
-def test_revoking(below: Store) -> None:
+def test_revoking(below: Storage) -> None:
     tokens = Tokens(below, clock=lambda: 7)
     secret = tokens.add("laptop", ADA, ["export"])
     tokens.revoke("laptop")
@@ -119,7 +119,7 @@ def test_revoking(below: Store) -> None:
     assert tokens.list() == []
 
 
-def test_damage(below: Store) -> None:
+def test_damage(below: Storage) -> None:
     secret = Tokens(below).add("laptop", ADA, ["export"])
     below.write(lambda w: w.set_row(TOKENS, sha256(secret.encode()).digest(), b"\x81\xa1n\x01"))
     with pytest.raises(IntegrityError):
@@ -209,7 +209,7 @@ def test_a_file_for_nobody_else(tmp_path: Path, shell: Shell) -> None:
     secret = file.read_text()
     assert re.fullmatch(r"omg_[A-Za-z0-9_-]{43}\n", secret)
     assert secret.strip().encode() not in shell.out
-    below = LmdbStore(path, readonly=True)
+    below = LmdbStorage(path, readonly=True)
     assert Tokens(below).find(secret.strip()) is not None
     below.close()
     again = ("token", "add", str(path), "second", "--tenant", ADA, "--scope", "export")
@@ -225,7 +225,7 @@ def test_a_backup_has_the_tokens(tmp_path: Path) -> None:
     with og.open(path) as store:
         secret = add_token(path, "laptop", ADA, ["export"])
         store.backup(tmp_path / "b.omsg")
-    below = LmdbStore(tmp_path / "b.omsg", readonly=True)
+    below = LmdbStorage(tmp_path / "b.omsg", readonly=True)
     assert Tokens(below).find(secret) is not None
     below.close()
 
@@ -243,7 +243,7 @@ def test_a_store_from_before_there_were_tokens(tmp_path: Path) -> None:
         assert address in store
 
 
-def test_a_token_ends_by_itself(below: Store) -> None:
+def test_a_token_ends_by_itself(below: Storage) -> None:
     now = 1_000
     tokens = Tokens(below, clock=lambda: now)
     secret = tokens.add("ada", ADA, ["export"], expires=2_000)
@@ -261,7 +261,7 @@ def test_a_token_ends_by_itself(below: Store) -> None:
     assert tokens.find(again) is None
 
 
-def test_the_use_of_a_token_is_noted_once_an_hour(below: Store) -> None:
+def test_the_use_of_a_token_is_noted_once_an_hour(below: Storage) -> None:
     now, hour = 1_000, 3_600_000
     tokens = Tokens(below, clock=lambda: now)
     secret = tokens.add("ada", ADA, ["export"])
@@ -302,10 +302,10 @@ def test_stores_are_made_when_that_is_said(shell: Shell, tmp_path: Path) -> None
     assert one.expires is not None and one.expires - one.created == pytest.approx(30 * 86_400_000)
     assert shell("init", path, "--json") == 0
     assert shell("init", tmp_path / "other.omsg", "--json") == 0
-    assert home_of(tmp_path / "other.omsg").exists()
+    assert location_of(tmp_path / "other.omsg").exists()
     assert shell("serve", tmp_path / "third.omsg") == exit_code("ERR_STORE")
     assert shell("mcp", tmp_path / "third.omsg", "--user", "ada") == exit_code("ERR_STORE")
     assert not (tmp_path / "third.omsg").exists()
     with Served(tmp_path / "third.omsg", "--create") as served:
         assert served.end(signal.SIGTERM) == 0
-    assert home_of(tmp_path / "third.omsg").exists()
+    assert location_of(tmp_path / "third.omsg").exists()

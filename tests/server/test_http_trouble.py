@@ -18,10 +18,10 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.server import bodies, bundles
-from omsgrain.server.errors import Refusal
+from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.log import Log
-from omsgrain.server.options import Options
-from omsgrain.server.service import AccessLog, Gate, Service
+from omsgrain.server.options import ServerOptions
+from omsgrain.server.service import AccessLog, FairSemaphore, HttpService
 from omsgrain.server.serving import Stores
 from support.http_server import ADA, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
 
@@ -30,7 +30,7 @@ IMPORT, EXPORT = "/v1/brain/import", "/v1/brain/export"
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Site]:
-    options = Options(at_work=1, waiting=1, timeout=5.0)
+    options = ServerOptions(at_work=1, waiting=1, timeout=5.0)
     with site(tmp_path / "m.omsg", options) as found:
         yield found
 
@@ -74,7 +74,7 @@ def test_those_that_wait_are_sent_away_when_it_stops(served: Site) -> None:
 
 def test_a_gate_keeps_its_count() -> None:
     async def act() -> list[str]:
-        gate, told = Gate(1, 10, 1), []
+        gate, told = FairSemaphore(1, 10, 1), []
 
         async def pass_through(name: str) -> None:
             async with gate.inside():
@@ -92,7 +92,7 @@ def test_a_gate_keeps_its_count() -> None:
         async with gate.inside():
             assert gate.waiting == 0
             gate.close()
-            with pytest.raises(Refusal):
+            with pytest.raises(HttpRefusal):
                 async with gate.inside():
                     pass
         async with gate.inside():
@@ -103,7 +103,7 @@ def test_a_gate_keeps_its_count() -> None:
 
 def test_nobody_has_more_than_half_of_the_places() -> None:
     async def act() -> list[str]:
-        gate, told = Gate(4, 4, 1), []
+        gate, told = FairSemaphore(4, 4, 1), []
         held = asyncio.Event()
 
         async def pass_through(who: str) -> None:
@@ -114,7 +114,7 @@ def test_nobody_has_more_than_half_of_the_places() -> None:
         tasks = [asyncio.ensure_future(pass_through("ada")) for _ in range(4)]
         await asyncio.sleep(0)
         assert (told, gate.waiting) == (["ada", "ada"], 2)
-        with pytest.raises(Refusal) as caught:  # nor of the line
+        with pytest.raises(HttpRefusal) as caught:  # nor of the line
             await pass_through("ada")
         assert caught.value.rule == "too_many_requests"
         tasks += [asyncio.ensure_future(pass_through("grace")) for _ in range(3)]
@@ -179,7 +179,7 @@ def test_work_that_nobody_waits_for_ends(
 
 
 def test_values_are_bounded(tmp_path: Path) -> None:
-    with site(tmp_path / "m.omsg", Options(values=100)) as served:
+    with site(tmp_path / "m.omsg", ServerOptions(values=100)) as served:
         token = served.token()
         many = [lamp(str(n), context={"x": [0] * 200}) for n in range(2)]
         for path, media, body in (
@@ -211,7 +211,7 @@ def test_a_refused_import_stands_in_the_audit_trail(served: Site) -> None:
 
 @pytest.mark.parametrize("slow", ["silent", "trickling"])
 def test_a_slow_body_is_given_up(tmp_path: Path, slow: str) -> None:
-    options = Options(timeout=0.05, slowest=1 << 20)
+    options = ServerOptions(timeout=0.05, slowest=1 << 20)
     with site(tmp_path / "m.omsg", options) as served:
         token = served.token()
         never = asyncio.Event()
@@ -231,7 +231,7 @@ def test_a_slow_body_is_given_up(tmp_path: Path, slow: str) -> None:
 def test_bytes_that_unpack_to_nothing_but_bytes(tmp_path: Path) -> None:
     import gzip
 
-    with site(tmp_path / "m.omsg", Options(ratio=10)) as served:
+    with site(tmp_path / "m.omsg", ServerOptions(ratio=10)) as served:
         bomb = gzip.compress(b" " * (8 << 20))
         packed = headers(served.token(), LINES) | {"content-encoding": "gzip"}
         answer = served.ask("POST", IMPORT, content=bomb, headers=packed)
@@ -422,7 +422,7 @@ def test_a_log_without_secrets(served: Site) -> None:
 
 
 def test_the_log_can_name_tokens(tmp_path: Path) -> None:
-    with site(tmp_path / "m.omsg", Options(log_tokens=True)) as served:
+    with site(tmp_path / "m.omsg", ServerOptions(log_tokens=True)) as served:
         token = served.token("laptop-7")
         served.ask("GET", "/v1/grains", token)
         served.ask("GET", "/v1/grains", "omg_" + "a" * 43)
@@ -434,7 +434,7 @@ def test_the_log_can_name_tokens(tmp_path: Path) -> None:
 def test_closing_stops_what_is_at_work(tmp_path: Path) -> None:
     path = tmp_path / "m.omsg"
     og.open(path).close()
-    service = Service(Stores(og.open(path)), Options())
+    service = HttpService(Stores(og.open(path)), ServerOptions())
 
     async def act() -> None:
         async with service.working("ada") as flag:

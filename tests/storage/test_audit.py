@@ -30,7 +30,7 @@ from omsgrain.storage.audit import (
     Checkpoint,
     trail,
 )
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import HELD, META, NOTES
 from support.audit_trails import (
     HEAD,
@@ -51,13 +51,13 @@ from support.store_kinds import POSTGRES, made
 
 
 @pytest.fixture(params=["memory", "lmdb", POSTGRES])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     store = made(request.param, tmp_path / "memory.omsg")
     yield store
     store.close()
 
 
-def test_a_life_verifies(store: Store) -> None:
+def test_a_life_verifies(store: Storage) -> None:
     operations = lived(store)
     assert operations == ("put put put supersede contest hold export delete erase compact".split())
     assert verify(store, AuditLog(store).checkpoint(), grains=True) == AuditReport(
@@ -65,7 +65,7 @@ def test_a_life_verifies(store: Store) -> None:
     )
 
 
-def test_entries_say_what_was_done(store: Store) -> None:
+def test_entries_say_what_was_done(store: Storage) -> None:
     lived(store)
     entries = list(AuditLog(store).entries())
     assert [entry.number for entry in entries] == list(range(1, 11))
@@ -81,7 +81,7 @@ def test_entries_say_what_was_done(store: Store) -> None:
     assert [e.number for e in AuditLog(store).entries(operation="put")] == [1, 2, 3]
 
 
-def test_the_chain_is_what_it_says(store: Store) -> None:
+def test_the_chain_is_what_it_says(store: Storage) -> None:
     lived(store)
     hash = bytes(32)
     for row in rows(store).values():
@@ -100,7 +100,7 @@ def test_the_chain_is_what_it_says(store: Store) -> None:
     assert batch["h"] == hmac.digest(tag_key, addresses, "sha256")
 
 
-def test_no_address_and_no_note_stands_in_the_chain(store: Store) -> None:
+def test_no_address_and_no_note_stands_in_the_chain(store: Storage) -> None:
     lived(store)
     chain = b"".join(rows(store).values())
     assert b"Somebody" not in chain
@@ -123,7 +123,7 @@ def test_no_address_and_no_note_stands_in_the_chain(store: Store) -> None:
         (29, []),
     ],
 )
-def test_entries_of_an_address(store: Store, which: int, numbers: list[int]) -> None:
+def test_entries_of_an_address(store: Storage, which: int, numbers: list[int]) -> None:
     lived(store)
     address = PAIRS[which][0].hex()
     assert [e.number for e in AuditLog(store).entries(address=address)] == numbers
@@ -131,7 +131,7 @@ def test_entries_of_an_address(store: Store, which: int, numbers: list[int]) -> 
     assert [e.number for e in AuditLog(store).entries(2, address=address)] == later
 
 
-def test_an_address_that_came_twice(store: Store) -> None:
+def test_an_address_that_came_twice(store: Storage) -> None:
     put(store, *PAIRS[:20])
     remove(store, PAIRS[5])
     put(store, *PAIRS[:25])
@@ -139,7 +139,7 @@ def test_an_address_that_came_twice(store: Store) -> None:
     assert numbers == [1, 2, 3]
 
 
-def test_a_large_operation_that_puts_nothing_is_tagged_up_to_a_limit(store: Store) -> None:
+def test_a_large_operation_that_puts_nothing_is_tagged_up_to_a_limit(store: Storage) -> None:
     digests = [digest for digest, _ in make_pairs(audit.MOST_TAGS + 1, longest=12)]
     note(store, "export", *digests[1:])
     note(store, "export", *digests)
@@ -151,7 +151,7 @@ def test_a_large_operation_that_puts_nothing_is_tagged_up_to_a_limit(store: Stor
     assert [entry.number for entry in found] == [1]
 
 
-def test_checkpoint_as_json(store: Store) -> None:
+def test_checkpoint_as_json(store: Storage) -> None:
     assert AuditLog(store).checkpoint() == Checkpoint(0, "00" * 32, 0)
     assert verify(store, AuditLog(store).checkpoint()).ok
     lived(store)
@@ -192,7 +192,7 @@ def test_what_is_not_even_json(text: str | bytes) -> None:
 # Notes
 
 
-def test_an_erased_note_leaves_the_chain_whole(store: Store) -> None:
+def test_an_erased_note_leaves_the_chain_whole(store: Storage) -> None:
     lived(store)
     put(store, PAIRS[25], note="Anna Berger said so.")
     gone = store.write(
@@ -223,7 +223,7 @@ def test_an_erased_note_leaves_the_chain_whole(store: Store) -> None:
     ],
 )
 def test_a_note_that_was_changed(
-    store: Store,
+    store: Storage,
     number: int,
     change: Callable[[bytes], bytes | None],
     named_for_it: list[int | None],
@@ -242,7 +242,7 @@ def test_a_note_that_was_changed(
 # What the trail says of the store
 
 
-def test_grains_that_came_without_an_entry(store: Store) -> None:
+def test_grains_that_came_without_an_entry(store: Storage) -> None:
     lived(store)
     store.write(lambda writer: writer.put([PAIRS[25]]))
     assert named(verify(store), "store") == [None]
@@ -253,7 +253,7 @@ def test_grains_that_came_without_an_entry(store: Store) -> None:
     assert named(verify(store), "chain") == []
 
 
-def test_grains_that_went_without_an_entry(store: Store) -> None:
+def test_grains_that_went_without_an_entry(store: Storage) -> None:
     lived(store)
     remove(store, PAIRS[8], noted=False)
     assert named(verify(store), "store") == [None]
@@ -261,13 +261,13 @@ def test_grains_that_went_without_an_entry(store: Store) -> None:
     assert named(verify(store), "store") == []
 
 
-def test_an_event_without_an_entry(store: Store) -> None:
+def test_an_event_without_an_entry(store: Storage) -> None:
     lived(store)
     store.write(lambda writer: writer.event(HELD, 2, PAIRS[1][0]))
     assert named(verify(store), "store") == [None]
 
 
-def test_a_trail_that_begins_late(store: Store) -> None:
+def test_a_trail_that_begins_late(store: Storage) -> None:
     store.write(lambda writer: writer.put(PAIRS[:10]))
     assert verify(store) == AuditReport(ok=True, entries=0, problems=())
     put(store, PAIRS[10])
@@ -276,7 +276,7 @@ def test_a_trail_that_begins_late(store: Store) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 20])
-def test_other_grains_than_those_named(store: Store, count: int) -> None:
+def test_other_grains_than_those_named(store: Storage, count: int) -> None:
     """A grain that was changed together with its address and all rows that lead to it."""
     put(store, PAIRS[25])
 
@@ -291,7 +291,7 @@ def test_other_grains_than_those_named(store: Store, count: int) -> None:
     assert named(verify(store, grains=True), "store") == [2]
 
 
-def test_a_batch_of_which_some_is_gone_is_not_doubted(store: Store) -> None:
+def test_a_batch_of_which_some_is_gone_is_not_doubted(store: Storage) -> None:
     put(store, *PAIRS)
     remove(store, PAIRS[3])
     assert verify(store, grains=True).ok
@@ -317,7 +317,7 @@ def test_a_batch_of_which_some_is_gone_is_not_doubted(store: Store) -> None:
         ("put", {"details": {f"d{i}": i for i in range(17)}}, "/details"),
     ],
 )
-def test_refused(store: Store, operation: str, more: dict[str, Any], field: str) -> None:
+def test_refused(store: Storage, operation: str, more: dict[str, Any], field: str) -> None:
     with pytest.raises(SchemaError) as refused:
         note(store, operation, PAIRS[0][0], **more)
     assert refused.value.field == field
@@ -327,7 +327,7 @@ def test_refused(store: Store, operation: str, more: dict[str, Any], field: str)
 @pytest.mark.parametrize("name", [HEAD, KEY])
 @pytest.mark.parametrize("value", [None, b"", bytes(12)])
 def test_nothing_is_added_to_a_trail_whose_end_is_lost(
-    store: Store, name: bytes, value: bytes | None
+    store: Storage, name: bytes, value: bytes | None
 ) -> None:
     lived(store)
     store.write(lambda writer: writer.set_row(META, name, value))
@@ -348,13 +348,13 @@ def test_nothing_is_added_to_a_trail_whose_end_is_lost(
     ],
 )
 def test_filters_that_cannot_be(
-    store: Store, filters: dict[str, Any], error: type[OmsError]
+    store: Storage, filters: dict[str, Any], error: type[OmsError]
 ) -> None:
     with pytest.raises(error):
         list(AuditLog(store).entries(**filters))
 
 
-def test_numbers_that_cannot_be(store: Store) -> None:
+def test_numbers_that_cannot_be(store: Storage) -> None:
     lived(store)
     assert len(list(AuditLog(store).entries(-5))) == 10
     assert list(AuditLog(store).entries(2**70)) == []
@@ -364,7 +364,7 @@ def test_numbers_that_cannot_be(store: Store) -> None:
 
 
 def test_a_walk_goes_by_pages_and_sees_what_arrives(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trail, "_PAGE", 3)
     lived(store)
@@ -376,7 +376,7 @@ def test_a_walk_goes_by_pages_and_sees_what_arrives(
     assert seen == list(range(1, 12))
 
 
-def test_a_large_trail_is_verified_in_little_memory(store: Store, scale: Scale) -> None:
+def test_a_large_trail_is_verified_in_little_memory(store: Storage, scale: Scale) -> None:
     pairs = make_pairs(scale.grains, longest=12)
 
     def work(writer: Writer) -> None:

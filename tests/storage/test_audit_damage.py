@@ -15,9 +15,9 @@ import pytest
 from conftest import Scale
 from omsgrain.storage import audit
 from omsgrain.storage.audit import AuditEntry, AuditLog, Checkpoint
-from omsgrain.storage.base import Store, Writer
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.base import Storage, Writer
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import AUDIT, META
 from support.audit_trails import (
     HEAD,
@@ -34,9 +34,9 @@ from support.audit_trails import (
 
 
 @pytest.fixture(params=["memory", "lmdb"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     in_memory = request.param == "memory"
-    store: Store = MemoryStore() if in_memory else LmdbStore(tmp_path / "memory.omsg")
+    store: Storage = MemoryStorage() if in_memory else LmdbStorage(tmp_path / "memory.omsg")
     yield store
     store.close()
 
@@ -44,8 +44,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 # What somebody does to the rows, and which entries are named for it.
 
 
-def edit(number: int, name: str, value: Any, *, rehash: bool = False) -> Callable[[Store], None]:
-    def act(store: Store) -> None:
+def edit(number: int, name: str, value: Any, *, rehash: bool = False) -> Callable[[Storage], None]:
+    def act(store: Storage) -> None:
         row = rows(store)[number]
         body = msgpack.packb(msgpack.unpackb(row[32:]) | {name: value})
         hash = sha256(rows(store)[number - 1][:32] + body).digest() if rehash else row[:32]
@@ -54,8 +54,8 @@ def edit(number: int, name: str, value: Any, *, rehash: bool = False) -> Callabl
     return act
 
 
-def swap(one: int, other: int, *, renumber: bool = False) -> Callable[[Store], None]:
-    def act(store: Store) -> None:
+def swap(one: int, other: int, *, renumber: bool = False) -> Callable[[Storage], None]:
+    def act(store: Storage) -> None:
         before = rows(store)
         for number, row in ((one, before[other]), (other, before[one])):
             if renumber:
@@ -65,16 +65,16 @@ def swap(one: int, other: int, *, renumber: bool = False) -> Callable[[Store], N
     return act
 
 
-def drop(*numbers: int) -> Callable[[Store], None]:
-    def act(store: Store) -> None:
+def drop(*numbers: int) -> Callable[[Storage], None]:
+    def act(store: Storage) -> None:
         for number in numbers:
             set_row(store, number, None)
 
     return act
 
 
-def drop_and_close_up(number: int) -> Callable[[Store], None]:
-    def act(store: Store) -> None:
+def drop_and_close_up(number: int) -> Callable[[Storage], None]:
+    def act(store: Storage) -> None:
         before = rows(store)
         for later in range(number, 10):
             set_row(store, later, before[later + 1])
@@ -83,17 +83,17 @@ def drop_and_close_up(number: int) -> Callable[[Store], None]:
     return act
 
 
-def overwrite(number: int, change: Callable[[bytes], bytes]) -> Callable[[Store], None]:
+def overwrite(number: int, change: Callable[[bytes], bytes]) -> Callable[[Storage], None]:
     return lambda store: set_row(store, number, change(rows(store)[number]))
 
 
-def meta(name: bytes, change: Callable[[bytes], bytes | None]) -> Callable[[Store], None]:
+def meta(name: bytes, change: Callable[[bytes], bytes | None]) -> Callable[[Storage], None]:
     return lambda store: store.write(
         lambda writer: writer.set_row(META, name, change(writer.row(META, name) or b""))
     )
 
 
-DAMAGE: dict[str, tuple[Callable[[Store], None], list[int | None]]] = {
+DAMAGE: dict[str, tuple[Callable[[Storage], None], list[int | None]]] = {
     "edited": (edit(5, "t", TIME + 1), [5]),
     "edited first": (edit(1, "o", "import"), [1]),
     "edited last": (edit(10, "a", "did:web:other.example"), [10]),
@@ -137,7 +137,7 @@ DAMAGE: dict[str, tuple[Callable[[Store], None], list[int | None]]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_is_named(store: Store, name: str) -> None:
+def test_damage_is_named(store: Storage, name: str) -> None:
     lived(store)
     act, numbers = DAMAGE[name]
     act(store)
@@ -145,7 +145,7 @@ def test_damage_is_named(store: Store, name: str) -> None:
     list(AuditLog(store).entries(address=PAIRS[3][0].hex()))
 
 
-def test_any_flipped_byte_names_its_entry(store: Store, scale: Scale) -> None:
+def test_any_flipped_byte_names_its_entry(store: Storage, scale: Scale) -> None:
     lived(store)
     random = Random(4)
     before = rows(store)
@@ -162,7 +162,7 @@ def test_any_flipped_byte_names_its_entry(store: Store, scale: Scale) -> None:
     store.write(work)
 
 
-def test_noise_is_reported_and_never_raises(store: Store, scale: Scale) -> None:
+def test_noise_is_reported_and_never_raises(store: Storage, scale: Scale) -> None:
     random = Random(5)
     lived(store)
 
@@ -178,7 +178,7 @@ def test_noise_is_reported_and_never_raises(store: Store, scale: Scale) -> None:
     store.write(work)
 
 
-def test_a_damaged_entry_is_listed_as_such(store: Store) -> None:
+def test_a_damaged_entry_is_listed_as_such(store: Storage) -> None:
     lived(store)
     set_row(store, 5, b"x")
     listed = list(AuditLog(store).entries(operation="erase"))
@@ -186,7 +186,7 @@ def test_a_damaged_entry_is_listed_as_such(store: Store) -> None:
     assert [entry.operation for entry in listed] == ["", "erase"]
 
 
-def test_not_more_problems_are_told_than_fit(store: Store) -> None:
+def test_not_more_problems_are_told_than_fit(store: Storage) -> None:
     def work(writer: Writer) -> None:
         for number in range(1, 1_101):
             writer.set_row(AUDIT, key(number), b"x")
@@ -196,7 +196,7 @@ def test_not_more_problems_are_told_than_fit(store: Store) -> None:
     assert (report.ok, report.entries, len(report.problems)) == (False, 1_100, 1_000)
 
 
-def rewrite(store: Store, first: int, last: int, change: dict[str, Any]) -> None:
+def rewrite(store: Storage, first: int, last: int, change: dict[str, Any]) -> None:
     """What somebody does who knows all this: change an entry and make the rest fit."""
     before = rows(store)
     hash = before[first - 1][:32]
@@ -216,7 +216,7 @@ def rewrite(store: Store, first: int, last: int, change: dict[str, Any]) -> None
     [(4, 10, [7]), (7, 10, [7]), (8, 10, []), (4, 8, [7]), (6, 6, [7]), (9, 9, [])],
 )
 def test_a_rewritten_tail_is_seen_by_who_kept_a_checkpoint(
-    store: Store, first: int, last: int, seen: list[int]
+    store: Storage, first: int, last: int, seen: list[int]
 ) -> None:
     lived(store)
     row = rows(store)[7]

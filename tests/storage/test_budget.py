@@ -11,9 +11,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import OmsError, RangeError, SchemaError
-from omsgrain.storage.base import Store
+from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.files import LEAST, Budget, parse
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import run
 from support.shell import Shell, belief, lines
 from support.store_contract import StoreContract, make_pairs, pair, put
@@ -21,8 +21,8 @@ from support.store_contract import StoreContract, make_pairs, pair, put
 
 class TestSmallestLmdbStore(StoreContract):
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        store = LmdbStore(tmp_path / "memory.omsg", budget=parse(LEAST))
+    def store(self, tmp_path: Path) -> Iterator[Storage]:
+        store = LmdbStorage(tmp_path / "memory.omsg", budget=parse(LEAST))
         yield store
         store.close()
 
@@ -83,8 +83,8 @@ def test_the_index_is_written_in_short_runs(tmp_path: Path) -> None:
 def test_handles_that_share_a_store_share_the_tightest(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
     few = parse(LEAST).run
-    wide = LmdbStore(path)
-    tight = LmdbStore(path, budget=parse(LEAST))
+    wide = LmdbStorage(path)
+    tight = LmdbStorage(path, budget=parse(LEAST))
     put(wide, *make_pairs(few))
     assert wide.stats().watermark == few
     tight.close()
@@ -114,7 +114,7 @@ def test_on_the_command_line(
 
 
 def test_the_map_grows_by_small_steps(tmp_path: Path) -> None:
-    store = LmdbStore(tmp_path / "memory.omsg", budget=parse(LEAST))
+    store = LmdbStorage(tmp_path / "memory.omsg", budget=parse(LEAST))
     assert store.stats().map_bytes == LEAST
     for seed in range(2):  # 10 MiB each
         put(store, *(pair(bytes([seed, n]) * (512 << 10)) for n in range(10)))

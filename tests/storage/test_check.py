@@ -17,8 +17,8 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.storage.check import check_in_child
-from omsgrain.storage.lmdb.files import SideFile
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.files import HeadFile
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support import damaged_stores
 
 GRAINS, TAIL = 150, 20
@@ -124,8 +124,8 @@ def test_copies_that_were_cut_short(
 # --- the side file -------------------------------------------------------------------------------
 
 
-def head(path: Path) -> SideFile:
-    return SideFile(path / "head")
+def head(path: Path) -> HeadFile:
+    return HeadFile(path / "head")
 
 
 def opens(path: Path) -> bool:
@@ -258,7 +258,7 @@ def test_a_check_beside_a_writer(tmp_path: Path) -> None:
                 report = store.check()
             assert report.ok, report.problems
             assert report.grains == len(store)
-    store = og.GrainStore(LmdbStore(path, readonly=True))
+    store = og.GrainStore(LmdbStorage(path, readonly=True))
     assert store.check().ok
     store.close()
 

@@ -14,8 +14,8 @@ import pytest
 import omsgrain as og
 from omsgrain.storage import audit
 from omsgrain.storage.check import check
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.records import State, pack
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.records import GrainStatus, pack
 from omsgrain.storage.tables import (
     ADDRESSES,
     AUDIT,
@@ -59,7 +59,7 @@ def address(seq: int) -> str:
 
 
 def succeeded(*addresses: str) -> bytes:
-    row = pack(State(superseded_by=min(addresses), successors=addresses))
+    row = pack(GrainStatus(superseded_by=min(addresses), successors=addresses))
     assert row is not None
     return row
 
@@ -90,7 +90,7 @@ def live(writer: Any) -> None:
 @pytest.fixture(scope="module", params=["written", "in the tail"])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("states") / "memory.omsg"
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     put(store, *GRAINS)
     if request.param == "written":
         store.flush()
@@ -166,7 +166,7 @@ DAMAGES: dict[str, tuple[Row, tuple[str, int | None], bool]] = {
 
 def test_the_numbers_of_the_events(store: Path) -> None:
     """The table above names them."""
-    inner = LmdbStore(store, readonly=True)
+    inner = LmdbStorage(store, readonly=True)
     with inner.read() as reader:
         numbers = [SEQUENCE.unpack(k)[0] for k, _ in reader.rows(EVENTS)]
     inner.close()
@@ -177,7 +177,7 @@ def test_the_numbers_of_the_events(store: Path) -> None:
 def test_each_is_found(store: Path, tmp_path: Path, name: str) -> None:
     (table, row, value), (where, seq), mended = DAMAGES[name]
     path = Path(copytree(store, tmp_path / "memory.omsg"))
-    inner = LmdbStore(path)
+    inner = LmdbStorage(path)
     inner._env.write(
         lambda txn, _: (
             txn.delete(row, db=inner._env.tables[table])

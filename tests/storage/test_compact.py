@@ -16,7 +16,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import compact, storage
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.tables import BLOBS, TABLES
 from support.child_process import check, ended, run
@@ -33,8 +33,8 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[LmdbStore]:
-    store = LmdbStore(path)
+def store(path: Path) -> Iterator[LmdbStorage]:
+    store = LmdbStorage(path)
     yield store
     store.close()
 
@@ -78,7 +78,7 @@ def rows(path: Path) -> dict[bytes, list[tuple[bytes, bytes]]]:
 # --- what it does --------------------------------------------------------------------------------
 
 
-def test_the_same_rows_in_a_smaller_file(path: Path, store: LmdbStore) -> None:
+def test_the_same_rows_in_a_smaller_file(path: Path, store: LmdbStorage) -> None:
     pairs = blobs(300)
     for n in range(0, 300, 10):
         put(store, *pairs[n : n + 10])
@@ -98,13 +98,13 @@ def test_the_same_rows_in_a_smaller_file(path: Path, store: LmdbStore) -> None:
     assert put(store, *more, pairs[0]) == [True] * 20 + [False]
     assert store.check().grains == 320
     store.close()
-    again = LmdbStore(path, readonly=True)
+    again = LmdbStorage(path, readonly=True)
     assert len(contents(again)) == 320
     again.close()
 
 
 def test_nobody_else_may_read_the_new_file_while_it_is_written(
-    path: Path, store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    path: Path, store: LmdbStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, *blobs(10))
     (path / "data.mdb").chmod(0o600)
@@ -120,7 +120,7 @@ def test_nobody_else_may_read_the_new_file_while_it_is_written(
     assert found == [0o600]
 
 
-def test_no_byte_of_what_was_removed(path: Path, store: LmdbStore) -> None:
+def test_no_byte_of_what_was_removed(path: Path, store: LmdbStorage) -> None:
     pairs = blobs(100)
     secrets = [
         pair(
@@ -158,7 +158,7 @@ def test_no_byte_of_what_was_removed(path: Path, store: LmdbStore) -> None:
 
 
 def test_relaxed_and_an_empty_store(path: Path) -> None:
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     store.compact()
     pairs = blobs(30)
     put(store, *pairs)
@@ -169,7 +169,7 @@ def test_relaxed_and_an_empty_store(path: Path) -> None:
 
 
 def test_many_commits_to_the_new_file(
-    path: Path, store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    path: Path, store: LmdbStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compact, "_COMMIT", 10_000)
     monkeypatch.setattr(compact, "_BYTES", 3_000)
@@ -182,11 +182,11 @@ def test_many_commits_to_the_new_file(
     assert store.check().ok
 
 
-def test_refused(path: Path, store: LmdbStore) -> None:
+def test_refused(path: Path, store: LmdbStorage) -> None:
     put(store, *blobs(3))
     with pytest.raises(StoreError):
         store.write(lambda writer: store.compact())
-    reader = LmdbStore(path, readonly=True)
+    reader = LmdbStorage(path, readonly=True)
     with pytest.raises(StoreError):
         reader.compact()
     reader.close()
@@ -200,10 +200,10 @@ def test_refused(path: Path, store: LmdbStore) -> None:
         store.compact()
 
 
-def test_another_store_at_the_path_is_left_alone(path: Path, store: LmdbStore) -> None:
+def test_another_store_at_the_path_is_left_alone(path: Path, store: LmdbStorage) -> None:
     put(store, *blobs(5))
     path.rename(path.with_name("moved"))
-    other = LmdbStore(path)
+    other = LmdbStorage(path)
     put(other, *blobs(3, seed=2))
     other.close()
     before = (path / "data.mdb").read_bytes()
@@ -214,7 +214,7 @@ def test_another_store_at_the_path_is_left_alone(path: Path, store: LmdbStore) -
     assert len(contents(store)) == 7
 
 
-def test_a_damaged_table_is_not_copied(path: Path, store: LmdbStore) -> None:
+def test_a_damaged_table_is_not_copied(path: Path, store: LmdbStorage) -> None:
     put(store, *blobs(50))
     copied = compact._some
 
@@ -234,9 +234,9 @@ def test_a_damaged_table_is_not_copied(path: Path, store: LmdbStore) -> None:
 OTHER = """
 import sys
 from hashlib import sha256
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.scan import pages
-store = LmdbStore(sys.argv[1], readonly=sys.argv[2] == "r")
+store = LmdbStorage(sys.argv[1], readonly=sys.argv[2] == "r")
 snapshot = store.read()
 snapshot.__enter__()
 print("ready", flush=True)
@@ -253,7 +253,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])
-def test_another_process_goes_on(path: Path, store: LmdbStore, mode: str) -> None:
+def test_another_process_goes_on(path: Path, store: LmdbStorage, mode: str) -> None:
     pairs = blobs(40)
     put(store, *pairs)
     with Process(OTHER, path, mode) as other:
@@ -274,12 +274,12 @@ def test_another_process_goes_on(path: Path, store: LmdbStore, mode: str) -> Non
     assert names(path) == NAMES
 
 
-def test_the_other_process_compacts(path: Path, store: LmdbStore) -> None:
+def test_the_other_process_compacts(path: Path, store: LmdbStorage) -> None:
     pairs = blobs(60)
     code = """
         import sys
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1])
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1])
         store.compact()
         store.close()
     """
@@ -289,7 +289,7 @@ def test_the_other_process_compacts(path: Path, store: LmdbStore) -> None:
             run(code, path)
             assert reader.count() == n + 20  # on the old file
             assert reader.get(pairs[n][0]) == pairs[n][1]
-        second = LmdbStore(path)  # shares the first, whatever files lie there
+        second = LmdbStorage(path)  # shares the first, whatever files lie there
         assert second._env is store._env
         assert len(contents(second)) == n + 20
         second.close()
@@ -298,12 +298,12 @@ def test_the_other_process_compacts(path: Path, store: LmdbStore) -> None:
 
 def test_all_at_once(path: Path) -> None:
     """Another process and two threads put while this one compacts again and again."""
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     code = """
         import sys
         from hashlib import sha256
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1], durability="relaxed")
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1], durability="relaxed")
         print("ready", flush=True)
         sys.stdin.readline()
         for n in range(150):
@@ -347,7 +347,7 @@ def test_all_at_once(path: Path) -> None:
 
 
 def test_a_replacement_waits_for_those_who_open(
-    path: Path, store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+    path: Path, store: LmdbStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, *blobs(5))
     monkeypatch.setattr(store._env, "patience", 0.02)
@@ -375,8 +375,8 @@ def test_a_fork_beside_a_compaction(path: Path) -> None:
     """The child holds neither the door nor the writers' turn."""
     code = """
         import os, sys, threading
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1])
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1])
         store.write(lambda writer: writer.put([(b"a" * 32, b"blob")]))
         go = True
         def work():
@@ -393,7 +393,7 @@ def test_a_fork_beside_a_compaction(path: Path) -> None:
             children.append(child)
         go = False
         thread.join()
-        again = LmdbStore(sys.argv[1], patience=1)
+        again = LmdbStorage(sys.argv[1], patience=1)
         again.compact()
         print(len(again.read().__enter__().page(0)), flush=True)
         os._exit(0)
@@ -408,7 +408,7 @@ def test_a_fork_beside_a_compaction(path: Path) -> None:
 DYING = """
 import os, sys
 from omsgrain.storage.lmdb import compact, storage
-store = storage.LmdbStore(sys.argv[1])
+store = storage.LmdbStorage(sys.argv[1])
 store.write(lambda writer: None)
 left = int(sys.argv[2])
 def count(event, args):
@@ -441,7 +441,7 @@ def kill(path: Path, step: int, code: str = DYING) -> bool:
 def test_killed_at_each_step(path: Path, step: int, first: str) -> None:
     """Who has the store open still, and who opens it, may come in any order."""
     pairs, more = blobs(40), blobs(10, seed=2)
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     put(store, *pairs)
     assert kill(path, step) == (step < STEPS - 1)
     if first == "new":
@@ -449,7 +449,7 @@ def test_killed_at_each_step(path: Path, step: int, first: str) -> None:
     assert put(store, *more) == [True] * 10
     assert len(contents(store)) == 50
     store.close()
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     assert [blob for _, blob in contents(store)] == [blob for _, blob in pairs + more]
     assert names(path) == NAMES
     store.compact()
@@ -460,7 +460,7 @@ def test_killed_at_each_step(path: Path, step: int, first: str) -> None:
 
 @pytest.mark.parametrize("moment", ["compact._Copy.add", "compact._Copy.end", "compact.replace"])
 def test_killed_while_it_copies(path: Path, moment: str) -> None:
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     put(store, *blobs(40))
     code = DYING.replace(
         "sys.addaudithook(count)",
@@ -473,5 +473,5 @@ def test_killed_while_it_copies(path: Path, moment: str) -> None:
     store.close()
     report = check(path)
     assert (report.ok, report.grains) == (True, 45)
-    LmdbStore(path).close()
+    LmdbStorage(path).close()
     assert names(path) == NAMES

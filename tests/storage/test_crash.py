@@ -12,7 +12,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import ended
 from support.store_contract import contents, pair, put
 
@@ -128,9 +128,9 @@ def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: st
     code = f"""if True:
         import os, sys
         import omsgrain as og
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
         from omsgrain.storage.lmdb.writer import LmdbWriter
-        store = LmdbStore(sys.argv[1])
+        store = LmdbStorage(sys.argv[1])
         for n in range(50, 80):
             og.GrainStore(store).put(og.Belief(subject=f"room {{n}}", relation="has", object="x"))
         inner = LmdbWriter.{moment}
@@ -175,7 +175,7 @@ def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
         def die(*args, **options):
             os.kill(os.getpid(), 9)
         {moment}
-        storage.LmdbStore(sys.argv[1])
+        storage.LmdbStorage(sys.argv[1])
     """
     assert ended(code, path).returncode == -9
     assert path.is_dir()
@@ -215,24 +215,24 @@ def test_killed_before_a_short_file_is_extended(tmp_path: Path) -> None:
             for blob in (b"small", b"large" * 100_000):  # the first has all other pages in place
                 writer.put([(b"b" * 32, blob)])
                 writer.remove(writer.find([b"b" * 32])[0])
-        store = storage.LmdbStore(sys.argv[1])
+        store = storage.LmdbStorage(sys.argv[1])
         environment.extend = die
         store.write(work)
     """
     first, second = (
         pair(og.encode({"type": "event", "content": c, "created_at": 1})) for c in "ab"
     )
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     put(store, first)
     store.close()
     size = (path / "data.mdb").stat().st_size
     assert ended(code, path).returncode == -9
     assert (path / "data.mdb").stat().st_size - size < 400_000
-    store = LmdbStore(path, readonly=True)
+    store = LmdbStorage(path, readonly=True)
     assert contents(store) == [(1, first[1])]
     assert store.check().ok
     store.close()
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     assert put(store, first, second) == [False, True]
     assert store.check().ok
     store.close()

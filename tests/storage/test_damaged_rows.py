@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from omsgrain import errors as err
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import (
     COUNTERS,
     EVENTS,
@@ -41,7 +41,7 @@ ASKED: dict[Table, list[Callable[[GrainStore, str], Any]]] = {
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("table", ASKED, ids=lambda table: table.name.decode())
 def test_what_cannot_be_read_is_told(table: Table, row: bytes) -> None:
-    below = MemoryStore()
+    below = MemoryStorage()
     store = GrainStore(below)
     address = store.put(belief("lit"))
     store.search("lamp")
@@ -62,8 +62,8 @@ def test_what_cannot_be_read_is_told(table: Table, row: bytes) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_sync_tells_of_an_event_that_cannot_be_read(row: bytes) -> None:
-    below = MemoryStore()
-    store, other = GrainStore(below), GrainStore(MemoryStore())
+    below = MemoryStorage()
+    store, other = GrainStore(below), GrainStore(MemoryStorage())
     store.restrict(store.put(belief("lit")), reason_code="disputed")
     below.write(lambda writer: writer.set_row(EVENTS, SEQUENCE.pack(2), row))
     for one, two in ((store, other), (other, store)):
@@ -72,7 +72,7 @@ def test_a_sync_tells_of_an_event_that_cannot_be_read(row: bytes) -> None:
 
 
 def test_a_review_that_cannot_be_read_and_names_the_grain_goes_with_it() -> None:
-    below = MemoryStore()
+    below = MemoryStorage()
     store = GrainStore(below)
     doomed, other = store.put(belief("dim", author_did=ANN)), store.put(belief("lit"))
     rows = [(SEQUENCE.pack(1), b"\xc1" + doomed.encode()), (SEQUENCE.pack(2), other.encode())]

@@ -15,8 +15,8 @@ from omsgrain import errors as err
 from omsgrain.privacy import load
 from omsgrain.storage import due
 from omsgrain.storage.base import Writer
-from omsgrain.storage.encrypted import SealedStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.encrypted import EncryptedStorage
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import BLOBS, DUE, SEQUENCE
 from omsgrain.store.base import Settings
 from support.invented_people import DAY, EVERYWHERE, NOW, Clock, belief, consent, current, opened
@@ -46,7 +46,7 @@ def cascading(store: og.GrainStore, grant: str, what: str = "on", **fields: Any)
 
 
 def test_entries_come_back_by_their_deadlines() -> None:
-    store = MemoryStore()
+    store = MemoryStorage()
     rng = Random(7)
     wanted = [(rng.randrange(5), {"kind": "consent", "seq": n, "consent": 1}) for n in range(50)]
     wanted += [(rng.randrange(5), {"kind": "scrub", "left": [n]}) for n in range(20)]
@@ -65,7 +65,7 @@ def test_entries_come_back_by_their_deadlines() -> None:
 
 
 def test_a_writer_may_take_out_what_it_meets() -> None:
-    store = MemoryStore()
+    store = MemoryStorage()
 
     def work(writer: Writer) -> int:
         for n in range(10):
@@ -79,7 +79,7 @@ def test_a_writer_may_take_out_what_it_meets() -> None:
 
 def test_a_time_before_1970_is_refused() -> None:
     with pytest.raises(err.RangeError):
-        MemoryStore().write(lambda w: due.add(w, -1, {"kind": "consent"}))
+        MemoryStorage().write(lambda w: due.add(w, -1, {"kind": "consent"}))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_time_before_1970_is_refused() -> None:
     ],
 )
 def test_a_damaged_row_is_told(key: bytes, row: bytes) -> None:
-    store = MemoryStore()
+    store = MemoryStorage()
     store.write(lambda w: w.set_row(DUE, key, row))
     with store.read() as reader, pytest.raises(err.IntegrityError):
         list(due.due(reader))
@@ -233,7 +233,7 @@ def test_sealed_grains_wait_for_their_key(tmp_path: Path, clock: Clock) -> None:
         grant = store.put(consent())
         sealed = cascading(store, grant, **USER)
         store.withdraw_consent(grant)
-        assert isinstance(store._store, SealedStore)
+        assert isinstance(store._store, EncryptedStorage)
         closed = og.GrainStore(store._store.inner, Settings(clock=clock))
         assert closed.run_due_erasures(everything=True).kept == ((sealed, "key"),)
         store._store.ring.erase(["ann-17"])
@@ -252,7 +252,7 @@ def test_a_consent_that_is_gone_does_not_save_what_it_allowed(store: og.GrainSto
 
 
 def test_a_damaged_grain_holds_up_no_other(clock: Clock) -> None:
-    inner = MemoryStore()
+    inner = MemoryStorage()
     store = og.GrainStore(inner, Settings(clock=clock))
     grant = store.put(consent())
     damaged, good = cascading(store, grant), cascading(store, grant, "off")

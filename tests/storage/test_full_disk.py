@@ -244,7 +244,7 @@ FILL = """
 import os, sys, threading
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb import storage as lmdb
 storage.RUN = 300
 disk = sys.argv[1]

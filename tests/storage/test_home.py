@@ -9,16 +9,16 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.location import (
-    Beside,
-    Directory,
-    Served,
-    beside,
+    DirectoryLocation,
+    ServerLocation,
+    Sidecar,
     directory_of,
-    home_of,
+    location_of,
+    sidecar_of,
 )
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.url import StoreUrl
 from support.shell import Shell, exit_code
 
@@ -48,8 +48,8 @@ def test_what_a_url_says(text: str, shown: str, secret: str, tenant: str | None)
     url = StoreUrl.parse(text)
     assert (str(url), url.shown, url.secret, url.tenant) == (shown, shown, secret, tenant)
     assert "s3cret" not in repr(url)
-    assert home_of(text) == Served(url) == home_of(url)
-    assert "s3cret" not in str(home_of(text)) + repr(home_of(text))
+    assert location_of(text) == ServerLocation(url) == location_of(url)
+    assert "s3cret" not in str(location_of(text)) + repr(location_of(text))
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_what_a_url_says(text: str, shown: str, secret: str, tenant: str | None)
     ],
 )
 def test_urls_that_name_no_store(text: str, error: type[OmsError]) -> None:
-    for call in (StoreUrl.parse, home_of, og.open):
+    for call in (StoreUrl.parse, location_of, og.open):
         with pytest.raises(error):
             call(text)
 
 
 def test_paths_are_directories(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
-    home = home_of(path)
-    assert home == home_of(str(path)) == Directory(path)
+    home = location_of(path)
+    assert home == location_of(str(path)) == DirectoryLocation(path)
     assert (str(home), home.exists(), directory_of(path)) == (str(path), False, path)
     with pytest.raises(StoreError):
         home.must_exist()
@@ -88,10 +88,10 @@ def test_paths_are_directories(tmp_path: Path) -> None:
 
 
 def test_what_stands_beside_a_store(tmp_path: Path) -> None:
-    store = LmdbStore(tmp_path / "memory.omsg")
-    assert beside(store) == Beside(folder=tmp_path / "memory.omsg")
+    store = LmdbStorage(tmp_path / "memory.omsg")
+    assert sidecar_of(store) == Sidecar(folder=tmp_path / "memory.omsg")
     store.close()
-    assert beside(MemoryStore()) == Beside()
+    assert sidecar_of(MemoryStorage()) == Sidecar()
 
 
 def test_what_makes_no_sense_in_a_database(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.errors import OmsError, StoreError
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.sync import LocalPeer, write_bundle
 from omsgrain.sync.bundle import BundleFile
 
@@ -67,7 +67,7 @@ def test_a_directory_is_no_place_for_a_file(
 
 def test_tables() -> None:
     pytest.importorskip("pyarrow")
-    with og.GrainStore(MemoryStore()) as store:
+    with og.GrainStore(MemoryStorage()) as store:
         for path in ("a\0b", "a\ud800b", "p" * 5_000):
             for call in (store.export_parquet, store.import_parquet):
                 with pytest.raises(OmsError) as refusal:

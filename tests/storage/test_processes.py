@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import commit_queue
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.processes import Process
 from support.store_contract import Pair, contents, make_pairs, put
 
@@ -40,8 +40,8 @@ def belief(number: int) -> dict[str, Any]:
 # Writes, and holds its turn until a line comes in.
 HOLDER = """
 import sys
-from omsgrain.storage.lmdb.storage import LmdbStore
-store = LmdbStore(sys.argv[1])
+from omsgrain.storage.lmdb.storage import LmdbStorage
+store = LmdbStorage(sys.argv[1])
 def work(writer):
     writer.put([(b"h" * 32, b"held")])
     print("inside", flush=True)
@@ -53,7 +53,7 @@ sys.stdin.readline()
 
 
 def test_another_process_that_writes(path: Path) -> None:
-    store = LmdbStore(path, patience=0.05)
+    store = LmdbStorage(path, patience=0.05)
     one, other = make_pairs(2)
     with Process(HOLDER, path) as holder:
         assert holder.hear() == "inside"
@@ -68,40 +68,40 @@ def test_another_process_that_writes(path: Path) -> None:
 
 
 def test_opening_while_another_process_writes(path: Path) -> None:
-    LmdbStore(path).close()
+    LmdbStorage(path).close()
     with Process(HOLDER, path) as holder:
         assert holder.hear() == "inside"
         with pytest.raises(StoreError):
-            LmdbStore(path, patience=0.05)
-        reader = LmdbStore(path, readonly=True, patience=0.05)
+            LmdbStorage(path, patience=0.05)
+        reader = LmdbStorage(path, readonly=True, patience=0.05)
         assert contents(reader) == []
         with pytest.raises(StoreError):  # it wants to write now
-            LmdbStore(path)
+            LmdbStorage(path)
         assert contents(reader) == []
         reader.close()
         holder.say()
         assert holder.hear() == "done"
-        LmdbStore(path, patience=0.05).close()
+        LmdbStorage(path, patience=0.05).close()
 
 
 def test_a_killed_holder_frees_the_lock(path: Path) -> None:
-    LmdbStore(path).close()
+    LmdbStorage(path).close()
     with Process(HOLDER, path) as holder:
         assert holder.hear() == "inside"
         holder.child.kill()
         holder.child.wait()
-        store = LmdbStore(path, patience=0.5)
+        store = LmdbStorage(path, patience=0.5)
         assert put(store, *make_pairs(1)) == [True]
         assert store.stats().grains == 1  # the holder's work was never committed
         store.close()
 
 
 def test_a_child_of_a_killed_holder_does_not_keep_the_lock(path: Path) -> None:
-    LmdbStore(path).close()
+    LmdbStorage(path).close()
     code = """if True:
         import os, sys
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1])
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1])
         store.write(lambda writer: None)
         store._env._lock.__enter__()  # as between two steps of a commit
         if not os.fork():
@@ -113,14 +113,14 @@ def test_a_child_of_a_killed_holder_does_not_keep_the_lock(path: Path) -> None:
     with Process(code, path) as holder:
         assert holder.hear() == "child"
         assert holder.child.wait() == -9
-        store = LmdbStore(path, patience=2)
+        store = LmdbStorage(path, patience=2)
         assert put(store, *make_pairs(1)) == [True]
         store.close()
         holder.say()
 
 
 def test_closing_while_writers_wait(path: Path) -> None:
-    store = LmdbStore(path, patience=LONG)
+    store = LmdbStorage(path, patience=LONG)
     with Process(HOLDER, path) as holder:
         assert holder.hear() == "inside"
         tried = threading.Event()
@@ -335,20 +335,20 @@ with passing(path, 5):
 @pytest.mark.parametrize("count", [10, 11])  # LMDB's roots take turns
 def test_who_is_killed_while_it_opens_does_no_harm(path: Path, count: int) -> None:
     pairs = make_pairs(count)
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     for one in pairs:
         put(store, one)
     store.close()
     code = """
         import sys
         from omsgrain.storage.lmdb import data_file as door
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
         sleep = door.time.sleep
         def tell(seconds):
             door.time.sleep = sleep
             print("waits", flush=True)
         door.time.sleep = tell
-        store = LmdbStore(sys.argv[1])
+        store = LmdbStorage(sys.argv[1])
         store.write(lambda writer: writer.put([(b"n" * 32, b"new")]))
         print(store.stats().grains, flush=True)
         store.close()
@@ -357,11 +357,11 @@ def test_who_is_killed_while_it_opens_does_no_harm(path: Path, count: int) -> No
     with Process(OPENING, path) as first:
         assert first.hear() == "inside"
         with pytest.raises(StoreError):
-            LmdbStore(path, patience=0.02)
+            LmdbStorage(path, patience=0.02)
         with Process(code, path) as second:
             assert second.hear() == "waits"
             first.child.kill()
             assert second.hear() == str(count + 1)
-    store = LmdbStore(path, readonly=True)
+    store = LmdbStorage(path, readonly=True)
     assert [blob for _, blob in contents(store)] == [*(blob for _, blob in pairs), b"new"]
     store.close()

@@ -12,8 +12,8 @@ import pytest
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import environment, storage
-from omsgrain.storage.lmdb.environment import LEAST, Quiet
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.environment import LEAST, IdleFlush
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import run
 from support.store_contract import make_pairs, put
 
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
 class Moments:
     """Stands for the clock: each pause lasts until the test says how it ended."""
 
-    def __init__(self, watched: Quiet) -> None:
+    def __init__(self, watched: IdleFlush) -> None:
         self.pauses = threading.Semaphore(0)
         self.flushes = threading.Semaphore(0)
         self.endings: SimpleQueue[bool] = SimpleQueue()
@@ -58,7 +58,7 @@ class Moments:
     def flushed(self) -> None:
         assert self.flushes.acquire(timeout=LONG)
 
-    def close(self, store: LmdbStore) -> None:
+    def close(self, store: LmdbStorage) -> None:
         """Close the store while the thread waits, or rests."""
         thread = quiet_of(store)._thread
         store.close()
@@ -68,7 +68,7 @@ class Moments:
             assert not thread.is_alive()
 
 
-def quiet_of(store: LmdbStore) -> Quiet:
+def quiet_of(store: LmdbStorage) -> IdleFlush:
     found = store._env._quiet
     assert found is not None
     return found
@@ -76,7 +76,7 @@ def quiet_of(store: LmdbStore) -> Quiet:
 
 @pytest.mark.parametrize("durability", ["commit", "relaxed"])
 def test_a_quiet_moment(path: Path, durability: str) -> None:
-    store = LmdbStore(path, durability=durability)  # type: ignore[arg-type]
+    store = LmdbStorage(path, durability=durability)  # type: ignore[arg-type]
     moments = Moments(quiet_of(store))
     put(store, *make_pairs(LEAST))
     assert store.stats().watermark == 0
@@ -93,7 +93,7 @@ def test_a_quiet_moment(path: Path, durability: str) -> None:
 
 
 def test_while_others_write_it_is_not_quiet(path: Path) -> None:
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     moments = Moments(quiet_of(store))
     put(store, *make_pairs(LEAST))
     for seed in range(2, 5):
@@ -109,7 +109,7 @@ def test_while_others_write_it_is_not_quiet(path: Path) -> None:
 
 
 def test_a_few_grains_are_not_worth_it(path: Path) -> None:
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     moments = Moments(quiet_of(store))
     put(store, *make_pairs(LEAST - 1))
     moments.begun()
@@ -125,7 +125,7 @@ def test_a_few_grains_are_not_worth_it(path: Path) -> None:
 
 
 def test_an_error_is_left_for_the_next_time(path: Path) -> None:
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     moments = Moments(quiet_of(store))
     inner = moments._flush
 
@@ -147,14 +147,14 @@ def test_an_error_is_left_for_the_next_time(path: Path) -> None:
 
 
 def test_no_thread_before_the_first_write(path: Path) -> None:
-    store = LmdbStore(path)
-    reader = LmdbStore(path, readonly=True)
+    store = LmdbStorage(path)
+    reader = LmdbStorage(path, readonly=True)
     with reader.read() as snapshot:
         assert snapshot.count() == 0
     store.flush()
     assert quiet_of(store)._thread is None
     put(store, *make_pairs(1))
-    second = LmdbStore(path)
+    second = LmdbStorage(path)
     put(second, *make_pairs(1))
     thread = quiet_of(second)._thread
     assert thread is not None and thread.daemon
@@ -169,7 +169,7 @@ def test_no_thread_before_the_first_write(path: Path) -> None:
 
 def test_by_the_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "PAUSE", 0.001)
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     flushed = threading.Event()
     watched = quiet_of(store)
     inner = watched._flush
@@ -191,7 +191,7 @@ def test_a_fork_beside_it(path: Path) -> None:
         import os, sys, threading
         from hashlib import sha256
         from omsgrain.storage.lmdb import environment as quiet
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
         quiet.PAUSE = 0.0005
         def put(store, start):
             blobs = [b"%d" % n for n in range(start, start + 300)]
@@ -199,13 +199,13 @@ def test_a_fork_beside_it(path: Path) -> None:
         def await_flush(store, least):
             while store.stats().watermark < least:
                 pass
-        store = LmdbStore(sys.argv[1], durability="relaxed")
+        store = LmdbStorage(sys.argv[1], durability="relaxed")
         for round in range(5):
             put(store, 1_000 * round)
             child = os.fork()
             if not child:
                 assert threading.active_count() == 1
-                again = LmdbStore(sys.argv[1], durability="relaxed")
+                again = LmdbStorage(sys.argv[1], durability="relaxed")
                 put(again, 1_000 * round + 500)
                 await_flush(again, 600 * round + 600)
                 again.close()

@@ -13,8 +13,8 @@ import pytest
 import omsgrain as og
 from omsgrain import _core
 from omsgrain import errors as err
-from omsgrain.storage.lmdb.data_file import Gate
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.data_file import MapResizeLock
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
 from omsgrain.store.base import MANY, Access
 
@@ -37,7 +37,7 @@ def test_snapshots_of_a_commit_share_what_they_know(tmp_path: Path) -> None:
     with og.open(tmp_path / "memory.omsg") as store:
         first = store.put(belief(1))
         below = store._store
-        assert isinstance(below, LmdbStore)
+        assert isinstance(below, LmdbStorage)
         with below.read() as one, below.read() as two:
             assert one.head is two.head
             assert one.recent is two.recent
@@ -94,7 +94,7 @@ def test_a_held_file_knows_whether_it_has_a_name(tmp_path: Path) -> None:
 
 
 def test_who_is_inside_keeps_the_gate_open() -> None:
-    gate = Gate()
+    gate = MapResizeLock()
     gate.enter()
     assert not gate.shut(0.0)
     assert gate.inside == 1
@@ -105,7 +105,7 @@ def test_who_is_inside_keeps_the_gate_open() -> None:
 
 
 def test_who_comes_late_waits() -> None:
-    gate = Gate()
+    gate = MapResizeLock()
     passed: list[str] = []
 
     def late() -> None:
@@ -123,7 +123,7 @@ def test_who_comes_late_waits() -> None:
 
 
 def test_many_threads_and_one_alone() -> None:
-    gate, turns = Gate(), 300
+    gate, turns = MapResizeLock(), 300
     inside = [0]
     wrong: list[int] = []
 

@@ -15,7 +15,7 @@ from omsgrain import _core
 from omsgrain.storage.lmdb.memtable import (
     RUN,
     Appended,
-    Recent,
+    Memtable,
     run_in,
 )
 
@@ -50,7 +50,7 @@ def appended(blobs: list[bytes], start: int, end: int) -> Appended:
     return Appended.of(start + 1, [sha256(blob).digest() for blob in part], part)
 
 
-def walked(recent: Recent) -> list[tuple[bytes, bytes]]:
+def walked(recent: Memtable) -> list[tuple[bytes, bytes]]:
     """All rows, as a flush writes them: in small parts, each walked twice."""
 
     def parts() -> Iterator[tuple[bytes, bytes]]:
@@ -70,10 +70,10 @@ def test_each_grain_has_its_rows_once(size: int, seed: int) -> None:
     """Commits of this process, readers who take numbers or rows before them, in any order."""
     rng = random.Random(seed)
     blobs = make_blobs(5 * size)
-    plain = Recent(0)
+    plain = Memtable(0)
     plain.load(Committed(blobs), len(blobs))
     plain.load_rows(Committed(blobs), len(blobs))
-    recent = Recent(0)
+    recent = Memtable(0)
     for start in range(0, len(blobs), size):
         end = start + size
         reader = Committed(blobs[:end])
@@ -95,7 +95,7 @@ def test_each_grain_has_its_rows_once(size: int, seed: int) -> None:
 
 def test_rows_of_some_stand_apart() -> None:
     blobs = make_blobs(400)
-    recent = Recent(0)
+    recent = Memtable(0)
     recent.extend([appended(blobs, 0, 400)], 400)
     recent.load_rows(Committed(blobs), 400)
     apart = {1, 7, 400}

@@ -17,18 +17,18 @@ import pytest
 from omsgrain._core import term
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.storage.base import Writer
-from omsgrain.storage.lmdb.memtable import Recent
+from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.lmdb.reader import LmdbReader
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb.writer import LmdbWriter
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.records import (
     CONTESTED,
     RESTRICTED,
     RETRACTED,
     SUPERSEDED,
     VERIFIED,
-    State,
+    GrainStatus,
     pack,
     unpack,
 )
@@ -69,8 +69,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[LmdbStore]:
-    store = LmdbStore(path, durability="relaxed")
+def store(path: Path) -> Iterator[LmdbStorage]:
+    store = LmdbStorage(path, durability="relaxed")
     yield store
     store.close()
 
@@ -78,14 +78,14 @@ def store(path: Path) -> Iterator[LmdbStore]:
 @pytest.mark.parametrize(
     ("state", "bits"),
     [
-        (State(), 0),
-        (State(superseded_by=A, system_valid_to=7, successors=(A, B)), SUPERSEDED),
-        (State(verification_status="retracted"), RETRACTED),
-        (State(restricted=True), RESTRICTED),
-        (State(verification_status="contested", system_valid_to=-1), CONTESTED),
-        (State(verification_status="verified"), VERIFIED),
+        (GrainStatus(), 0),
+        (GrainStatus(superseded_by=A, system_valid_to=7, successors=(A, B)), SUPERSEDED),
+        (GrainStatus(verification_status="retracted"), RETRACTED),
+        (GrainStatus(restricted=True), RESTRICTED),
+        (GrainStatus(verification_status="contested", system_valid_to=-1), CONTESTED),
+        (GrainStatus(verification_status="verified"), VERIFIED),
         (
-            State(
+            GrainStatus(
                 superseded_by=A,
                 successors=(A,),
                 verification_status="contested",
@@ -95,18 +95,22 @@ def store(path: Path) -> Iterator[LmdbStore]:
         ),
     ],
 )
-def test_a_state_comes_back(state: State, bits: int) -> None:
+def test_a_state_comes_back(state: GrainStatus, bits: int) -> None:
     row = pack(state)
     assert state.bits == bits
     assert unpack(row) == state
-    assert (row is None) == (state == State())
+    assert (row is None) == (state == GrainStatus())
     assert row is None or row[0] == bits
     # Reads and holds stand elsewhere.
     assert pack(replace(state, access_count=5, last_accessed_at=6, held=True)) == row
 
 
 def test_a_state_of_two_minds() -> None:
-    for state in (State(superseded_by=A), State(successors=(A,)), State(B, successors=(A, B))):
+    for state in (
+        GrainStatus(superseded_by=A),
+        GrainStatus(successors=(A,)),
+        GrainStatus(B, successors=(A, B)),
+    ):
         with pytest.raises(SchemaError):
             pack(state)
 
@@ -136,16 +140,16 @@ def test_a_damaged_state(row: bytes) -> None:
 # --- on disk -------------------------------------------------------------------------------------
 
 
-def dump(store: LmdbStore, table: Table) -> list[tuple[bytes, bytes]]:
+def dump(store: LmdbStorage, table: Table) -> list[tuple[bytes, bytes]]:
     with store.read() as reader, reader._txn.cursor(store._env.tables[table]) as cursor:
         return [(bytes(name), bytes(value)) for name, value in cursor]
 
 
-def seqs_in(store: LmdbStore, table: Table) -> set[int]:
+def seqs_in(store: LmdbStorage, table: Table) -> set[int]:
     return {int.from_bytes(place[12:], "big") for _, place in dump(store, table)}
 
 
-def test_rows_stand_in_one_of_two_tables(store: LmdbStore) -> None:
+def test_rows_stand_in_one_of_two_tables(store: LmdbStorage) -> None:
     put(store, *facts(6))
     store.flush()
     retract(store, 2)
@@ -163,7 +167,7 @@ def test_rows_stand_in_one_of_two_tables(store: LmdbStore) -> None:
     assert (report.grains, report.rows) == (7, sum(map(len, before)))
 
 
-def test_a_grain_damaged_on_the_disk_is_removed_whole(store: LmdbStore) -> None:
+def test_a_grain_damaged_on_the_disk_is_removed_whole(store: LmdbStorage) -> None:
     """Its blob no longer tells which rows it has."""
     put(store, *facts(3))
     retract(store, 2)
@@ -182,7 +186,7 @@ def test_a_grain_damaged_on_the_disk_is_removed_whole(store: LmdbStore) -> None:
 
 def test_it_is_there_after_reopening(path: Path) -> None:
     grains = facts(6)
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     put(store, *grains)
     retract(store, 1)
     store.flush()
@@ -190,7 +194,7 @@ def test_it_is_there_after_reopening(path: Path) -> None:
     remove(store, 3)
     store.write(lambda writer: writer.event(HELD, 2, grains[1][0]))
     store.close()
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     with store.read() as reader:
         assert split(reader) == ([4, 5, 6], [1, 2])
         assert (reader.last_seq(), reader.head.watermark) == (8, 8)
@@ -199,10 +203,12 @@ def test_it_is_there_after_reopening(path: Path) -> None:
     store.close()
 
 
-def test_a_tail_of_events_is_read_once(store: LmdbStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_of_events_is_read_once(
+    store: LmdbStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(store, *facts(2))
     store.write(lambda writer: [writer.event(HELD, 1, b"x" * 32) for _ in range(3)])
-    store._env.recent = Recent(0)  # as another process begins
+    store._env.recent = Memtable(0)  # as another process begins
     read: list[int] = []
     page = LmdbReader.hashed_page
 
@@ -217,7 +223,7 @@ def test_a_tail_of_events_is_read_once(store: LmdbStore, monkeypatch: pytest.Mon
     assert read == [0, 2]
 
 
-def test_another_process_removes(path: Path, store: LmdbStore) -> None:
+def test_another_process_removes(path: Path, store: LmdbStorage) -> None:
     """What this process remembers of the tail is compared with each snapshot."""
     grains = facts(6)
     put(store, *grains)
@@ -226,8 +232,8 @@ def test_another_process_removes(path: Path, store: LmdbStore) -> None:
         import os, sys
         sys.path.insert(0, sys.argv[2])
         from support.small_grains import facts, put, remove, retract
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1])
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1])
         remove(store, 2, 3)
         put(store, *facts(2))
         retract(store, 4)
@@ -245,13 +251,13 @@ def test_another_process_removes(path: Path, store: LmdbStore) -> None:
     assert put(store, *grains) == [1, 8, 9, 4, 5, 6]
 
 
-def test_a_snapshot_overtaken_while_it_opens(store: LmdbStore) -> None:
+def test_a_snapshot_overtaken_while_it_opens(store: LmdbStorage) -> None:
     """A later snapshot filled what is remembered, without what was removed in between."""
     grains = facts(4)
     put(store, *grains)
     with store.read() as old:
         elsewhere(lambda: remove(store, 2))
-        later = Recent(0)
+        later = Memtable(0)
         with store.read() as reader:
             later.load(reader, reader.last_seq())
             later.load_rows(reader, reader.last_seq())
@@ -260,7 +266,7 @@ def test_a_snapshot_overtaken_while_it_opens(store: LmdbStore) -> None:
         assert split(opened) == ([1, 2, 3, 4], [])
 
 
-def test_works_that_share_a_commit(store: LmdbStore) -> None:
+def test_works_that_share_a_commit(store: LmdbStorage) -> None:
     """Each sees what the ones before it did, and nothing of one that failed."""
     grains = facts(8)
     put(store, *grains[:4])
@@ -268,14 +274,14 @@ def test_works_that_share_a_commit(store: LmdbStore) -> None:
 
     def first(writer: Writer) -> None:
         writer.put(grains[4:6])
-        change(writer, 1, State(restricted=True))
+        change(writer, 1, GrainStatus(restricted=True))
         said["first"] = split(writer)
 
     def fails(writer: Writer) -> None:
         said["before"] = split(writer)
         writer.remove(5)
         writer.remove(2)
-        change(writer, 6, State(restricted=True))
+        change(writer, 6, GrainStatus(restricted=True))
         writer.put([grains[6], grains[4]])
         said["inside"] = split(writer)
         raise ZeroDivisionError
@@ -303,7 +309,7 @@ def test_works_that_share_a_commit(store: LmdbStore) -> None:
         store.flush()
 
 
-def together(store: LmdbStore, *works: Callable[[Any], None]) -> None:
+def together(store: LmdbStorage, *works: Callable[[Any], None]) -> None:
     """Let works of several threads share a commit, in this order."""
     queue, inside, end = store._env._turns.queue, threading.Event(), threading.Event()
 
@@ -332,7 +338,7 @@ def together(store: LmdbStore, *works: Callable[[Any], None]) -> None:
 
 
 def test_memory_forgets_what_no_snapshot_sees() -> None:
-    store = MemoryStore()
+    store = MemoryStorage()
     put(store, *facts(3))
     with store.read() as old:
         retract(store, 1)
@@ -358,6 +364,6 @@ def test_against_a_model(kind: str, tmp_path: Path, request: pytest.FixtureReque
     for seed in range(300 if request.config.getoption("--long") else 10):
         path = tmp_path / str(seed)
         if kind == "memory":
-            walk(MemoryStore, False, Random(seed))
+            walk(MemoryStorage, False, Random(seed))
         else:
-            walk(partial(LmdbStore, path, durability="relaxed"), True, Random(seed))
+            walk(partial(LmdbStorage, path, durability="relaxed"), True, Random(seed))

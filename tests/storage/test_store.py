@@ -17,10 +17,10 @@ import lmdb
 import pytest
 
 from omsgrain.errors import OmsError, StoreDamagedError, StoreError
-from omsgrain.storage.base import Store
+from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb import files, storage
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import (
     FORMAT,
     FORMAT_RECORD,
@@ -33,22 +33,22 @@ from support.store_contract import StoreContract, contents, make_pairs, pair, pu
 
 class TestMemoryStore(StoreContract):
     @pytest.fixture
-    def store(self) -> Store:
-        return MemoryStore()
+    def store(self) -> Storage:
+        return MemoryStorage()
 
 
 class TestLmdbStore(StoreContract):
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        store = LmdbStore(tmp_path / "memory.omsg")
+    def store(self, tmp_path: Path) -> Iterator[Storage]:
+        store = LmdbStorage(tmp_path / "memory.omsg")
         yield store
         store.close()
 
 
 class TestRelaxedLmdbStore(StoreContract):
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Iterator[Store]:
-        store = LmdbStore(tmp_path / "memory.omsg", durability="relaxed")
+    def store(self, tmp_path: Path) -> Iterator[Storage]:
+        store = LmdbStorage(tmp_path / "memory.omsg", durability="relaxed")
         yield store
         store.close()
 
@@ -78,7 +78,7 @@ def small_map(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_arguments_that_cannot_be(path: Path, given: dict[str, Any], code: str) -> None:
     with pytest.raises(OmsError) as caught:
-        LmdbStore(path, **given)
+        LmdbStorage(path, **given)
     assert caught.value.code == code
     assert not path.exists()
 
@@ -86,7 +86,7 @@ def test_arguments_that_cannot_be(path: Path, given: dict[str, Any], code: str) 
 @pytest.mark.parametrize("durability", ["commit", "relaxed"])
 def test_everything_is_there_after_reopening(path: Path, durability: str) -> None:
     pairs = make_pairs(300)
-    store = LmdbStore(path, durability=durability)  # type: ignore[arg-type]
+    store = LmdbStorage(path, durability=durability)  # type: ignore[arg-type]
     put(store, *pairs)
     store.sync()
     before = contents(store)
@@ -94,7 +94,7 @@ def test_everything_is_there_after_reopening(path: Path, durability: str) -> Non
     names = {"data.mdb", "lock.mdb", "writer.lock", "head"}
     assert {entry.name for entry in path.iterdir()} == names
     for readonly in (True, False):
-        store = LmdbStore(path, readonly=readonly)
+        store = LmdbStorage(path, readonly=readonly)
         assert contents(store) == before
         assert store.stats().format == FORMAT
         store.close()
@@ -103,15 +103,15 @@ def test_everything_is_there_after_reopening(path: Path, durability: str) -> Non
 def refuse(path: Path, kind: type[StoreError] = StoreError, *, readonly: bool = False) -> str:
     """What the error of opening says."""
     with pytest.raises(StoreError) as caught:
-        LmdbStore(path, readonly=readonly)
+        LmdbStorage(path, readonly=readonly)
     assert type(caught.value) in (StoreError, StoreDamagedError)
     return str(caught.value)
 
 
 def test_an_empty_directory_becomes_a_store(path: Path) -> None:
     path.mkdir()
-    LmdbStore(path).close()
-    LmdbStore(path, readonly=True).close()
+    LmdbStorage(path).close()
+    LmdbStorage(path, readonly=True).close()
 
 
 def test_missing(path: Path) -> None:
@@ -154,7 +154,7 @@ def test_lmdb_of_another_program(path: Path, key: bytes) -> None:
 
 
 def test_a_newer_format(path: Path) -> None:
-    LmdbStore(path).close()
+    LmdbStorage(path).close()
     with lmdb.open(str(path), max_dbs=1) as env:
         meta = env.open_db(META.name)
         with env.begin(write=True) as txn:
@@ -166,7 +166,7 @@ def test_a_newer_format(path: Path) -> None:
 def test_a_creation_that_was_killed_is_finished(path: Path) -> None:
     lmdb.open(str(path)).close()  # the file is made, the tables are not
     refuse(path, readonly=True)
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     put(store, *make_pairs(3))
     assert store.stats().grains == 3
     store.close()
@@ -176,9 +176,9 @@ def test_a_creation_that_was_killed_is_finished(path: Path) -> None:
 
 
 def test_two_handles_of_one_process_share_the_file(path: Path, tmp_path: Path) -> None:
-    first = LmdbStore(path)
+    first = LmdbStorage(path)
     (tmp_path / "alias").symlink_to(path)
-    second = LmdbStore(tmp_path / "alias")
+    second = LmdbStorage(tmp_path / "alias")
     one, other = make_pairs(2)
     put(first, one)
     assert put(second, one, other) == [False, True]
@@ -187,14 +187,14 @@ def test_two_handles_of_one_process_share_the_file(path: Path, tmp_path: Path) -
     with pytest.raises(StoreError):
         first.stats()
     second.close()
-    third = LmdbStore(path)
+    third = LmdbStorage(path)
     assert third.stats().grains == 2
     third.close()
 
 
 def test_a_readonly_handle_refuses_beside_a_writing_one(path: Path) -> None:
-    writer = LmdbStore(path)
-    reader = LmdbStore(path, readonly=True)
+    writer = LmdbStorage(path)
+    reader = LmdbStorage(path, readonly=True)
     assert (writer.readonly, reader.readonly) == (False, True)
     one = make_pairs(1)[0]
     put(writer, one)
@@ -207,9 +207,9 @@ def test_a_readonly_handle_refuses_beside_a_writing_one(path: Path) -> None:
 
 
 def test_a_writing_handle_beside_a_readonly_one(path: Path) -> None:
-    LmdbStore(path).close()
-    reader = LmdbStore(path, readonly=True)
-    writer = LmdbStore(path)
+    LmdbStorage(path).close()
+    reader = LmdbStorage(path, readonly=True)
+    writer = LmdbStorage(path)
     put(writer, *make_pairs(5))
     assert reader.stats().grains == 5
     with pytest.raises(StoreError):
@@ -219,11 +219,11 @@ def test_a_writing_handle_beside_a_readonly_one(path: Path) -> None:
 
 
 def test_the_strictest_handle_decides_on_durability(path: Path) -> None:
-    relaxed = LmdbStore(path, durability="relaxed")
+    relaxed = LmdbStorage(path, durability="relaxed")
     put(relaxed, *make_pairs(5))
     env = relaxed._env
     assert not env.durable
-    strict = LmdbStore(path)
+    strict = LmdbStorage(path)
     assert strict._env is env
     assert env.durable
     assert put(relaxed, *make_pairs(5)) == [False] * 5
@@ -232,7 +232,7 @@ def test_the_strictest_handle_decides_on_durability(path: Path) -> None:
 
 
 def test_a_forgotten_handle_is_closed(path: Path) -> None:
-    put(LmdbStore(path), *make_pairs(2))
+    put(LmdbStorage(path), *make_pairs(2))
     gc.collect()
     assert not storage._shared
 
@@ -242,8 +242,8 @@ def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
         import os, sys, threading
         from hashlib import sha256
         from omsgrain.errors import StoreError
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1])
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1])
         def digest(n):
             return sha256(n.to_bytes(32, "big")).digest()
         def put(store, n):
@@ -268,7 +268,7 @@ def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
                     except StoreError:
                         pass
                 store.close()
-                again = LmdbStore(sys.argv[1])
+                again = LmdbStorage(sys.argv[1])
                 if put(again, 10 + round) != [True] or again.stats().grains < 2:
                     os._exit(2)
                 again.close()
@@ -288,7 +288,7 @@ def test_use_after_fork_is_refused_and_reopening_works(path: Path) -> None:
 
 @pytest.mark.usefixtures("small_map")
 def test_the_map_grows_by_itself(path: Path) -> None:
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     size = store.stats().map_bytes
     pairs = [pair(Random(n).randbytes(20_000)) for n in range(200)]
     for start in range(0, 200, 10):
@@ -300,18 +300,18 @@ def test_the_map_grows_by_itself(path: Path) -> None:
 
 @pytest.mark.usefixtures("small_map")
 def test_one_transaction_larger_than_the_map(path: Path) -> None:
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     pairs = [pair(Random(n).randbytes(20_000)) for n in range(200)]
     assert put(store, *pairs) == [True] * 200
     store.close()
-    store = LmdbStore(path, readonly=True)
+    store = LmdbStorage(path, readonly=True)
     assert [blob for _, blob in contents(store)] == [blob for _, blob in pairs]
     store.close()
 
 
 @pytest.mark.usefixtures("small_map")
 def test_the_map_grows_under_readers(path: Path) -> None:
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     pairs = [pair(Random(n).randbytes(20_000)) for n in range(150)]
     done = threading.Event()
     wrong: list[object] = []
@@ -341,14 +341,14 @@ def test_the_map_grows_under_readers(path: Path) -> None:
 @pytest.mark.usefixtures("small_map")
 @pytest.mark.parametrize("readonly", [True, False])
 def test_another_process_lets_the_map_grow(path: Path, readonly: bool) -> None:
-    LmdbStore(path).close()
-    store = LmdbStore(path, readonly=readonly)
+    LmdbStorage(path).close()
+    store = LmdbStorage(path, readonly=readonly)
     assert contents(store) == []
     code = """
         import sys
         from random import Random
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1])
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1])
         for n in range(100):
             blob = Random(n).randbytes(20_000)
             store.write(lambda writer: writer.put([(blob[:32], blob)]))
@@ -369,8 +369,8 @@ def test_a_map_that_cannot_grow(path: Path) -> None:
         from pathlib import Path
         from random import Random
         from omsgrain.errors import StoreError
-        from omsgrain.storage.lmdb.storage import LmdbStore
-        store = LmdbStore(sys.argv[1])
+        from omsgrain.storage.lmdb.storage import LmdbStorage
+        store = LmdbStorage(sys.argv[1])
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20),) * 2)
         blob = Random(1).randbytes(1 << 20)
@@ -397,10 +397,10 @@ def test_a_full_disk(path: Path) -> None:
         import resource, signal, sys
         from random import Random
         from omsgrain.errors import StoreError
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        store = LmdbStore(sys.argv[1])
+        store = LmdbStorage(sys.argv[1])
         blobs = [Random(n).randbytes(1000) for n in range(3000)]
         def put(some):
             return store.write(lambda writer: writer.put([(b[:32], b) for b in some]))
@@ -420,25 +420,25 @@ def test_a_full_disk(path: Path) -> None:
         with store.read() as reader:
             print(all(reader.get(b[:32]) == b for b in blobs[:stored]))
         store.close()
-        store = LmdbStore(sys.argv[1])
+        store = LmdbStorage(sys.argv[1])
         print(stored == store.stats().grains)
         store.close()
     """
     assert run(code, path) == ["ERR_DISK_FULL", "ERR_DISK_FULL", "True True", "True", "True"]
-    store = LmdbStore(path)  # with room again it takes what it refused
+    store = LmdbStorage(path)  # with room again it takes what it refused
     assert put(store, *make_pairs(1_000)) == [True] * 1_000
     store.close()
 
 
 def test_a_vanished_directory(path: Path) -> None:
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     one, other = make_pairs(2)
     put(store, one)
     shutil.rmtree(path)
     with pytest.raises(StoreError):
         put(store, other)
     store.close()
-    fresh = LmdbStore(path)
+    fresh = LmdbStorage(path)
     assert put(fresh, one) == [True]
     fresh.close()
 
@@ -446,7 +446,7 @@ def test_a_vanished_directory(path: Path) -> None:
 def test_a_transaction_that_does_not_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omsgrain.storage.lmdb.data_file.PATIENCE", 0.01)
     monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
-    store = LmdbStore(path)
+    store = LmdbStorage(path)
     with store.read(), pytest.raises(StoreError):
         put(store, *(pair(Random(n).randbytes(20_000)) for n in range(100)))
     assert put(store, *make_pairs(5)) == [True] * 5

@@ -25,8 +25,8 @@ def test_a_store_in_memory_is_refused_after_a_fork() -> None:
     code = """
         import os, threading
         from omsgrain.errors import StoreError
-        from omsgrain.storage.memory import MemoryStore
-        store = MemoryStore()
+        from omsgrain.storage.memory import MemoryStorage
+        store = MemoryStorage()
         begun, go_on = threading.Event(), threading.Event()
         def work(writer):
             begun.set()
@@ -47,7 +47,7 @@ def test_a_store_in_memory_is_refused_after_a_fork() -> None:
                 except StoreError:
                     pass
             store.close()
-            MemoryStore().write(lambda w: None)
+            MemoryStorage().write(lambda w: None)
             os._exit(0)
         print(os.waitpid(child, 0)[1])
         go_on.set()
@@ -63,11 +63,11 @@ def test_no_permission() -> None:
         import os, tempfile
         from pathlib import Path
         from omsgrain.errors import StoreError
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
         with tempfile.TemporaryDirectory() as top:
             os.chmod(top, 0o755)
             store, closed = Path(top, "memory.omsg"), Path(top, "closed")
-            LmdbStore(store).close()
+            LmdbStorage(store).close()
             closed.mkdir()
             for place in (store / "data.mdb", store / "lock.mdb", store, closed):
                 place.chmod(0o555)
@@ -75,7 +75,7 @@ def test_no_permission() -> None:
                 os.seteuid(65534)
             for path in (store, closed / "new.omsg"):
                 try:
-                    LmdbStore(path)
+                    LmdbStorage(path)
                 except StoreError as error:
                     print(error.code)
             os.seteuid(os.getuid())
@@ -89,18 +89,18 @@ def test_who_may_only_read_needs_no_lock_file() -> None:
     code = """
         import os, tempfile
         from pathlib import Path
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
         def look():
             if os.getuid() == 0:
                 os.seteuid(65534)
-            store = LmdbStore(path, readonly=True)
+            store = LmdbStorage(path, readonly=True)
             print(store.stats().grains, store._env._shared is None)
             store.close()
             os.seteuid(os.getuid())
         with tempfile.TemporaryDirectory() as top:
             os.chmod(top, 0o755)
             path = Path(top, "memory.omsg")
-            LmdbStore(path).close()
+            LmdbStorage(path).close()
             lock = path / "lock.mdb"
             lock.chmod(0o444)
             path.chmod(0o555)
@@ -108,7 +108,7 @@ def test_who_may_only_read_needs_no_lock_file() -> None:
             lock.chmod(0o666)
             look()
             path.chmod(0o755)
-            store = LmdbStore(path)
+            store = LmdbStorage(path)
             store.compact()
             store.close()
             path.chmod(0o555)

@@ -25,7 +25,7 @@ from omsgrain.storage.signatures import (
     examine_many,
 )
 from omsgrain.storage.tables import SEQUENCE, SIGNATURES
-from omsgrain.store.policy_context import StoreWorld
+from omsgrain.store.policy_context import PolicyContext
 from support.signed_stores import (
     EVERYWHERE,
     WEB,
@@ -195,11 +195,11 @@ def test_only_proven_signers_count(store: SigningStore) -> None:
     add(store, examine(sign(GRAIN, WEB_ALICE))[1])
     add(store, examine(ENVELOPES[CAROL.did])[1])
     with store._store.read() as reader:
-        world = StoreWorld(reader, signed={FLAGGED.address: (BOB.did,)})
+        world = PolicyContext(reader, signed={FLAGGED.address: (BOB.did,)})
         assert world.signers(FLAGGED.address) == tuple(sorted((BOB.did, CAROL.did)))
-        assert StoreWorld(reader).signers(FLAGGED.address) == (CAROL.did,)
-        assert StoreWorld(reader).signers("ab" * 32) == ()
-        assert StoreWorld(reader, signed={"ab" * 32: ("x",)}).signers("ab" * 32) == ("x",)
+        assert PolicyContext(reader).signers(FLAGGED.address) == (CAROL.did,)
+        assert PolicyContext(reader).signers("ab" * 32) == ()
+        assert PolicyContext(reader, signed={"ab" * 32: ("x",)}).signers("ab" * 32) == ("x",)
 
 
 def test_a_grain_has_so_many_signatures(store: SigningStore) -> None:

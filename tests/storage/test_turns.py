@@ -13,7 +13,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.storage.lmdb import environment, files
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import run
 from support.store_contract import Pair, contents, make_pairs, pair, put
 
@@ -26,8 +26,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[LmdbStore]:
-    store = LmdbStore(path, durability="relaxed")
+def store(path: Path) -> Iterator[LmdbStorage]:
+    store = LmdbStorage(path, durability="relaxed")
     yield store
     store.close()
 
@@ -35,7 +35,7 @@ def store(path: Path) -> Iterator[LmdbStore]:
 class Together:
     """Works of many threads, all waiting while this one holds the store: one commit for all."""
 
-    def __init__(self, store: LmdbStore) -> None:
+    def __init__(self, store: LmdbStorage) -> None:
         self.store = store
         self.threads: list[threading.Thread] = []
         self.said: dict[int, Any] = {}
@@ -75,7 +75,7 @@ class Together:
 
 
 @pytest.fixture
-def together(store: LmdbStore) -> Together:
+def together(store: LmdbStorage) -> Together:
     return Together(store)
 
 
@@ -109,7 +109,7 @@ def failing(error: type[BaseException], *pairs: Pair) -> Callable[..., Any]:
 
 
 def test_waiting_works_share_a_commit(
-    store: LmdbStore, together: Together, commits: list[int]
+    store: LmdbStorage, together: Together, commits: list[int]
 ) -> None:
     pairs = make_pairs(40)
     for one in pairs:
@@ -121,7 +121,7 @@ def test_waiting_works_share_a_commit(
 
 
 def test_one_that_fails_takes_nothing_along(
-    store: LmdbStore, together: Together, commits: list[int]
+    store: LmdbStorage, together: Together, commits: list[int]
 ) -> None:
     good, bad = make_pairs(10), make_pairs(10, seed=2)
     for n in range(10):
@@ -142,7 +142,7 @@ def test_one_that_fails_takes_nothing_along(
 
 @pytest.mark.parametrize("place", [0, 2])
 def test_an_interrupt_leaves_the_others_served(
-    store: LmdbStore, together: Together, place: int
+    store: LmdbStorage, together: Together, place: int
 ) -> None:
     """It strikes the thread that commits for all, in its own work or in that of another."""
     pairs = make_pairs(6)
@@ -170,7 +170,7 @@ def test_the_map_grows_inside_a_shared_commit(
     path: Path, monkeypatch: pytest.MonkeyPatch, commits: list[int]
 ) -> None:
     monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
-    store = LmdbStore(path, durability="relaxed")
+    store = LmdbStorage(path, durability="relaxed")
     together = Together(store)
     pairs = [pair(Random(n).randbytes(50_000)) for n in range(30)]
     for n, one in enumerate(pairs):
@@ -184,7 +184,7 @@ def test_the_map_grows_inside_a_shared_commit(
     store.close()
 
 
-def test_a_work_that_failed_leaves_no_rows_behind(store: LmdbStore) -> None:
+def test_a_work_that_failed_leaves_no_rows_behind(store: LmdbStorage) -> None:
     """A work may query what it put; what it then takes back must not be found later."""
     inner = og.GrainStore(store)
     kept, gone = (og.encode(grain) for grain in (belief(1), belief(2)))
@@ -210,7 +210,7 @@ def test_a_work_that_failed_leaves_no_rows_behind(store: LmdbStore) -> None:
 
 
 def test_a_work_sees_the_terms_of_the_works_before_it(
-    store: LmdbStore, together: Together
+    store: LmdbStorage, together: Together
 ) -> None:
     key = og._core.term("relation", "has")
     blobs = [og.encode(belief(n)) for n in range(10)]

@@ -16,8 +16,8 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import maintenance, storage
-from omsgrain.storage.lmdb.files import SideFile
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.files import HeadFile
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import FORMAT
 from support.child_process import check, ended
 from support.store_contract import contents, pair, put
@@ -61,7 +61,7 @@ def old(path: Path) -> Path:
         txn.put(b"head", head, db=meta)
         txn.put(b"omsgrain.format", struct.pack(">I", 1), db=meta)
     (path / "lock.mdb").unlink()
-    SideFile(path / "head").write(GRAINS, size)
+    HeadFile(path / "head").write(GRAINS, size)
     return path
 
 
@@ -107,13 +107,13 @@ def test_opened_for_reading(old: Path) -> None:
     before = (old / "data.mdb").read_bytes()
     for _ in range(2):
         with pytest.raises(StoreError) as caught:
-            LmdbStore(old, readonly=True)
+            LmdbStorage(old, readonly=True)
         assert caught.value.expected == f"store format {FORMAT}"
     assert (old / "data.mdb").read_bytes() == before
     report = check(old)
     assert [problem.where for problem in report.problems] == ["file"]
-    LmdbStore(old).close()
-    LmdbStore(old, readonly=True).close()
+    LmdbStorage(old).close()
+    LmdbStorage(old, readonly=True).close()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
         import os, sys
         from types import SimpleNamespace
         from omsgrain.storage.lmdb import maintenance as upgrade
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
         from omsgrain.storage.lmdb.writer import LmdbWriter
         pack = upgrade.FORMAT_VALUE.pack
         upgrade.FORMAT_VALUE = SimpleNamespace(pack=pack)
@@ -136,7 +136,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
                 os.kill(os.getpid(), 9)
             return pack(*args)
         {moment} = die
-        LmdbStore(sys.argv[1])
+        LmdbStorage(sys.argv[1])
     """
     assert ended(code, old).returncode == -9
     assert format_of(old) == 1
@@ -150,7 +150,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
 
 
 def test_compacted_when_brought_over(old: Path) -> None:
-    store = LmdbStore(old)
+    store = LmdbStorage(old)
     store.compact()
     assert [raw for _, raw in contents(store)] == [blob(n) for n in range(GRAINS)]
     assert store.check().ok
@@ -160,8 +160,8 @@ def test_compacted_when_brought_over(old: Path) -> None:
 # --- restore -------------------------------------------------------------------------------------
 
 
-def make(path: Path) -> LmdbStore:
-    store = LmdbStore(path)
+def make(path: Path) -> LmdbStorage:
+    store = LmdbStorage(path)
     for start in range(0, GRAINS, 10):
         put(store, *(pair(blob(n)) for n in range(start, start + 10)))
     return store
@@ -175,7 +175,7 @@ def test_restore(path: Path, tmp_path: Path) -> None:
     store.close()
     assert {entry.name for entry in copy.iterdir()} == {"data.mdb", "head"}
     og.restore(copy, new)
-    store = LmdbStore(new)
+    store = LmdbStorage(new)
     assert [raw for _, raw in contents(store)] == [blob(n) for n in range(GRAINS)]
     assert store.check().ok
     with pytest.raises(StoreError):
@@ -243,7 +243,7 @@ def test_what_a_kill_left_of_a_copy_is_removed_by_the_next(
     else:
         og.restore(path, new)
     assert {entry.name for entry in tmp_path.iterdir()} == {path.name, new.name}
-    assert LmdbStore(new).check().ok
+    assert LmdbStorage(new).check().ok
 
 
 @pytest.mark.parametrize("kind", ["link", "other", "file"])
@@ -295,7 +295,7 @@ def test_a_backup_that_fell_back_is_noticed(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "monday.omsg"
     store.backup(copy)
     put(store, pair(blob(GRAINS)))
-    SideFile(copy / "head").write(GRAINS + 1, 1)  # as if its newest commit were damaged
+    HeadFile(copy / "head").write(GRAINS + 1, 1)  # as if its newest commit were damaged
     store.close()
     with pytest.raises(StoreError):
         og.restore(copy, tmp_path / "new.omsg")

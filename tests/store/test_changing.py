@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.store import GrainStore, lifecycle
 from omsgrain.store.base import Settings
-from omsgrain.store.policy_context import StoreWorld
+from omsgrain.store.policy_context import PolicyContext
 from support.store_kinds import POSTGRES, made
 
 TIME = 1_700_000_000_000
@@ -85,7 +85,7 @@ def test_the_same_supersession_again_changes_nothing(
     new = store.supersede(old, belief("off", 1))
     seen = store.stats().last_seq
     # Nobody looks for a circle again: a file of a long history is imported twice in no time.
-    monkeypatch.setattr(StoreWorld, "successors", None)
+    monkeypatch.setattr(PolicyContext, "successors", None)
     assert store.supersede(old, belief("off", 1)) == new
     assert store.stats().last_seq == seen
 

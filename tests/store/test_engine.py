@@ -12,7 +12,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import BLOBS
 from omsgrain.store import Change
 from omsgrain.store.prepared import Item
@@ -323,7 +323,7 @@ def test_damaged_bytes_are_found_and_never_given_out(tmp_path: Path) -> None:
     with og.open(path) as store:
         addresses = [store.put(belief(n)) for n in range(5)]
         inner = store._store
-        assert isinstance(inner, LmdbStore)
+        assert isinstance(inner, LmdbStorage)
         # A valid grain, but not the one that was put: only the address can tell.
         changed = og.encode(belief(2, object="night"))
         table = inner._env.tables[BLOBS]

@@ -16,7 +16,7 @@ from omsgrain.crypto import Ed25519Signer, sign
 from omsgrain.privacy import load
 from omsgrain.query import history
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.signatures import MOST
 from omsgrain.storage.tables import EVENTS, SEQUENCE, STATES
 from omsgrain.store import GrainStore
@@ -287,12 +287,12 @@ def test_half_a_view_is_refused() -> None:
     """Without the address of the original it would pass for a grain that lacks its fields."""
     fields = {**FIELDS, "_elided": {"object": "sha256:" + "0" * 64}}
     del fields["object"]
-    with GrainStore(MemoryStore()) as store, pytest.raises(err.SchemaError):
+    with GrainStore(MemoryStorage()) as store, pytest.raises(err.SchemaError):
         store.put(fields)
 
 
 def test_a_restriction_goes_on_with_the_next_version() -> None:
-    with GrainStore(MemoryStore()) as store:
+    with GrainStore(MemoryStorage()) as store:
         old = store.put(FIELDS)
         store.restrict(old, reason_code="art18")
         new = store.supersede(old, {**FIELDS, "created_at": FIELDS["created_at"] + 1})
@@ -305,7 +305,7 @@ def test_a_restriction_goes_on_with_the_next_version() -> None:
 
 @pytest.mark.parametrize("purpose, there", [("transfer", 1), ("sale", 1), ("move", 2)])
 def test_restricted_grains_do_not_leave(tmp_path: Path, purpose: Any, there: int) -> None:
-    with GrainStore(MemoryStore()) as store:
+    with GrainStore(MemoryStorage()) as store:
         store.restrict(store.put(FIELDS), reason_code="art18")
         store.put({**FIELDS, "created_at": 5})
         assert store.export_mg(tmp_path / "all.mg", purpose=purpose).grains == there
@@ -315,7 +315,7 @@ def test_restricted_grains_do_not_leave(tmp_path: Path, purpose: Any, there: int
 
 def test_a_withdrawal_can_be_signed() -> None:
     required = Required.parse({"type": ["consent"]})
-    with GrainStore(MemoryStore(), Settings(require=required)) as store:
+    with GrainStore(MemoryStorage(), Settings(require=required)) as store:
         grant = {
             "type": "consent",
             "subject_did": ALICE.did,

@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import (
     BLIND,
     KEPT,
@@ -63,7 +63,7 @@ def test_a_duplicate_that_is_signed_once_more_keeps_that(store: og.GrainStore) -
 
 
 def test_a_user_id_too_long_to_be_sealed_can_be_asked_for(ring: KeyRing) -> None:
-    below, long = MemoryStore(), "x" * 2_000
+    below, long = MemoryStorage(), "x" * 2_000
     address = GrainStore(below, Settings()).put(belief("lit", user_id=long))
     store = GrainStore(below, Settings(keys=ring))
     store.put(belief("lit", **USER))
@@ -82,8 +82,8 @@ def test_what_nobody_can_read_can_be_removed_later(sealed: og.GrainStore) -> Non
 
 
 def test_a_second_store_of_one_ring_is_swept(ring: KeyRing) -> None:
-    one = GrainStore(MemoryStore(), Settings(keys=ring))
-    two = GrainStore(MemoryStore(), Settings(keys=ring))
+    one = GrainStore(MemoryStorage(), Settings(keys=ring))
+    two = GrainStore(MemoryStorage(), Settings(keys=ring))
     one.put(belief("lit", **USER))
     address = two.put(belief("dim", **USER, retention_policy={"minimum_days": 1}))
     two.contest(address, reason="Ann says so")

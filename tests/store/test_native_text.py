@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem import ExportReport, export_bundle
+from omsgrain.interchange.aimem import AimemExportReport, export_bundle
 from omsgrain.interchange.mif import export_document, import_document
 from support.mif_imports import opened
 
@@ -41,7 +41,7 @@ def exported(grains: Iterable[Grain], format: str, strict: bool) -> tuple[list[s
     with opened() as store:
         store.put_many(list(grains))
         if format == "aimem":
-            report = ExportReport()
+            report = AimemExportReport()
             found = export_bundle(store, USER, tenant_id="urn:x:ada", strict=strict, report=report)
             chunks = [one for bundle in found for one in bundle.records["chunk"]]
             return [one["content"] for one in chunks], report.losses

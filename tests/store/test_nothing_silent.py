@@ -11,7 +11,7 @@ import pytest
 
 from omsgrain.formats import Loss
 from omsgrain.formats.aimem.document import read_bundle
-from omsgrain.interchange.aimem import ExportReport, export_bundle, import_bundle
+from omsgrain.interchange.aimem import AimemExportReport, export_bundle, import_bundle
 from omsgrain.interchange.mif import export_document, import_document
 from support import mif1_documents, mif2_documents, mif_ld_documents
 from support.conversion_pairs import BUNDLE, corpus, id_of, records, sealed
@@ -77,7 +77,7 @@ def through(document: dict[str, Any], format: str, to: str) -> tuple[dict[str, A
         else:
             assert not import_document(store, data, user_id=USER).errors
         if to == "aimem":
-            report = ExportReport()
+            report = AimemExportReport()
             tenant = document.get("tenant_id", "urn:example:ada")
             (made,) = export_bundle(store, USER, report=report, tenant_id=tenant,
                                     include_embeddings=True, together=True)  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import ended, run
 from support.processes import Process
 from support.store_contract import put
@@ -29,7 +29,7 @@ import omsgrain as og
 from omsgrain.errors import OmsError
 from omsgrain.search.text_file import to_read
 from omsgrain.storage.check import check
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 path = sys.argv[1]
 with tempfile.TemporaryDirectory() as room, og.open(room + "/first.omsg") as first:
     first.put(og.Belief(subject="room", relation="has", object="light"))
@@ -155,7 +155,7 @@ def test_every_command_that_reads_opens_it(path: Path) -> None:
 
 
 SNAPSHOT = """
-store = LmdbStore(path, readonly=True)
+store = LmdbStorage(path, readonly=True)
 while True:
     with store.read() as reader:
         print(reader.count(), flush=True)
@@ -173,10 +173,10 @@ def test_a_writer_waits_for_a_reader_that_it_cannot_see(path: Path, lock: bool) 
         assert reader.hear() == "30"
         reopen(path)
         with pytest.raises(StoreError):
-            LmdbStore(path, patience=0)
+            LmdbStorage(path, patience=0)
         reader.say()
         assert reader.hear() == "30"
-        writer = LmdbStore(path)  # waits until the reader's snapshot has ended
+        writer = LmdbStorage(path)  # waits until the reader's snapshot has ended
         put(writer, pair(99))
         reader.say()
         assert reader.hear() == "31"
@@ -247,7 +247,7 @@ def test_a_store_on_a_medium_that_only_reads_while_others_write(path: Path) -> N
     with Process(code, path, bound) as reader:
         assert reader.hear() == "30"
         with pytest.raises(StoreError):
-            LmdbStore(path, patience=0)
+            LmdbStorage(path, patience=0)
         reader.say()
         assert reader.hear() == "30"
         with og.open(path) as store:

@@ -20,8 +20,8 @@ from omsgrain.errors import (
     SignatureError,
 )
 from omsgrain.search.vectors import models
-from omsgrain.storage.base import Store
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.base import Storage
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLIND,
@@ -43,7 +43,7 @@ from support.signers import ALICE, BOB, GRAIN
 
 
 @pytest.fixture
-def store(below: Store, ring: KeyRing) -> GrainStore:
+def store(below: Storage, ring: KeyRing) -> GrainStore:
     return GrainStore(below, Settings(keys=ring))
 
 
@@ -113,7 +113,7 @@ def test_superseding_and_deriving(store: GrainStore) -> None:
         store.retract(locked)
 
 
-def test_rows_go_with_the_grain(store: GrainStore, below: Store) -> None:
+def test_rows_go_with_the_grain(store: GrainStore, below: Storage) -> None:
     addresses = [store.put(fields) for fields in some(12)]
     vectored = next(a for a in addresses if store.get(a).get("user_id"))
     store.add_vector(vectored, [1.0, 2.0], model="m")
@@ -126,7 +126,7 @@ def test_rows_go_with_the_grain(store: GrainStore, below: Store) -> None:
     assert again.check().ok
 
 
-def test_rows_go_without_the_key_too(store: GrainStore, below: Store) -> None:
+def test_rows_go_without_the_key_too(store: GrainStore, below: Storage) -> None:
     keep = store.put(belief(user_id=USERS[0]))
     drop = store.put(belief(user_id=USERS[0], object="x"))
     with below.read() as reader:
@@ -140,7 +140,7 @@ def test_rows_go_without_the_key_too(store: GrainStore, below: Store) -> None:
     assert [hit.content_address for hit in store.query(subject="kettle").results] == [keep]
 
 
-def test_vectors_are_sealed(store: GrainStore, below: Store) -> None:
+def test_vectors_are_sealed(store: GrainStore, below: Storage) -> None:
     address, plain = store.put(belief(user_id=USERS[0])), store.put(belief())
     store.add_vector(address, [0.5, 0.25], model="m")
     store.add_vector(plain, [0.5, 0.75], model="m")
@@ -155,7 +155,7 @@ def test_vectors_are_sealed(store: GrainStore, below: Store) -> None:
 
 
 def test_a_model_of_sealed_vectors_is_forgotten_with_the_last(
-    store: GrainStore, below: Store
+    store: GrainStore, below: Storage
 ) -> None:
     """Also where one user has it under another dimension, and the other is erased."""
     for n, user in enumerate(USERS[:2]):
@@ -168,7 +168,7 @@ def test_a_model_of_sealed_vectors_is_forgotten_with_the_last(
             assert [model.dimension for model in models(reader)] == left
 
 
-def test_a_rule_can_want_sealing(below: Store, ring: KeyRing) -> None:
+def test_a_rule_can_want_sealing(below: Storage, ring: KeyRing) -> None:
     from omsgrain.privacy import load
 
     store = GrainStore(below, Settings(keys=ring, preset=load("hipaa")))
@@ -200,7 +200,7 @@ def test_files_show_nothing(tmp_path: Path, ring: KeyRing) -> None:
         assert len(copy.query(user_id="lisbeth", words="samovar").results) == 1
 
 
-def test_no_plain_address_stands_in_the_clear(store: GrainStore, below: Store) -> None:
+def test_no_plain_address_stands_in_the_clear(store: GrainStore, below: Storage) -> None:
     """Whoever guesses a grain could tell by it that somebody has it."""
     fields = belief(user_id=USERS[0])
     plain = og.Grain(og.encode(fields)).address
@@ -270,7 +270,7 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
 def test_verifying_goes_on_after_a_sealed_grain_that_is_damaged(
     tmp_path: Path, ring: KeyRing
 ) -> None:
-    inner = LmdbStore(tmp_path / "s.omsg")
+    inner = LmdbStorage(tmp_path / "s.omsg")
     with GrainStore(inner, Settings(keys=ring)) as store:
         damaged = bytes.fromhex(store.put(belief(user_id=USERS[0])))
         store.put(belief(user_id=USERS[1]))
@@ -339,7 +339,7 @@ def test_restoring_an_old_backup(tmp_path: Path, ring: KeyRing) -> None:
 
 
 @pytest.mark.parametrize("signed_first", [True, False])
-def test_signed_and_sealed(store: GrainStore, below: Store, signed_first: bool) -> None:
+def test_signed_and_sealed(store: GrainStore, below: Storage, signed_first: bool) -> None:
     fields = {**GRAIN.to_dict(), "user_id": USERS[0]}
     if signed_first:
         address = store.put(crypto.sign(og.Grain(og.encode(fields)), ALICE))
@@ -357,14 +357,14 @@ def test_signed_and_sealed(store: GrainStore, below: Store, signed_first: bool) 
     assert {one.signer for one in others.signatures(address)} == (
         set() if signed_first else {ALICE.did, BOB.did}
     )
-    if isinstance(below, LmdbStore):
+    if isinstance(below, LmdbStorage):
         assert store.check().ok
     store.delete(address)
     with below.read() as reader:
         assert list(reader.rows(SIGNATURES)) == []
 
 
-def test_a_signature_is_asked_for_and_the_grain_is_sealed(below: Store, ring: KeyRing) -> None:
+def test_a_signature_is_asked_for_and_the_grain_is_sealed(below: Storage, ring: KeyRing) -> None:
     store = GrainStore(below, Settings(keys=ring, require=Required.parse({"type": ["belief"]})))
     fields = {**GRAIN.to_dict(), "user_id": USERS[0]}
     with pytest.raises(SignatureError):
@@ -437,7 +437,7 @@ def test_sealed_grains_travel_sealed(
         assert known.check().ok
 
 
-def test_a_justification_of_sealed_grains_stays_in_them(store: GrainStore, below: Store) -> None:
+def test_a_justification_of_sealed_grains_stays_in_them(store: GrainStore, below: Storage) -> None:
     policy = {"mode": "soft_locked"}
     old = store.put(belief(user_id=USERS[0], invalidation_policy=policy))
     new = belief(user_id=USERS[0], created_at=2_000, invalidation_policy=policy)

@@ -14,7 +14,7 @@ from omsgrain import container, crypto
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import KEY, NONCE, Sealer
 from omsgrain.errors import OmsError
-from omsgrain.storage.base import Store
+from omsgrain.storage.base import Storage
 from omsgrain.store import GrainStore
 from omsgrain.store.base import Settings
 from support.sealed_stores import USERS, belief
@@ -44,7 +44,7 @@ BAD: dict[Callable[[Sealer, bytes], bytes], str] = {
 
 
 @pytest.fixture
-def store(below: Store, ring: KeyRing) -> GrainStore:
+def store(below: Storage, ring: KeyRing) -> GrainStore:
     return GrainStore(below, Settings(keys=ring))
 
 

@@ -19,8 +19,8 @@ from omsgrain.errors import (
     UnsupportedError,
 )
 from omsgrain.query import query
-from omsgrain.storage.base import Store
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.base import Storage
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import BLIND, META, SEALED
 from omsgrain.store import GrainStore
 from omsgrain.store.base import Settings
@@ -30,7 +30,7 @@ from support.signers import ALICE
 
 
 @pytest.fixture
-def store(below: Store, ring: KeyRing) -> GrainStore:
+def store(below: Storage, ring: KeyRing) -> GrainStore:
     return GrainStore(below, Settings(keys=ring))
 
 
@@ -65,7 +65,7 @@ QUESTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_the_same_answers_as_of_plain_grains(store: GrainStore, question: dict[str, Any]) -> None:
-    with GrainStore(MemoryStore()) as plain:
+    with GrainStore(MemoryStorage()) as plain:
         fields = some(60)
         plain.put_many(fields)
         store.put_many(fields)
@@ -157,7 +157,7 @@ def test_many_with_the_same_twice(store: GrainStore) -> None:
     assert len(store) == 3
 
 
-def test_plain_ones_stay_plain(store: GrainStore, below: Store) -> None:
+def test_plain_ones_stay_plain(store: GrainStore, below: Storage) -> None:
     """What stood in the store before there were keys is not stored again."""
     fields = belief(user_id=USERS[0])
     with_no_keys = GrainStore(below)
@@ -166,7 +166,7 @@ def test_plain_ones_stay_plain(store: GrainStore, below: Store) -> None:
     assert len(store) == 1
 
 
-def test_what_others_see(store: GrainStore, below: Store) -> None:
+def test_what_others_see(store: GrainStore, below: Storage) -> None:
     address = store.put(belief(user_id=USERS[0], structural_tags=["pii:name"]))
     others = GrainStore(below)
     grain = others.get(address)
@@ -186,7 +186,7 @@ def test_what_others_see(store: GrainStore, below: Store) -> None:
         others.delete(address)
 
 
-def test_another_ring_opens_nothing(store: GrainStore, below: Store, tmp_path: Path) -> None:
+def test_another_ring_opens_nothing(store: GrainStore, below: Storage, tmp_path: Path) -> None:
     address = store.put(belief(user_id=USERS[0]))
     with KeyRing.create(tmp_path / "other.omsk", master=bytes(range(32))) as other:
         other.ensure([USERS[0]])
@@ -196,7 +196,7 @@ def test_another_ring_opens_nothing(store: GrainStore, below: Store, tmp_path: P
             stranger.get(address)
 
 
-def test_no_row_links_two_users(store: GrainStore, below: Store) -> None:
+def test_no_row_links_two_users(store: GrainStore, below: Storage) -> None:
     for user in USERS[:2]:
         store.put(belief(user_id=user))
     with below.read() as reader:
@@ -250,7 +250,7 @@ def refused(work: Any, *given: Any, **options: Any) -> bool:
 
 
 def test_a_handle_without_keys_stores_no_user_in_the_clear(
-    store: GrainStore, below: Store, ring: KeyRing, tmp_path: Path
+    store: GrainStore, below: Storage, ring: KeyRing, tmp_path: Path
 ) -> None:
     user = {"user_id": USERS[0]}
     open_grain = store.put(belief(object="open"))
@@ -286,7 +286,7 @@ def grain_of(report: Any) -> list[str]:
 
 
 def store_of(*grains: dict[str, Any]) -> GrainStore:
-    store = GrainStore(MemoryStore())
+    store = GrainStore(MemoryStorage())
     store.put_many(grains)
     return store
 
@@ -302,7 +302,7 @@ def test_what_only_carries_sealed_grains_takes_what_it_is_given(
         assert relay.put(belief(user_id=USERS[1]))
 
 
-def test_a_store_of_before_the_record_wants_keys(store: GrainStore, below: Store) -> None:
+def test_a_store_of_before_the_record_wants_keys(store: GrainStore, below: Storage) -> None:
     store.put(belief(user_id=USERS[0]))
     below.write(lambda writer: writer.set_row(META, b"sealed", None))
     assert refused(GrainStore(below).put, belief(object="mine", user_id=USERS[0]))

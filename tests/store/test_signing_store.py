@@ -378,13 +378,13 @@ def test_who_may_agree_is_told_by_every_quorum_on_the_way(store: SigningStore) -
     root = store.put(belief("root", **{**rule, "author_did": "did:example:author"}))
     old = store.put(belief("leaf", derived_from=[root]))
     with store._store.read() as reader:
-        from omsgrain.store.policy_context import StoreWorld
+        from omsgrain.store.policy_context import PolicyContext
 
         new = og.Grain(og.encode(new_fields()))
         act = policy.Act("supersede", old, new=new)
-        assert policy.authorized(StoreWorld(reader, new), act) == {BOB.did}
+        assert policy.authorized(PolicyContext(reader, new), act) == {BOB.did}
         gone = policy.Act("supersede", "ab" * 32, new=new)
-        assert policy.authorized(StoreWorld(reader, new), gone) == frozenset()
+        assert policy.authorized(PolicyContext(reader, new), gone) == frozenset()
     with pytest.raises(err.InvalidationDeniedError):
         store.supersede(old, with_auth(old, ALICE))
     store.supersede(old, with_auth(old, BOB))
@@ -412,14 +412,14 @@ def test_a_hold_in_a_grain_binds_if_an_authority_signed_it(kind: str, tmp_path: 
 
 def rule_of(store: SigningStore, address: str, operation: Any) -> str | None:
     """The rule that refuses an operation."""
-    from omsgrain.store.policy_context import StoreWorld
+    from omsgrain.store.policy_context import PolicyContext
 
     new = og.Grain(og.encode(new_fields())) if operation == "supersede" else None
     act = policy.Act(operation, address, new=new)
     with store._store.read() as reader:
         try:
             policy.check(
-                StoreWorld(reader, *([] if new is None else [new])),
+                PolicyContext(reader, *([] if new is None else [new])),
                 act,
                 hold_authorities=store._settings.hold_authorities,
             )

@@ -16,7 +16,7 @@ import omsgrain as og
 from omsgrain import registry
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.ops import revive
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore, arrow
 from omsgrain.store.arrow import (
     EXTRA,
@@ -33,7 +33,7 @@ from support.random_grains import random_grain
 
 @pytest.fixture
 def store() -> GrainStore:
-    return GrainStore(MemoryStore())
+    return GrainStore(MemoryStorage())
 
 
 def rows(reader: Any) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def test_every_field_is_in_its_column_or_in_extra(store: GrainStore) -> None:
 
 
 def test_columns_are_those_of_the_registry() -> None:
-    form = GrainStore(MemoryStore()).to_arrow().schema
+    form = GrainStore(MemoryStorage()).to_arrow().schema
     assert form.names == [column.name for column in columns()]
     fields = [*registry.FIELDS, *(f for profile in registry.PROFILES for f in profile.fields)]
     assert {field.name for field in fields} <= set(form.names)

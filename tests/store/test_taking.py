@@ -11,7 +11,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto import prove, sign
 from omsgrain.errors import StoreError
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.take_messages import take
 from support.shell import belief, lines
@@ -20,7 +20,7 @@ from support.signers import ALICE
 
 @pytest.fixture
 def store() -> GrainStore:
-    return GrainStore(MemoryStore())
+    return GrainStore(MemoryStorage())
 
 
 def text(n: int, **more: object) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.interchange.aimem import ExportReport, export_bundle
+from omsgrain.interchange.aimem import AimemExportReport, export_bundle
 from omsgrain.interchange.mif import export_document
 from support.mif_imports import MAKERS, USER, opened
 from support.shell import Shell
@@ -62,7 +62,7 @@ def test_nobody_gets_the_memory_of_another_person(store: og.GrainStore) -> None:
 
 @pytest.mark.parametrize("purpose", ["transfer", "access"])
 def test_a_bundle_says_it_too(store: og.GrainStore, purpose: Any) -> None:
-    report = ExportReport()
+    report = AimemExportReport()
     (made,) = export_bundle(store, USER, report=report, purpose=purpose, **TENANT)
     texts = {one["content"] for one in made.to_dict()["chunks"]}
     everything = {"tea", "milk", "water", "juice"}

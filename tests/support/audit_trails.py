@@ -7,7 +7,7 @@ from typing import Any
 
 from omsgrain.storage import audit
 from omsgrain.storage.audit import AuditLog, AuditReport, Checkpoint
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import (
     AUDIT,
     DELETED,
@@ -20,12 +20,12 @@ HEAD, KEY = b"audit.head", b"audit.key"
 TIME = 1768471200000
 
 
-def note(store: Store, operation: str, *digests: bytes, **more: Any) -> int:
+def note(store: Storage, operation: str, *digests: bytes, **more: Any) -> int:
     options: dict[str, Any] = {"actor": "did:web:robot.example", "time": TIME} | more
     return store.write(lambda w: audit.append(w, operation=operation, digests=digests, **options))
 
 
-def put(store: Store, *pairs: Pair, **more: Any) -> None:
+def put(store: Storage, *pairs: Pair, **more: Any) -> None:
     def work(writer: Writer) -> None:
         new = [p[0] for p, new in zip(pairs, writer.put(pairs), strict=True) if new]
         audit.append(writer, operation="put", actor=None, digests=new, time=TIME, **more)
@@ -33,7 +33,7 @@ def put(store: Store, *pairs: Pair, **more: Any) -> None:
     store.write(work)
 
 
-def supersede(store: Store, old: Pair, new: Pair) -> None:
+def supersede(store: Storage, old: Pair, new: Pair) -> None:
     def work(writer: Writer) -> None:
         writer.put([new])
         writer.event(SUPERSEDED, writer.find([old[0]])[0] or 0, old[0])
@@ -43,7 +43,7 @@ def supersede(store: Store, old: Pair, new: Pair) -> None:
     store.write(work)
 
 
-def remove(store: Store, *pairs: Pair, operation: str = "delete", noted: bool = True) -> None:
+def remove(store: Storage, *pairs: Pair, operation: str = "delete", noted: bool = True) -> None:
     def work(writer: Writer) -> None:
         for digest, _ in pairs:
             seq = writer.find([digest])[0] or 0
@@ -56,7 +56,7 @@ def remove(store: Store, *pairs: Pair, operation: str = "delete", noted: bool = 
     store.write(work)
 
 
-def rows(store: Store) -> dict[int, bytes]:
+def rows(store: Storage) -> dict[int, bytes]:
     with store.read() as reader:
         return {int.from_bytes(key, "big"): row for key, row in reader.rows(AUDIT)}
 
@@ -65,12 +65,12 @@ def key(number: int) -> bytes:
     return number.to_bytes(8, "big")
 
 
-def set_row(store: Store, number: int, row: bytes | None) -> None:
+def set_row(store: Storage, number: int, row: bytes | None) -> None:
     store.write(lambda writer: writer.set_row(AUDIT, key(number), row))
 
 
 def verify(
-    store: Store, checkpoint: Checkpoint | None = None, grains: bool = False
+    store: Storage, checkpoint: Checkpoint | None = None, grains: bool = False
 ) -> AuditReport:
     return AuditLog(store).verify(checkpoint, grains=grains)
 
@@ -83,7 +83,7 @@ def named(report: AuditReport, where: str = "chain") -> list[int | None]:
 PAIRS = make_pairs(30, longest=40)
 
 
-def lived(store: Store) -> list[str]:
+def lived(store: Storage) -> list[str]:
     """A store with some life; the operations of its entries, in order."""
     put(store, PAIRS[0])
     put(store, PAIRS[1])

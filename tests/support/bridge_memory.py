@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from omsgrain.bridge.bridge import Bridge, Limits
-from omsgrain.bridge.dead_letters import Letters, Topic
+from omsgrain.bridge.bridge import Bridge, BridgeLimits
+from omsgrain.bridge.dead_letters import DeadLetters, Topic
 from omsgrain.bridge.transport import Letter, Message, Unreachable
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
 
 #: Nobody waits: what has not come when it is asked for does not come.
-LIMITS = Limits(count=4, age=60.0, lull=0.0, idle=0.0)
+LIMITS = BridgeLimits(count=4, age=60.0, lull=0.0, idle=0.0)
 
 
 class Killed(BaseException):
@@ -104,7 +104,7 @@ class Run:
         self.stop = threading.Event()
         self.said = io.StringIO()
         self.session = Session(broker, more.pop("in_flight", 8), self.stop.set)
-        letters: Letters = more.pop("letters", None) or Topic(self.session, "refused")
+        letters: DeadLetters = more.pop("letters", None) or Topic(self.session, "refused")
         self.bridge = Bridge(
             store,
             self.session,

@@ -20,7 +20,7 @@ from textwrap import dedent
 from threading import Lock
 from typing import NamedTuple
 
-from omsgrain.storage.base import CheckReport, Problem
+from omsgrain.storage.base import CheckProblem, CheckReport
 from omsgrain.storage.check import check_in_child
 
 _LONGEST = 120  # seconds until a child is taken to hang
@@ -137,7 +137,7 @@ def check(path: Path, patience: float | None = None) -> CheckReport:
     if done is None or done.returncode != 0:
         return check_in_child(path, patience)
     found = json.loads(done.stdout)
-    problems = tuple(Problem(**problem) for problem in found.pop("problems"))
+    problems = tuple(CheckProblem(**problem) for problem in found.pop("problems"))
     return CheckReport(problems=problems, **found)
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from containers import saved
 from omsgrain import container
-from omsgrain.container import Problem
+from omsgrain.container import ContainerProblem
 from omsgrain.errors import OmsError
 
 
-def problems(room: Path, data: bytes) -> list[Problem]:
+def problems(room: Path, data: bytes) -> list[ContainerProblem]:
     """What `verify` finds. Raising gives the first of it, and reading gives nothing but errors."""
     path = saved(room, data)
     found = container.verify(path, errors="collect").problems

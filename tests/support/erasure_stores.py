@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from omsgrain import errors as err
-from omsgrain.storage.base import Store
+from omsgrain.storage.base import Storage
 from omsgrain.storage.tables import TABLES, Life
 from omsgrain.store import GrainStore
 from omsgrain.store.privacy.erasure import ErasureReport
@@ -16,8 +16,8 @@ USER: dict[str, Any] = {"user_id": "ann-17"}
 BEN: dict[str, Any] = {"user_id": "ben"}
 
 
-def below(store: GrainStore) -> Store:
-    inner: Store = getattr(store._store, "inner", store._store)
+def below(store: GrainStore) -> Storage:
+    inner: Storage = getattr(store._store, "inner", store._store)
     return inner
 
 

@@ -13,14 +13,14 @@ import pytest
 
 from omsgrain.search import ann
 from omsgrain.search.nearest import Near, Nearest
-from omsgrain.storage.base import Store
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.base import Storage
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.vector_stores import Floats, add, noise, put
 
 DIMENSION, COUNT, LARGE = 16, 600, 300
 
 
-def rows_of(store: Store, count: int = COUNT, start: int = 0) -> dict[int, list[float]]:
+def rows_of(store: Storage, count: int = COUNT, start: int = 0) -> dict[int, list[float]]:
     random = Random(start)
     return {seq: noise(random, DIMENSION) for seq in put(store, count, start)}
 
@@ -35,7 +35,7 @@ def written(folder: Path) -> tuple[int, int]:
     return stat.st_ino, stat.st_mtime_ns
 
 
-def search(nearest: Nearest, store: Store, query: Floats, **options: object) -> list[Near]:
+def search(nearest: Nearest, store: Storage, query: Floats, **options: object) -> list[Near]:
     with store.read() as reader:
         return nearest.search(reader, query, **options)  # type: ignore[arg-type]
 
@@ -45,7 +45,7 @@ def queries(count: int = 20) -> list[list[float]]:
     return [noise(random, DIMENSION) for _ in range(count)]
 
 
-def recall(nearest: Nearest, store: Store) -> float:
+def recall(nearest: Nearest, store: Storage) -> float:
     """How many of the ten nearest are found, after looking that no score is wrong."""
     exact, found = Nearest(), 0
     for query in queries():
@@ -59,21 +59,21 @@ def recall(nearest: Nearest, store: Store) -> float:
 
 def uses_graph(
     nearest: Nearest,
-    store: Store,
+    store: Storage,
     monkeypatch: pytest.MonkeyPatch,
     query: Floats | None = None,
     **options: object,
 ) -> bool:
     """Whether the candidates of a search come from a graph."""
     asked = []
-    original = ann.Graph.search
+    original = ann.VectorGraph.search
 
-    def spy(self: ann.Graph, query: bytes, count: int) -> list[tuple[int, float]]:
+    def spy(self: ann.VectorGraph, query: bytes, count: int) -> list[tuple[int, float]]:
         asked.append(count)
         return original(self, query, count)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ann.Graph, "search", spy)
+        patch.setattr(ann.VectorGraph, "search", spy)
         search(nearest, store, query or queries()[0], **options)
     return bool(asked)
 
@@ -93,14 +93,14 @@ class WithGraph:
         return tmp_path / "m.omsg"
 
     @pytest.fixture
-    def store(self, folder: Path) -> Iterator[Store]:
-        with_vectors = LmdbStore(folder)
+    def store(self, folder: Path) -> Iterator[Storage]:
+        with_vectors = LmdbStorage(folder)
         add(with_vectors, rows_of(with_vectors))
         yield with_vectors
         with_vectors.close()
 
     @pytest.fixture
-    def nearest(self, store: Store, folder: Path) -> Iterator[Nearest]:
+    def nearest(self, store: Storage, folder: Path) -> Iterator[Nearest]:
         made = Nearest(folder, large=LARGE)
         made.catch_up(store)
         assert file(folder).exists()

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pytest
 
 import omsgrain as og
-from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.records import pack, unpack
 from omsgrain.storage.tables import SEQUENCE, STATES, SUPERSEDES
 from support.store_kinds import POSTGRES, made
@@ -34,7 +34,7 @@ def belief(what: object, at: int = 0, **fields: Any) -> bytes:
 class Kept:
     """A store to look at."""
 
-    def __init__(self, store: Store, flushed: bool = False) -> None:
+    def __init__(self, store: Storage, flushed: bool = False) -> None:
         self.store = store
         self.flushed = flushed
 

@@ -20,8 +20,8 @@ from omsgrain.ops import tokens
 from omsgrain.ops.opening import using
 from omsgrain.server.app import application
 from omsgrain.server.log import Log
-from omsgrain.server.options import Options
-from omsgrain.server.service import Service
+from omsgrain.server.options import ServerOptions
+from omsgrain.server.service import HttpService
 from omsgrain.server.serving import open_stores
 
 ADA, GRACE = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -51,7 +51,7 @@ class Site:
     def __init__(
         self,
         path: Path,
-        options: Options | None = None,
+        options: ServerOptions | None = None,
         ring: Any = None,
         policy: str | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class Site:
         self._keys.enter_context(using(keys=None if ring is None else lambda: ring))
         stores = open_stores(path, policy=policy)
         self.log = io.StringIO()
-        self.service = Service(stores, options or Options())
+        self.service = HttpService(stores, options or ServerOptions())
         self.app = application(self.service, Log("json", self.log))
         self.loop = asyncio.new_event_loop()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
@@ -113,7 +113,7 @@ class Site:
 
 @contextmanager
 def site(
-    path: Path, options: Options | None = None, ring: Any = None, policy: str | None = None
+    path: Path, options: ServerOptions | None = None, ring: Any = None, policy: str | None = None
 ) -> Iterator[Site]:
     """A server on a new store."""
     found = Site(path, options, ring, policy)

@@ -12,7 +12,7 @@ from typing import Any
 from omsgrain import _core
 from omsgrain.formats.aimem import checksum
 from omsgrain.sync import protocol
-from omsgrain.sync.peer import ITEMS, START, Batch, GrainState, Hello, Item, Position
+from omsgrain.sync.peer import ITEMS, START, Batch, GrainState, Hello, Position, SyncItem
 from omsgrain.sync.protocol import (
     MEDIA,
     Changes,
@@ -269,7 +269,7 @@ BOMB = _core.pack_frame(1, bytes(8 << 20))
 KEY = b"k" * 32
 EMPTY = b"\x92\xc4\x00\xc0"  # Hello() as a value
 SHORT = b"\0\0\0\x0a" + bytes(14)  # a grain of zeros, and the end mark
-MANY = (Item(KEY),) * (ITEMS + 1)
+MANY = (SyncItem(KEY),) * (ITEMS + 1)
 
 
 def ranges(*prefixes: str, hello: Hello = Hello()) -> bytes:  # noqa: B008  # it is frozen
@@ -311,7 +311,7 @@ MESSAGES: list[tuple[str, str, bytes]] = [
     ("a short key", "give", protocol.pack(Give("grains", (b"k",), Hello()))),
     ("too many keys", "give", protocol.pack(Give("grains", (KEY,) * (ITEMS + 1), Hello()))),
     ("too many items", "lacking", protocol.pack(Lacking("grains", MANY))),
-    ("a short item", "lacking", protocol.pack(Lacking("grains", (Item(b"k"),)))),
+    ("a short item", "lacking", protocol.pack(Lacking("grains", (SyncItem(b"k"),)))),
     ("no such space", "lacking", framed(b"\x92\xa4keys\x90")),
     ("half a key", "share", protocol.pack((b"half",))),
     ("a short successor", "take", taken(states=(GrainState(KEY, (b"k",)),))),

@@ -14,7 +14,7 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats import Import
 from omsgrain.interchange.mif import MifReport, import_document
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.base import Settings
 
 USER = "ada"
@@ -94,7 +94,7 @@ MAKERS = [Maker("mif2"), Maker("mif1")]
 @contextmanager
 def opened(ring: KeyRing | None = None, now: int = NOW) -> Iterator[og.GrainStore]:
     """An empty store, by a clock that stands."""
-    with og.GrainStore(MemoryStore(), Settings(keys=ring, clock=lambda: now)) as store:
+    with og.GrainStore(MemoryStorage(), Settings(keys=ring, clock=lambda: now)) as store:
         yield store
 
 

@@ -19,8 +19,8 @@ __all__ = ["MUTANTS"]
 
 _AIMEM = "omsgrain.formats.aimem."
 _HEARD = f"{_AIMEM}check.Values._wrong"
-_SHAPED = "omsgrain.formats.schema.Checker._wrong"
-_WARNED = "omsgrain.formats.schema.Checker._warn"
+_SHAPED = "omsgrain.formats.schema.DocumentChecker._wrong"
+_WARNED = "omsgrain.formats.schema.DocumentChecker._warn"
 _LOADED = ("omsgrain.formats.mif_ld.schema_walk.load",)
 
 MUTANTS: Final[tuple[Mutant, ...]] = (

@@ -43,7 +43,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "rebuilding",
-        ("omsgrain.storage.lmdb.storage.LmdbStore.rebuild",),
+        ("omsgrain.storage.lmdb.storage.LmdbStorage.rebuild",),
         nothing,
         "oms.store.rebuild",
         "oms.store.rebuild",

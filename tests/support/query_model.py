@@ -19,8 +19,8 @@ import omsgrain as og
 from omsgrain.query.filters import conditions
 from omsgrain.query.query import match
 from omsgrain.query.walk import Walk, holds
-from omsgrain.storage.memory import MemoryStore
-from omsgrain.storage.records import State
+from omsgrain.storage.memory import MemoryStorage
+from omsgrain.storage.records import GrainStatus
 from support.query_stores import ask, numbers, remove, set_state
 
 TIME = 1_700_000_000_000
@@ -117,7 +117,7 @@ def place(grain: og.Grain) -> tuple[int, str]:
     return -created(grain), grain.address
 
 
-def matches(grain: og.Grain, state: State, asked: dict[str, Any]) -> bool:
+def matches(grain: og.Grain, state: GrainStatus, asked: dict[str, Any]) -> bool:
     if not state_matches(grain, state, asked):
         return False
     fields = grain.to_dict()
@@ -149,7 +149,7 @@ def matches(grain: og.Grain, state: State, asked: dict[str, Any]) -> bool:
     return True
 
 
-def state_matches(grain: og.Grain, state: State, asked: dict[str, Any]) -> bool:
+def state_matches(grain: og.Grain, state: GrainStatus, asked: dict[str, Any]) -> bool:
     current = asked.get("current", True)
     status = asked.get("verification_status", state.verification_status)
     if status != state.verification_status:
@@ -232,10 +232,10 @@ def grains(draw: st.DrawFn) -> og.Grain:
 
 
 @st.composite
-def states(draw: st.DrawFn) -> State:
+def states(draw: st.DrawFn) -> GrainStatus:
     """Often one of which nothing is known, so that grains come back, too."""
     successors = tuple(sorted(draw(st.sets(st.sampled_from(ADDRESSES)))))
-    return State(
+    return GrainStatus(
         superseded_by=successors[0] if successors else None,
         successors=successors,
         system_valid_to=draw(times) if successors else None,
@@ -285,11 +285,11 @@ class QueryModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.model: dict[str, og.Grain] = {}
-        self.states: dict[str, State] = {}
+        self.states: dict[str, GrainStatus] = {}
         self.store = self.open()
 
     def open(self) -> og.GrainStore:
-        return og.GrainStore(MemoryStore())
+        return og.GrainStore(MemoryStorage())
 
     def teardown(self) -> None:
         self.store.close()
@@ -298,8 +298,8 @@ class QueryModel(RuleBasedStateMachine):
         found = [g for a, g in self.model.items() if matches(g, self.state(a), asked)]
         return sorted(found, key=place, reverse=order == "oldest")
 
-    def state(self, address: str) -> State:
-        return self.states.get(address, State())
+    def state(self, address: str) -> GrainStatus:
+        return self.states.get(address, GrainStatus())
 
     def some_grain(self, data: st.DataObject) -> og.Grain:
         return data.draw(st.sampled_from(sorted(self.model.values(), key=place)))
@@ -330,7 +330,7 @@ class QueryModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), given=st.lists(states(), min_size=1, max_size=5))
-    def mark(self, data: st.DataObject, given: list[State]) -> None:
+    def mark(self, data: st.DataObject, given: list[GrainStatus]) -> None:
         for state in given:
             address = self.some_grain(data).address
             set_state(self.store, address, state)

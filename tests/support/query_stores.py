@@ -10,11 +10,11 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.query.query import Page, run
-from omsgrain.query.walk import Terms
+from omsgrain.query.walk import QueryContext
 from omsgrain.storage.base import Writer
 from omsgrain.storage.records import (
     PAST,
-    State,
+    GrainStatus,
     Verification,
     pack,
 )
@@ -23,15 +23,15 @@ from support.store_kinds import POSTGRES, made
 
 TIME = 1_700_000_000_000
 NEW = "ab" * 32
-OLD_STATE = State(superseded_by=NEW, successors=(NEW,), system_valid_to=TIME + 50)
+OLD_STATE = GrainStatus(superseded_by=NEW, successors=(NEW,), system_valid_to=TIME + 50)
 
 
 def event(name: str, at: int, **fields: Any) -> dict[str, Any]:
     return {"type": "event", "content": name, "created_at": TIME + at, **fields}
 
 
-def verified(status: Verification) -> State:
-    return State(verification_status=status)
+def verified(status: Verification) -> GrainStatus:
+    return GrainStatus(verification_status=status)
 
 
 #: Filters that no index answers.
@@ -43,14 +43,14 @@ TESTS: list[dict[str, Any]] = [
 ]
 
 
-def put(store: og.GrainStore, fields: Any, state: State | None = None) -> str:
+def put(store: og.GrainStore, fields: Any, state: GrainStatus | None = None) -> str:
     address = store.put(fields)
     if state is not None:
         set_state(store, address, state)
     return address
 
 
-def set_state(store: og.GrainStore, address: str, state: State) -> None:
+def set_state(store: og.GrainStore, address: str, state: GrainStatus) -> None:
     def work(writer: Writer) -> None:
         [seq] = writer.find([bytes.fromhex(address)])
         assert seq is not None
@@ -60,7 +60,7 @@ def set_state(store: og.GrainStore, address: str, state: State) -> None:
     store._store.write(work)
 
 
-def ask(store: og.GrainStore | Terms, limit: int = 50, **asked: Any) -> Page:
+def ask(store: og.GrainStore | QueryContext, limit: int = 50, **asked: Any) -> Page:
     """Answer a query on a store, or on a snapshot."""
     options = ("order", "cursor", "count", "explain", "scan")
     given = {name: asked.pop(name) for name in options if name in asked}

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable
 
 from omsgrain.storage.base import Writer
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.writer import PostgresWriter
 
 __all__ = ["shared"]
 
 
-def shared(store: PostgresStore, *works: Callable[[PostgresWriter], object]) -> list[object]:
+def shared(store: PostgresStorage, *works: Callable[[PostgresWriter], object]) -> list[object]:
     """Have works share a commit; return what each returned or raised."""
     inside, go_on = threading.Event(), threading.Event()
     outcomes: list[object] = [None] * len(works)

@@ -11,11 +11,11 @@ import omsgrain as og
 from omsgrain._core import term
 from omsgrain.storage.base import (
     Reader,
-    Store,
+    Storage,
     Which,
     Writer,
 )
-from omsgrain.storage.records import State, pack
+from omsgrain.storage.records import GrainStatus, pack
 from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
 Pair = tuple[bytes, bytes]
@@ -46,7 +46,7 @@ def key(*numbers: int) -> bytes:
     return b"".join(map(SEQUENCE.pack, numbers))
 
 
-def put(store: Store, *grains: Pair) -> list[int | None]:
+def put(store: Storage, *grains: Pair) -> list[int | None]:
     def work(writer: Writer) -> list[int | None]:
         writer.put(grains)
         return writer.find([digest for digest, _ in grains])
@@ -54,20 +54,24 @@ def put(store: Store, *grains: Pair) -> list[int | None]:
     return store.write(work)
 
 
-def change(writer: Writer, seq: int, state: State) -> None:
+def change(writer: Writer, seq: int, state: GrainStatus) -> None:
     writer.set_row(STATES, key(seq), pack(state))
     writer.set_past(seq, writer.is_past(seq))
 
 
-def retract(store: Store, *seqs: int, back: bool = False) -> None:
+def retract(store: Storage, *seqs: int, back: bool = False) -> None:
     def work(writer: Writer) -> None:
         for seq in seqs:
-            change(writer, seq, State() if back else State(verification_status="retracted"))
+            change(
+                writer,
+                seq,
+                GrainStatus() if back else GrainStatus(verification_status="retracted"),
+            )
 
     store.write(work)
 
 
-def remove(store: Store, *seqs: int) -> None:
+def remove(store: Storage, *seqs: int) -> None:
     def work(writer: Writer) -> None:
         for seq in seqs:
             writer.remove(seq)
@@ -75,7 +79,7 @@ def remove(store: Store, *seqs: int) -> None:
     store.write(work)
 
 
-def set_rows(store: Store, table: Table, value: bytes | None, *names: bytes) -> None:
+def set_rows(store: Storage, table: Table, value: bytes | None, *names: bytes) -> None:
     def work(writer: Writer) -> None:
         for name in names:
             writer.set_row(table, name, value)

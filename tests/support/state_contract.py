@@ -13,13 +13,13 @@ import pytest
 
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.records import (
     CONTESTED,
     RESTRICTED,
     RETRACTED,
     VERIFIED,
-    State,
+    GrainStatus,
     pack,
     unpack,
 )
@@ -60,7 +60,7 @@ class StateContract:
 
     # --- rows ----------------------------------------------------------------------------------
 
-    def test_rows_are_set_and_deleted(self, store: Store) -> None:
+    def test_rows_are_set_and_deleted(self, store: Storage) -> None:
         def work(writer: Writer) -> None:
             assert (writer.row(NOTES, b"a"), writer.last_row(NOTES)) == (None, None)
             for name in (b"b", b"a", b"c"):
@@ -77,7 +77,7 @@ class StateContract:
             assert reader.last_row(NOTES) == (b"c", b"")
             assert list(reader.rows(EVENTS)) == []
 
-    def test_rows_in_order(self, store: Store) -> None:
+    def test_rows_in_order(self, store: Storage) -> None:
         names = [bytes([a, b]) for a in range(1, 30) for b in range(30)]
 
         def work(writer: Writer) -> None:
@@ -100,7 +100,7 @@ class StateContract:
             assert walk(after=b"\7", prefix=b"\5") == walk(prefix=b"\xff") == []
             assert reader.last_row(NOTES) == (names[-1], names[-1])
 
-    def test_rows_may_be_deleted_on_the_way(self, store: Store) -> None:
+    def test_rows_may_be_deleted_on_the_way(self, store: Storage) -> None:
         def work(writer: Writer) -> int:
             for number in range(600):
                 writer.set_row(NOTES, key(number), b"")
@@ -114,13 +114,13 @@ class StateContract:
         with store.read() as reader:
             assert reader.last_row(NOTES) is None
 
-    def test_keys_that_cannot_be(self, store: Store) -> None:
+    def test_keys_that_cannot_be(self, store: Storage) -> None:
         for name in (b"", b"x" * 512):
             with pytest.raises(StoreError):
                 set_rows(store, NOTES, b"", name)
         set_rows(store, NOTES, b"", b"x" * 511)
 
-    def test_a_snapshot_of_rows(self, store: Store) -> None:
+    def test_a_snapshot_of_rows(self, store: Storage) -> None:
         set_rows(store, NOTES, b"old", b"a", b"b")
         with store.read() as reader:
             walk = reader.rows(NOTES)
@@ -135,7 +135,7 @@ class StateContract:
 
     # --- events --------------------------------------------------------------------------------
 
-    def test_events_take_numbers(self, store: Store) -> None:
+    def test_events_take_numbers(self, store: Storage) -> None:
         grains = facts(4)
 
         def work(writer: Writer) -> None:
@@ -163,7 +163,7 @@ class StateContract:
         stats = store.stats()
         assert (stats.grains, stats.last_seq) == (4, 6)
 
-    def test_events_come_last(self, store: Store) -> None:
+    def test_events_come_last(self, store: Storage) -> None:
         """Whoever follows the store must not wait for a grain under the last number."""
         grains = facts(3)
         put(store, *grains[:2])
@@ -179,7 +179,7 @@ class StateContract:
     # --- current and past ----------------------------------------------------------------------
 
     @pytest.mark.parametrize("flush", FLUSHES)
-    def test_current_and_past(self, store: Store, flush: str) -> None:
+    def test_current_and_past(self, store: Storage, flush: str) -> None:
         put(store, *facts(9))
         if flush == "before":
             store.flush()
@@ -208,7 +208,7 @@ class StateContract:
     @pytest.mark.parametrize(
         ("bits", "past"), [(RETRACTED, True), (RESTRICTED, True), (CONTESTED | VERIFIED, False)]
     )
-    def test_which_bits_are_past(self, store: Store, bits: int, past: bool) -> None:
+    def test_which_bits_are_past(self, store: Storage, bits: int, past: bool) -> None:
         put(store, *facts(2))
 
         def work(writer: Writer) -> None:
@@ -221,7 +221,7 @@ class StateContract:
                 assert split(reader) == (([2], [1]) if past else ([1, 2], []))
             store.flush()
 
-    def test_a_writer_sees_what_it_changed(self, store: Store) -> None:
+    def test_a_writer_sees_what_it_changed(self, store: Storage) -> None:
         grains = facts(6)
         put(store, *grains[:2])
         store.flush()
@@ -231,7 +231,7 @@ class StateContract:
             writer.put(grains[4:5])
             assert split(writer) == ([1, 2, 3, 4, 5], [])
             for seq in (1, 3, 5):
-                change(writer, seq, State(restricted=True))
+                change(writer, seq, GrainStatus(restricted=True))
             writer.put(grains[5:])
             writer.remove(6)
             writer.remove(4)
@@ -244,7 +244,7 @@ class StateContract:
         with store.read() as reader:
             assert split(reader) == ([2], [1, 3, 5])
 
-    def test_places_may_move_on_the_way(self, store: Store) -> None:
+    def test_places_may_move_on_the_way(self, store: Storage) -> None:
         put(store, *facts(600))
         for newest in (False, True):
             store.flush()
@@ -253,7 +253,7 @@ class StateContract:
                 met = []
                 for place in writer.places(ALL, None, newest, "current"):
                     met.append(int.from_bytes(place[12:], "big"))
-                    change(writer, met[-1], State(restricted=True))
+                    change(writer, met[-1], GrainStatus(restricted=True))
                 return met
 
             met = store.write(work)
@@ -261,7 +261,7 @@ class StateContract:
             retract(store, *range(1, 601), back=True)
 
     @pytest.mark.parametrize("flush", [False, True])
-    def test_terms_by_prefix(self, store: Store, flush: bool) -> None:
+    def test_terms_by_prefix(self, store: Storage, flush: bool) -> None:
         put(store, *facts(7))
         retract(store, 2, 5)  # all of home:down
         if flush:
@@ -285,7 +285,7 @@ class StateContract:
 
     @pytest.mark.parametrize("flush", FLUSHES)
     @pytest.mark.parametrize("past", [False, True])
-    def test_removal(self, store: Store, flush: str, past: bool) -> None:
+    def test_removal(self, store: Storage, flush: str, past: bool) -> None:
         grains = facts(5)
         put(store, *grains)
         if past:
@@ -308,11 +308,11 @@ class StateContract:
             assert not reader.is_past(2)
         assert store.stats().blob_bytes == sum(len(grains[n][1]) for n in (0, 2, 3))
 
-    def test_removal_takes_what_is_known_about_the_grain(self, store: Store) -> None:
+    def test_removal_takes_what_is_known_about_the_grain(self, store: Storage) -> None:
         grains = facts(3)
         put(store, *grains)
         other = key(2)
-        states = State(superseded_by=grains[2][0].hex(), successors=(grains[2][0].hex(),))
+        states = GrainStatus(superseded_by=grains[2][0].hex(), successors=(grains[2][0].hex(),))
         rows = {
             STATES: [key(1), other],
             COUNTERS: [key(1), other],
@@ -340,7 +340,7 @@ class StateContract:
             }
             assert reader.row(EVENTS, key(4)) is not None
 
-    def test_a_damaged_grain_is_removed_too(self, store: Store) -> None:
+    def test_a_damaged_grain_is_removed_too(self, store: Storage) -> None:
         _, blob = facts(1)[0]
         for flush in (False, True):
             (seq,) = put(store, (b"\7" * 32, blob))
@@ -354,7 +354,7 @@ class StateContract:
                 assert (seqs(reader), reader.last_row(STATES)) == ([], None)
 
     @pytest.mark.parametrize("flush", FLUSHES)
-    def test_a_removed_grain_may_come_again(self, store: Store, flush: str) -> None:
+    def test_a_removed_grain_may_come_again(self, store: Storage, flush: str) -> None:
         grains = facts(3)
         digests = [digest for digest, _ in grains]
         put(store, *grains)
@@ -376,7 +376,7 @@ class StateContract:
         remove(store, 5)
         assert put(store, grains[1]) == [7]
 
-    def test_put_and_removed_in_one_work(self, store: Store) -> None:
+    def test_put_and_removed_in_one_work(self, store: Storage) -> None:
         grains = facts(3)
 
         def work(writer: Writer) -> None:
@@ -397,7 +397,7 @@ class StateContract:
     @pytest.mark.parametrize("flush", [False, True])
     @pytest.mark.parametrize("asked", [False, True])
     def test_older_snapshots_keep_what_was_removed(
-        self, store: Store, flush: bool, asked: bool
+        self, store: Storage, flush: bool, asked: bool
     ) -> None:
         grains = facts(4)
         put(store, *grains)
@@ -426,7 +426,7 @@ class StateContract:
             assert split(reader) == ([6, 4], [1])
 
     @pytest.mark.parametrize("flush", [False, True])
-    def test_a_work_that_fails_changes_nothing(self, store: Store, flush: bool) -> None:
+    def test_a_work_that_fails_changes_nothing(self, store: Storage, flush: bool) -> None:
         grains = facts(5)
         put(store, *grains[:4])
         retract(store, 4)
@@ -435,8 +435,8 @@ class StateContract:
 
         def work(writer: Writer) -> None:
             writer.remove(1)
-            change(writer, 2, State(restricted=True))
-            change(writer, 4, State())
+            change(writer, 2, GrainStatus(restricted=True))
+            change(writer, 4, GrainStatus())
             writer.set_row(NOTES, b"a", b"b")
             writer.event(HELD, 2, grains[1][0])
             writer.put([grains[4], grains[0]])
@@ -449,7 +449,7 @@ class StateContract:
             assert split(reader) == ([1, 2, 3], [4])
             assert (reader.last_seq(), reader.count()) == (4, 4)
             assert (reader.row(NOTES, b"a"), reader.last_row(EVENTS)) == (None, None)
-            assert unpack(reader.row(STATES, key(2))) == State()
+            assert unpack(reader.row(STATES, key(2))) == GrainStatus()
         other = facts(1, start=50)[0]
         assert put(store, other, grains[4]) == [5, 6]
         with store.read() as reader:

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from omsgrain._core import term
-from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.records import (
-    State,
+    GrainStatus,
 )
 from omsgrain.storage.tables import (
     HELD,
@@ -92,11 +92,11 @@ def step(writer: Writer, model: Model, name: str, grain: int) -> None:
         del model.numbers[grain]
         model.last += 1  # it is always the first step of its commit
     elif seq is not None:
-        change(writer, seq, State(restricted=name == "past"))
+        change(writer, seq, GrainStatus(restricted=name == "past"))
         (model.past.add if name == "past" else model.past.discard)(seq)
 
 
-def walk(opened: Callable[[], Store], kept: bool, random: Random) -> None:
+def walk(opened: Callable[[], Storage], kept: bool, random: Random) -> None:
     """Take random steps on a store and on its model; one that is kept is opened again, too."""
     store, model = opened(), Model()
     with ExitStack() as held:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of ``omsgrain.storage.base.Store``, as tests that any implementation can run.
+"""The contract of ``omsgrain.storage.base.Storage``, as tests that any implementation can run.
 
 Subclass ``StoreContract`` under a name that pytest collects and give it a fixture ``store`` that
 yields a new, empty store:
@@ -21,8 +21,8 @@ from random import Random
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Reader, Store, Writer
-from omsgrain.storage.scan import Entry, pages
+from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.scan import ScannedBlob, pages
 from support.state_contract import StateContract
 
 Pair = tuple[bytes, bytes]
@@ -37,20 +37,20 @@ def make_pairs(count: int, seed: int = 1, longest: int = 600) -> list[Pair]:
     return [pair(random.randbytes(random.randint(10, longest))) for _ in range(count)]
 
 
-def put(store: Store, *pairs: Pair) -> list[bool]:
+def put(store: Storage, *pairs: Pair) -> list[bool]:
     return store.write(lambda writer: writer.put(pairs))
 
 
-def contents(store: Store) -> list[tuple[int, bytes]]:
+def contents(store: Storage) -> list[tuple[int, bytes]]:
     return [(entry.seq, entry.blob) for page in pages(store) for entry in page]
 
 
 class StoreContract(StateContract):
     @pytest.fixture
-    def store(self) -> Store:
+    def store(self) -> Storage:
         raise NotImplementedError("give a fixture `store` that yields a new, empty store")
 
-    def test_new_store_is_empty(self, store: Store) -> None:
+    def test_new_store_is_empty(self, store: Storage) -> None:
         digest, _ = pair(b"nothing here")
         with store.read() as reader:
             assert reader.count() == 0
@@ -61,7 +61,7 @@ class StoreContract(StateContract):
         assert contents(store) == []
         assert store.stats().grains == 0
 
-    def test_what_is_put_is_there(self, store: Store) -> None:
+    def test_what_is_put_is_there(self, store: Storage) -> None:
         pairs = make_pairs(100)
         assert put(store, *pairs) == [True] * 100
         with store.read() as reader:
@@ -69,13 +69,13 @@ class StoreContract(StateContract):
             assert [reader.get(digest) for digest, _ in pairs] == [blob for _, blob in pairs]
 
     @pytest.mark.parametrize("size", [10, 2_000, 4_096, 1 << 20])
-    def test_blobs_of_every_size(self, store: Store, size: int) -> None:
+    def test_blobs_of_every_size(self, store: Storage, size: int) -> None:
         digest, blob = pair(Random(size).randbytes(size))
         put(store, (digest, blob))
         with store.read() as reader:
             assert reader.get(digest) == blob
 
-    def test_arrival_gives_rising_numbers_from_one(self, store: Store) -> None:
+    def test_arrival_gives_rising_numbers_from_one(self, store: Storage) -> None:
         pairs = make_pairs(30)
         for start in range(0, 30, 10):
             put(store, *pairs[start : start + 10])
@@ -87,7 +87,7 @@ class StoreContract(StateContract):
             assert reader.find([digest for digest, _ in pairs]) == [seq for seq, _ in rows]
             assert reader.last_seq() == rows[-1][0]
 
-    def test_put_is_idempotent(self, store: Store) -> None:
+    def test_put_is_idempotent(self, store: Storage) -> None:
         first, second, third = make_pairs(3)
         assert put(store, first, second, first) == [True, True, False]
         before = contents(store)
@@ -97,10 +97,10 @@ class StoreContract(StateContract):
         with store.read() as reader:
             assert reader.count() == 3
 
-    def test_put_of_nothing(self, store: Store) -> None:
+    def test_put_of_nothing(self, store: Storage) -> None:
         assert put(store) == []
 
-    def test_find_answers_in_the_order_asked(self, store: Store) -> None:
+    def test_find_answers_in_the_order_asked(self, store: Storage) -> None:
         first, second, absent = make_pairs(3)
         put(store, first, second)
         with store.read() as reader:
@@ -108,12 +108,12 @@ class StoreContract(StateContract):
             assert reader.find(asked) == [2, None, 1, 2]
             assert reader.find([]) == []
 
-    def test_write_returns_what_the_work_returned(self, store: Store) -> None:
+    def test_write_returns_what_the_work_returned(self, store: Storage) -> None:
         assert store.write(lambda writer: writer.count()) == 0
         token = object()
         assert store.write(lambda writer: token) is token
 
-    def test_a_writer_sees_what_it_wrote(self, store: Store) -> None:
+    def test_a_writer_sees_what_it_wrote(self, store: Storage) -> None:
         pairs = make_pairs(20)
 
         def work(writer: Writer) -> None:
@@ -127,7 +127,7 @@ class StoreContract(StateContract):
         store.write(work)
         assert len(contents(store)) == 20
 
-    def test_an_exception_takes_back_all_of_it(self, store: Store) -> None:
+    def test_an_exception_takes_back_all_of_it(self, store: Storage) -> None:
         pairs = make_pairs(12)
         put(store, *pairs[:2])
 
@@ -144,7 +144,7 @@ class StoreContract(StateContract):
         assert put(store, *pairs[2:]) == [True] * 10
         assert [blob for _, blob in contents(store)] == [blob for _, blob in pairs]
 
-    def test_a_reader_sees_only_what_was_there(self, store: Store) -> None:
+    def test_a_reader_sees_only_what_was_there(self, store: Storage) -> None:
         first, second = make_pairs(2)
         put(store, first)
         with store.read() as reader:
@@ -158,7 +158,7 @@ class StoreContract(StateContract):
         with store.read() as reader:
             assert reader.get(second[0]) == second[1]
 
-    def test_page_limits(self, store: Store) -> None:
+    def test_page_limits(self, store: Storage) -> None:
         pairs = [pair(Random(n).randbytes(100)) for n in range(10)]
         put(store, *pairs)
         with store.read() as reader:
@@ -170,7 +170,7 @@ class StoreContract(StateContract):
             assert reader.page(10) == []
 
     @pytest.mark.parametrize("seq", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-    def test_a_number_that_no_grain_has(self, store: Store, seq: int) -> None:
+    def test_a_number_that_no_grain_has(self, store: Storage, seq: int) -> None:
         """A damaged row, or somebody who asks from a number on, may name any of eight bytes."""
         put(store, *make_pairs(2))
 
@@ -181,10 +181,10 @@ class StoreContract(StateContract):
             assert ask(reader) == [None, [], 2]
         assert store.write(ask) == [None, [], 2]
 
-    def test_a_walk_ends_and_lets_others_write(self, store: Store) -> None:
+    def test_a_walk_ends_and_lets_others_write(self, store: Storage) -> None:
         pairs = make_pairs(2_500, longest=40)
         put(store, *pairs)
-        met: list[Entry] = []
+        met: list[ScannedBlob] = []
         for page in pages(store):
             put(store, *make_pairs(5, seed=100 + len(met)))
             met += page
@@ -198,12 +198,12 @@ class StoreContract(StateContract):
             2_500,
         ]
 
-    def test_a_walk_tells_a_damaged_blob(self, store: Store) -> None:
+    def test_a_walk_tells_a_damaged_blob(self, store: Storage) -> None:
         good, other = make_pairs(2)
         put(store, good, (b"\0" * 32, other[1]))
         assert [entry.sound for page in pages(store) for entry in page] == [True, False]
 
-    def test_stats(self, store: Store) -> None:
+    def test_stats(self, store: Storage) -> None:
         pairs = make_pairs(50)
         put(store, *pairs)
         put(store, *pairs[:7])
@@ -212,7 +212,7 @@ class StoreContract(StateContract):
         assert stats.last_seq == 50
         assert stats.blob_bytes == sum(len(blob) for _, blob in pairs)
 
-    def test_writers_in_many_threads(self, store: Store) -> None:
+    def test_writers_in_many_threads(self, store: Storage) -> None:
         shares = [make_pairs(25, seed=seed) for seed in range(4)]
 
         def write(share: list[Pair]) -> None:
@@ -228,13 +228,13 @@ class StoreContract(StateContract):
         assert [seq for seq, _ in rows] == list(range(1, 101))
         assert {blob for _, blob in rows} == {blob for share in shares for _, blob in share}
 
-    def test_a_write_inside_a_write_is_refused(self, store: Store) -> None:
+    def test_a_write_inside_a_write_is_refused(self, store: Storage) -> None:
         one = make_pairs(1)[0]
         with pytest.raises(StoreError):
             store.write(lambda writer: put(store, one))
         assert put(store, one) == [True]
 
-    def test_a_closed_store_refuses(self, store: Store) -> None:
+    def test_a_closed_store_refuses(self, store: Storage) -> None:
         one = make_pairs(1)[0]
         put(store, one)
         walk = pages(store)

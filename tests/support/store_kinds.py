@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omsgrain.storage.base import Store
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.location import home_of
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.base import Storage
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.location import location_of
+from omsgrain.storage.memory import MemoryStorage
 
 if TYPE_CHECKING:
     from support.servers.postgres import Postgres
@@ -51,10 +51,10 @@ def _started() -> Postgres | str:
 @cache
 def database() -> str:
     """A database for the stores of many tests, each a tenant of its own."""
-    from omsgrain.storage.postgres import PostgresStore
+    from omsgrain.storage.postgres import PostgresStorage
 
     url = server().database()
-    PostgresStore(url, partitions=2).close()
+    PostgresStorage(url, partitions=2).close()
     return url
 
 
@@ -64,8 +64,8 @@ def url_of(path: Path) -> str:
     return f"{database()}?tenant=t{next(_numbers)}"
 
 
-def made(kind: str, path: Path) -> Store:
+def made(kind: str, path: Path) -> Storage:
     """Open a store; of a kind that lasts, the one that belongs to the path."""
     if "memory" in kind:
-        return MemoryStore()
-    return home_of(url_of(path)).open() if "postgres" in kind else LmdbStore(path)
+        return MemoryStorage()
+    return location_of(url_of(path)).open() if "postgres" in kind else LmdbStorage(path)

@@ -8,15 +8,15 @@ from typing import Any
 from omsgrain.sync.peer import (
     START,
     Batch,
+    BatchResult,
     GrainState,
     Greeting,
     Hello,
-    HoldTurn,
-    Item,
+    HoldToggle,
     Position,
     Range,
     Refusal,
-    Taken,
+    SyncItem,
     Tombstone,
 )
 from omsgrain.sync.protocol import (
@@ -29,7 +29,7 @@ from omsgrain.sync.protocol import (
 KEY, STORE = b"k" * 32, b"s" * 16
 
 
-STATE = GrainState(KEY, (KEY,), 5, "contested", 1, (HoldTurn("court", 1, "case", 7),))
+STATE = GrainState(KEY, (KEY,), 5, "contested", 1, (HoldToggle("court", 1, "case", 7),))
 
 
 BATCH = Batch(
@@ -46,8 +46,8 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "share": ((KEY,), (KEY, KEY)),
     "changes": (Changes(Position(3, b"m"), Hello(), 7), BATCH),
     "ranges": (Ranges("grains", ("", "0f"), Hello()), (Range(1, b"d" * 16), Range(0, b""))),
-    "listing": (Ranges("states", ("a",), Hello()), (Item(KEY, b"v" * 8, 3),)),
-    "lacking": (Lacking("grains", (Item(KEY),)), b"\x00\x01"),
+    "listing": (Ranges("states", ("a",), Hello()), (SyncItem(KEY, b"v" * 8, 3),)),
+    "lacking": (Lacking("grains", (SyncItem(KEY),)), b"\x00\x01"),
     "give": (Give("holds", (KEY,), Hello()), BATCH),
-    "take": (BATCH, Taken(1, 2, 3, 4, 5, (Refusal("state", KEY, "ERR_KEY"),), (KEY,), 6)),
+    "take": (BATCH, BatchResult(1, 2, 3, 4, 5, (Refusal("state", KEY, "ERR_KEY"),), (KEY,), 6)),
 }

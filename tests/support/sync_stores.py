@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import omsgrain as og
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.base import Settings
 from omsgrain.sync import LocalPeer, SyncReport, sync
 from omsgrain.sync.peer import GrainState
@@ -72,7 +72,7 @@ class Clock:
 
 
 def memory(**settings: Any) -> og.GrainStore:
-    return og.GrainStore(MemoryStore(), Settings(clock=Clock(), **settings))
+    return og.GrainStore(MemoryStorage(), Settings(clock=Clock(), **settings))
 
 
 def belief(what: str, at: int = 0, **fields: Any) -> dict[str, Any]:

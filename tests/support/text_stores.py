@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from omsgrain.search.find import Found, Texts
+from omsgrain.search.find import TextIndex, TextMatches
 from omsgrain.search.text_file import FILE
-from omsgrain.search.text_index import TextIndex, texts_of
-from omsgrain.storage.base import Store
+from omsgrain.search.text_index import SqliteTextIndex, texts_of
+from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.files import Budget
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import DELETED
 from support.store_kinds import made
 
@@ -26,18 +26,18 @@ def event(content: str, **fields: Any) -> bytes:
     return og.encode({"type": "event", "content": content, "created_at": CREATED, **fields})
 
 
-def put(store: Store, *blobs: bytes) -> list[int]:
+def put(store: Storage, *blobs: bytes) -> list[int]:
     pairs = [(sha256(blob).digest(), blob) for blob in blobs]
     store.write(lambda writer: writer.put(pairs))
     with store.read() as reader:
         return [seq for seq in reader.find([digest for digest, _ in pairs]) if seq]
 
 
-def say(store: Store, *contents: str) -> list[int]:
+def say(store: Storage, *contents: str) -> list[int]:
     return put(store, *map(event, contents))
 
 
-def remove(store: Store, *seqs: int) -> None:
+def remove(store: Storage, *seqs: int) -> None:
     """Remove grains as the engine does: the grain and the event in one commit."""
 
     def work(writer: Any) -> None:
@@ -49,15 +49,15 @@ def remove(store: Store, *seqs: int) -> None:
     store.write(work)
 
 
-def seqs(found: Found) -> list[int]:
+def seqs(found: TextMatches) -> list[int]:
     return [match.seq for match in found.matches]
 
 
 @contextmanager
-def texts_in(kind: str, path: Path) -> Iterator[Texts]:
+def texts_in(kind: str, path: Path) -> Iterator[TextIndex]:
     """An index in memory, or one in PostgreSQL; it is of whatever store feeds it."""
     if kind != "postgres":
-        with closing(TextIndex(None)) as index:
+        with closing(SqliteTextIndex(None)) as index:
             yield index
         return
     with closing(made(kind, path)) as store, closing(texts_of(store, Budget())) as index:
@@ -68,10 +68,10 @@ class Opened:
     """Opens indexes, and closes them all at the end."""
 
     def __init__(self) -> None:
-        self._indexes: list[TextIndex] = []
+        self._indexes: list[SqliteTextIndex] = []
 
-    def __call__(self, path: Path | None, *, readonly: bool = False) -> TextIndex:
-        self._indexes.append(TextIndex(path, readonly=readonly))
+    def __call__(self, path: Path | None, *, readonly: bool = False) -> SqliteTextIndex:
+        self._indexes.append(SqliteTextIndex(path, readonly=readonly))
         return self._indexes[-1]
 
     def close(self) -> None:
@@ -79,25 +79,25 @@ class Opened:
             index.close()
 
 
-def grown(disk: LmdbStore, count: int = 300) -> Path:
+def grown(disk: LmdbStorage, count: int = 300) -> Path:
     """An index of so many grains, in its file."""
     say(disk, *(f"owl number {n} sees shelf {n % 7}" for n in range(count)))
-    index = TextIndex(disk.path / FILE)
+    index = SqliteTextIndex(disk.path / FILE)
     index.catch_up(disk.read)
     index.close()
     assert [p.name for p in disk.path.glob("text.db*")] == [FILE]
     return disk.path / FILE
 
 
-def answers(index: Texts, store: Store) -> list[list[int]]:
+def answers(index: TextIndex, store: Storage) -> list[list[int]]:
     return [
         seqs(index.search(store.read, query, limit=400))
         for query in ("owl", '"shelf 3"', "17", "num*", "+sees -2", "nothing")
     ]
 
 
-def truth(store: Store) -> list[list[int]]:
-    index = TextIndex(None)
+def truth(store: Storage) -> list[list[int]]:
+    index = SqliteTextIndex(None)
     try:
         return answers(index, store)
     finally:

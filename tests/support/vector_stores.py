@@ -11,13 +11,13 @@ from random import Random
 from typing import Any, TypeAlias
 
 from omsgrain.search import vectors
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import DELETED, VECTORS
 
 Floats: TypeAlias = Sequence[float]
 
 
-def put(store: Store, count: int, start: int = 0) -> list[int]:
+def put(store: Storage, count: int, start: int = 0) -> list[int]:
     """Put some blobs; return their sequence numbers."""
     blobs = [b"\1\0grain %d" % number for number in range(start, start + count)]
     pairs = [(sha256(blob).digest(), blob) for blob in blobs]
@@ -26,7 +26,7 @@ def put(store: Store, count: int, start: int = 0) -> list[int]:
         return [seq for seq in reader.find([digest for digest, _ in pairs]) if seq is not None]
 
 
-def add(store: Store, rows: Mapping[int, Floats], model: Any = "m") -> None:
+def add(store: Storage, rows: Mapping[int, Floats], model: Any = "m") -> None:
     def work(writer: Writer) -> None:
         for seq, vector in rows.items():
             vectors.add(writer, seq, vector, model)
@@ -34,7 +34,7 @@ def add(store: Store, rows: Mapping[int, Floats], model: Any = "m") -> None:
     store.write(work)
 
 
-def remove(store: Store, seqs: Sequence[int]) -> None:
+def remove(store: Storage, seqs: Sequence[int]) -> None:
     """Delete grains as a store does."""
 
     def work(writer: Writer) -> None:
@@ -47,7 +47,7 @@ def remove(store: Store, seqs: Sequence[int]) -> None:
     store.write(work)
 
 
-def set_row(store: Store, key: bytes, row: bytes) -> None:
+def set_row(store: Storage, key: bytes, row: bytes) -> None:
     store.write(lambda writer: writer.set_row(VECTORS, key, row))
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.policy import Verdict
+from omsgrain.policy import PolicyVerdict
 from omsgrain.storage.check import state_problems
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.sync import (
     LocalPeer,
     erasures,
@@ -39,7 +39,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
         yield robot, hub
         for store in (robot, hub):
             below = store._store
-            assert isinstance(below, LmdbStore)
+            assert isinstance(below, LmdbStorage)
             with below.read() as reader:
                 assert list(state_problems(reader)) == []
 
@@ -223,7 +223,7 @@ def test_a_replayed_statement_of_a_delegate_lifts_nothing(
     old = robot.put(rule)
     (replayed,) = signed(belief("good morning", 1), BOB)
     with monkeypatch.context() as patched:
-        patched.setattr("omsgrain.policy.check", lambda *_, **__: Verdict())
+        patched.setattr("omsgrain.policy.check", lambda *_, **__: PolicyVerdict())
         robot.supersede(old, replayed)
     report = together(robot, hub)
     assert [(one.part, one.code, one.rule) for one in report.sent.refused] == [
@@ -239,7 +239,7 @@ def test_a_rule_about_nobody_is_not_restricted_from_outside(
     rule = belief("rule", invalidation_policy={"mode": "locked"})
     safety, hers = robot.put(rule), robot.put(belief("on", user_id="ann-17"))
     with monkeypatch.context() as patched:
-        patched.setattr("omsgrain.policy.check", lambda *_, **__: Verdict())
+        patched.setattr("omsgrain.policy.check", lambda *_, **__: PolicyVerdict())
         for address in (safety, hers):
             robot.restrict(address, reason_code="dispute")
     report = together(robot, hub)

@@ -26,7 +26,7 @@ from omsgrain.sync import (
 )
 from omsgrain.sync.bundle import write_bundle
 from omsgrain.sync.http import HttpPeer, service_url
-from omsgrain.sync.peer import SIZE, START, Batch, Hello, Item, Position, Space, Taken
+from omsgrain.sync.peer import SIZE, START, Batch, BatchResult, Hello, Position, Space, SyncItem
 from support.http_process import Served, certified
 from support.http_server import Site, lamp, site
 from support.shell import Shell, exit_code
@@ -214,11 +214,11 @@ def test_answers_to_what_nobody_asked() -> None:
     assert refused.value.code == "ERR_INTEGRITY"
     for wrong in (b"", b"\0\0"):
         with pytest.raises(StoreError):
-            said(wrong).lacking("grains", [Item(b"k" * 32)])
+            said(wrong).lacking("grains", [SyncItem(b"k" * 32)])
     with pytest.raises(StoreError):
         said(()).ranges("grains", [""], Hello())
     with pytest.raises(OmsError):
-        said(Taken(stored=-1)).take(Batch(b""))
+        said(BatchResult(stored=-1)).take(Batch(b""))
 
 
 @pytest.mark.parametrize("of", ["feed", "keys"])

@@ -26,7 +26,7 @@ from omsgrain.sync import (
 )
 from omsgrain.sync.bundle import (
     BundleFile,
-    Head,
+    BundleHead,
     Tail,
     _records,
     take_bundle,
@@ -162,7 +162,7 @@ def test_torn_and_changed_files(stores: Stores, tmp_path: Path) -> None:
     assert missing.value.code == "ERR_NOT_FOUND"
 
 
-HEAD = Head(1, b"s" * 16, b"", None, START, False, None, b"", b"", (), 1)
+HEAD = BundleHead(1, b"s" * 16, b"", None, START, False, None, b"", b"", (), 1)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import omsgrain as og
 from containers import sealed as noise
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, UnsupportedError
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from omsgrain.sync import LocalPeer, protocol, sync
 from omsgrain.sync.http import HttpPeer
-from omsgrain.sync.peer import HAS, LACKS, START, Batch, GrainState, Hello, Item, Taken
+from omsgrain.sync.peer import HAS, LACKS, START, Batch, BatchResult, GrainState, Hello, SyncItem
 from support.http_server import TIME, Site, lamp, site
 from support.sync_lines import Bridge, dialled
 
@@ -207,8 +207,8 @@ class TestNamespaces:
         assert (greeting.grains, greeting.tombstones, greeting.keys) == (1, b"", b"")
         assert [one.key for one in peer.listing("grains", [""], hello)] == [open_]
         assert [one.count for one in peer.ranges("grains", ["", "f" * 64], hello)] == [1, 0]
-        assert list(peer.lacking("grains", [Item(hidden), Item(open_)])) == [LACKS, HAS]
-        assert list(peer.lacking("states", [Item(hidden, b"v" * 8)])) == [HAS]
+        assert list(peer.lacking("grains", [SyncItem(hidden), SyncItem(open_)])) == [LACKS, HAS]
+        assert list(peer.lacking("states", [SyncItem(hidden, b"v" * 8)])) == [HAS]
         assert len(peer.give("grains", [hidden, open_], hello).grains) == 1
         assert len(peer.changes(START, hello).grains) == 1
         assert peer.share([b"k" * 32]) == ()
@@ -233,7 +233,7 @@ class TestNamespaces:
         peer = self.peer(hub, "hall")
         mine = bytes.fromhex(grains["hall"])
 
-        def answers(other: bytes) -> list[Taken]:
+        def answers(other: bytes) -> list[BatchResult]:
             told = (
                 GrainState(other, status="retracted", restricted=1),
                 GrainState(other, (mine,)),
@@ -241,7 +241,7 @@ class TestNamespaces:
             )
             return [peer.take(Batch(b"", ("hall",), states=(one,))) for one in told]
 
-        assert answers(bytes.fromhex(grains["attic"])) == answers(b"k" * 32) == [Taken()] * 3
+        assert answers(bytes.fromhex(grains["attic"])) == answers(b"k" * 32) == [BatchResult()] * 3
 
 
 ALL = ("sync:read", "sync:write", "sync:admin")
@@ -288,7 +288,7 @@ def test_peers_that_are_not_asked_are_let_go(hub: Site) -> None:
 
 
 def test_who_goes_away_before_his_turn_is_not_heard(tmp_path: Path) -> None:
-    with site(tmp_path / "hub.omsg", Options(at_work=1)) as hub:
+    with site(tmp_path / "hub.omsg", ServerOptions(at_work=1)) as hub:
         body = protocol.pack(Batch(b"", grains=(og.encode(lamp("on")),)))
         headers = {
             "authorization": f"Bearer {hub.sync_token()}",

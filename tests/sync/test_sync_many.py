@@ -27,7 +27,7 @@ from omsgrain.sync import (
     take_bundle,
     write_bundle,
 )
-from omsgrain.sync.peer import Batch, GrainState, Hello, HoldTurn, Peer
+from omsgrain.sync.peer import Batch, GrainState, Hello, HoldToggle, Peer
 from support.http_server import Site, site
 from support.sync_lines import Bridge, budgets, dialled
 from support.sync_stores import TIME, addresses, belief, memory, together, told
@@ -134,7 +134,7 @@ def test_states_larger_than_a_message(
 
 def test_pieces_are_the_whole() -> None:
     keys = tuple(bytes([n // 256, n % 256]) * 16 for n in range(2_500))
-    holds = tuple(HoldTurn(f"{n:04}" + "ä" * (n % 900), 1, "case", 1) for n in range(1_200))
+    holds = tuple(HoldToggle(f"{n:04}" + "ä" * (n % 900), 1, "case", 1) for n in range(1_200))
     whole = GrainState(b"k" * 32, keys, 7, "contested", 3, holds)
     pieces, at = [], 0
     while True:

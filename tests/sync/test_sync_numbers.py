@@ -11,7 +11,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.storage import records, tombstones
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import SEQUENCE, TOGGLES, TOMBSTONES
 from omsgrain.sync import (
     LocalPeer,
@@ -20,7 +20,7 @@ from omsgrain.sync import (
     states,
     sync,
 )
-from omsgrain.sync.peer import Batch, GrainState, HoldTurn, Taken, Tombstone
+from omsgrain.sync.peer import Batch, BatchResult, GrainState, HoldToggle, Tombstone
 from support.sync_stores import belief, memory, together, told
 
 OTHER = b"o" * 16
@@ -28,17 +28,17 @@ HUGE = [2**32 + 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
 
 
 @pytest.fixture
-def store(below: Store) -> og.GrainStore:
+def store(below: Storage) -> og.GrainStore:
     return og.GrainStore(below)
 
 
-def tell(store: og.GrainStore, *states: GrainState) -> Taken:
+def tell(store: og.GrainStore, *states: GrainState) -> BatchResult:
     """Take over states as another store tells them, through the bytes of a message."""
     batch = protocol.unpack(Batch, protocol.pack(Batch(OTHER, states=states)))
     return LocalPeer(store).take(batch)
 
 
-def refusals(taken: Taken) -> list[tuple[str, str]]:
+def refusals(taken: BatchResult) -> list[tuple[str, str]]:
     return [(one.part, one.code) for one in taken.refused]
 
 
@@ -54,7 +54,7 @@ def sendable(store: og.GrainStore) -> None:
 
 def held(turn: int, address: str, reason: str = "case") -> GrainState:
     reason, since = (reason, 7) if turn % 2 else ("", 0)
-    return GrainState(bytes.fromhex(address), holds=(HoldTurn("court", turn, reason, since),))
+    return GrainState(bytes.fromhex(address), holds=(HoldToggle("court", turn, reason, since),))
 
 
 @pytest.mark.parametrize("turn", HUGE)
@@ -185,7 +185,7 @@ def test_nothing_else_of_the_batch_is_lost(store: og.GrainStore) -> None:
 def test_holds_that_nobody_could_end(store: og.GrainStore, authority: str, reason: str) -> None:
     """What no authority could have given here, none could release either."""
     address = store.put(belief("0"))
-    state = GrainState(bytes.fromhex(address), holds=(HoldTurn(authority, 1, reason, 7),))
+    state = GrainState(bytes.fromhex(address), holds=(HoldToggle(authority, 1, reason, 7),))
     assert refusals(tell(store, state)) == [("hold", "ERR_SCHEMA")]
     assert not store.state(address).held
 

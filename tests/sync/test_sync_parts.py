@@ -12,8 +12,17 @@ from omsgrain import errors as err
 from omsgrain.storage.tables import TOMBSTONES
 from omsgrain.storage.tombstones import MOST_KEYS, adopt
 from omsgrain.sync import LocalPeer, erasures, sync
-from omsgrain.sync.parts import Scope
-from omsgrain.sync.peer import Batch, GrainState, Greeting, Hello, Item, Position, Range, Taken
+from omsgrain.sync.parts import NamespaceScope
+from omsgrain.sync.peer import (
+    Batch,
+    BatchResult,
+    GrainState,
+    Greeting,
+    Hello,
+    Position,
+    Range,
+    SyncItem,
+)
 from omsgrain.sync.protocol import pack_value, unpack_value
 from support.sync_stores import Cut, Watched, addresses, belief, memory, settle, together
 
@@ -40,13 +49,13 @@ def test_a_small_part_of_a_long_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     robot, hub = memory(), memory()
     together(hub, robot, namespaces=["rules"])
     robot.put(belief("own"))
-    shared, looked, inner = set(), list[int](), Scope.takes
+    shared, looked, inner = set(), list[int](), NamespaceScope.takes
 
     def takes(*given: Any) -> bool:
         looked.append(1)
         return inner(*given)
 
-    monkeypatch.setattr(Scope, "takes", takes)
+    monkeypatch.setattr(NamespaceScope, "takes", takes)
     for n in range(3):
         hub.put_many([belief(f"{n}:{i}", i, namespace=f"robot {i}") for i in range(60)])
         shared.add(hub.put(belief(f"rule {n}", n, namespace="rules")))
@@ -158,11 +167,11 @@ def test_values_cross_as_bytes() -> None:
     assert unpack_value(Batch, pack_value(batch)) == batch
     greeting = Greeting(b"", 1, Position(0, b""), 0, None, ("give",), b"", b"", b"")
     assert unpack_value(Greeting, pack_value(greeting)) == greeting
-    items = (Item(bytes(32)), Item(bytes(32), b"v", 7))
-    assert unpack_value(tuple[Item, ...], pack_value(items)) == items
+    items = (SyncItem(bytes(32)), SyncItem(bytes(32), b"v", 7))
+    assert unpack_value(tuple[SyncItem, ...], pack_value(items)) == items
     for data in (b"", b"\xc1", pack_value(greeting), pack_value(batch)[:-1], b"\x90" * 9):
         with pytest.raises(err.CorruptError):
-            unpack_value(Taken, data)
+            unpack_value(BatchResult, data)
 
 
 def test_settling_takes_one_round_for_what_is_the_same() -> None:

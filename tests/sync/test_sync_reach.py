@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto import sign_file
 from omsgrain.errors import InvalidationDeniedError, SchemaError
-from omsgrain.storage.base import Store
+from omsgrain.storage.base import Storage
 from omsgrain.sync import LocalPeer, sync, take_bundle, write_bundle
 from omsgrain.sync.peer import EVERYTHING, Right
 from support.bridge_memory import Broker, Run
@@ -38,7 +38,7 @@ ANN: dict[str, Any] = {"user_id": "ann"}
 
 
 @pytest.fixture
-def mine(below: Store) -> og.GrainStore:
+def mine(below: Storage) -> og.GrainStore:
     return og.GrainStore(below)
 
 

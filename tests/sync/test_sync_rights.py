@@ -16,10 +16,10 @@ from omsgrain.crypto import sign_file
 from omsgrain.errors import SchemaError, SignatureError
 from omsgrain.ops.tokens import add_token
 from omsgrain.storage import tombstones
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.sync import LocalPeer, SyncReport, sync, take_bundle, write_bundle
-from omsgrain.sync.blind import Outcome, erased_successors
-from omsgrain.sync.peer import EVERYTHING, GrainState, Terms
+from omsgrain.sync.blind import BlindOutcome, erased_successors
+from omsgrain.sync.peer import EVERYTHING, GrainState, PeerTerms
 from support.http_process import Served
 from support.known_grains import DID, VECTORS
 from support.shell import USAGE, Shell, exit_code
@@ -30,7 +30,7 @@ Case = tuple[og.GrainStore, dict[str, str]]
 
 
 @pytest.fixture
-def mine(below: Store) -> og.GrainStore:
+def mine(below: Storage) -> og.GrainStore:
     return og.GrainStore(below)
 
 
@@ -239,8 +239,8 @@ def test_a_successor_that_was_erased_is_reviewed(mine: og.GrainStore) -> None:
     mine.delete_many([gone], erased="gdpr17")
     claim = GrainState(bytes.fromhex(soft), successors=(bytes.fromhex(gone),))
 
-    def work(writer: Writer) -> Outcome:
-        done = Outcome()
+    def work(writer: Writer) -> BlindOutcome:
+        done = BlindOutcome()
         erased_successors(writer, mine._settings, claim, lambda *_: None, done)
         return done
 
@@ -334,7 +334,7 @@ def test_verified_between_stores() -> None:
     third = memory()
     sync(LocalPeer(robot), LocalPeer(third, trusted=True))
     assert third.state(address).verification_status == "verified"
-    terms = LocalPeer(hub).narrowed(Terms(trusted=True))
+    terms = LocalPeer(hub).narrowed(PeerTerms(trusted=True))
     sync(LocalPeer(robot), terms, full=True)
     assert hub.state(address).verification_status == "unverified", "both have it: nothing differs"
 

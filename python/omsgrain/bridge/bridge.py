@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from omsgrain.bridge.dead_letters import Aside, Letters
-from omsgrain.bridge.transport import BrokerError, Message, Source, Unreachable
+from omsgrain.bridge.dead_letters import Aside, DeadLetters
+from omsgrain.bridge.transport import BrokerError, Message, MessageSource, Unreachable
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
@@ -33,7 +33,7 @@ from omsgrain.sync.http import is_loopback
 
 
 @dataclass(slots=True)
-class Counts:
+class BridgeCounts:
     """What a bridge has done since it began.
 
     Attributes:
@@ -80,7 +80,7 @@ _FIRST, _LONGEST = 0.1, 30.0  # seconds between two tries
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BridgeLimits:
     """How much a bridge takes at once.
 
     Attributes:
@@ -107,13 +107,13 @@ class Bridge:
     def __init__(
         self,
         store: GrainStore,
-        source: Source,
-        letters: Letters,
+        source: MessageSource,
+        letters: DeadLetters,
         *,
         log: Log,
         stop: threading.Event,
-        limits: Limits | None = None,
-        counts: Counts | None = None,
+        limits: BridgeLimits | None = None,
+        counts: BridgeCounts | None = None,
         told: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
@@ -121,8 +121,8 @@ class Bridge:
         self._letters = letters
         self._log = log
         self._stop = stop
-        self._limits = limits or Limits()
-        self.counts = counts or Counts()
+        self._limits = limits or BridgeLimits()
+        self.counts = counts or BridgeCounts()
         self._told = told
         self._ready: deque[Message] = deque()  # fetched, and for the next batch
 

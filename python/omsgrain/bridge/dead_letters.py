@@ -19,17 +19,17 @@ from typing import NamedTuple, Protocol
 
 from omsgrain.bridge.transport import Letter, Message, Sink
 from omsgrain.durable import sync_directory
-from omsgrain.store.take_messages import Refusal
+from omsgrain.store.take_messages import MessageRefusal
 
 
 class Aside(NamedTuple):
     """A message that is set aside, and why."""
 
     message: Message
-    refusal: Refusal
+    refusal: MessageRefusal
 
 
-class Letters(Protocol):
+class DeadLetters(Protocol):
     """A place for refused messages."""
 
     def write(self, refused: Sequence[Aside]) -> None:
@@ -68,7 +68,7 @@ class Topic:
         )
 
 
-class Directory:
+class DeadLetterDirectory:
     """Refused messages as files: HASH.message with its bytes, HASH.json with the reason.
 
     The name is the hash of the message and its reason, so that it says nothing of either.

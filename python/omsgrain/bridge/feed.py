@@ -12,7 +12,7 @@ import threading
 from hashlib import sha256
 from itertools import islice
 
-from omsgrain.bridge.bridge import Counts, insist
+from omsgrain.bridge.bridge import BridgeCounts, insist
 from omsgrain.bridge.transport import Letter, Sink
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
@@ -44,7 +44,7 @@ class Feed:
         *,
         log: Log,
         stop: threading.Event,
-        counts: Counts,
+        counts: BridgeCounts,
         every: float = 0.5,
     ) -> None:
         self._store = store

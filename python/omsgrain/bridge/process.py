@@ -10,19 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from omsgrain.bridge.bridge import Bridge, Counts, Limits
-from omsgrain.bridge.dead_letters import Directory, Letters, Topic
+from omsgrain.bridge.bridge import Bridge, BridgeCounts, BridgeLimits
+from omsgrain.bridge.dead_letters import DeadLetterDirectory, DeadLetters, Topic
 from omsgrain.bridge.feed import Feed
-from omsgrain.bridge.transport import Sink, Source
+from omsgrain.bridge.transport import MessageSource, Sink
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
 
 
-class Connection(Source, Sink, Protocol):
+class BrokerConnection(MessageSource, Sink, Protocol):
     """A broker, for both ways."""
 
 
-class Plan(NamedTuple):
+class BridgePlan(NamedTuple):
     """What a bridge is to do.
 
     Attributes:
@@ -38,19 +38,19 @@ class Plan(NamedTuple):
     publish: str | None
     follower: str
     reads: bool
-    limits: Limits
+    limits: BridgeLimits
     every: float
 
 
 def run(
     store: GrainStore,
-    connect: Callable[[], Connection],
-    plan: Plan,
+    connect: Callable[[], BrokerConnection],
+    plan: BridgePlan,
     log: Log,
     report: Callable[[dict[str, Any]], None],
 ) -> None:
     """Bridge until SIGTERM or SIGINT; the connection and the store are closed then."""
-    stop, counts = threading.Event(), Counts()
+    stop, counts = threading.Event(), BridgeCounts()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def told_to_stop(number: int, frame: object) -> None:
@@ -61,7 +61,7 @@ def run(
         signal.signal(number, told_to_stop)
     try:
         with store:
-            letters = Directory(plan.letters) if isinstance(plan.letters, Path) else None
+            letters = DeadLetterDirectory(plan.letters) if isinstance(plan.letters, Path) else None
             connection = connect()
             try:
                 _bridge(
@@ -85,12 +85,12 @@ def run(
 
 def _bridge(
     store: GrainStore,
-    connection: Connection,
-    letters: Letters | None,
-    plan: Plan,
+    connection: BrokerConnection,
+    letters: DeadLetters | None,
+    plan: BridgePlan,
     log: Log,
     stop: threading.Event,
-    counts: Counts,
+    counts: BridgeCounts,
     told: Callable[[], None],
 ) -> None:
     feed, over = None, threading.Event()
@@ -156,7 +156,7 @@ class _Feeding:
 
 
 def _reports(
-    counts: Counts, plan: Plan, report: Callable[[dict[str, Any]], None]
+    counts: BridgeCounts, plan: BridgePlan, report: Callable[[dict[str, Any]], None]
 ) -> Callable[[], None]:
     """A function that reports when it is time to."""
     next_at = time.monotonic() + plan.every

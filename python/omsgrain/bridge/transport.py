@@ -52,7 +52,7 @@ class Letter:
     properties: tuple[tuple[str, str], ...] = ()
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Where messages come from. It holds no more than it was told to, and then asks for none.
 
     One thread calls it.

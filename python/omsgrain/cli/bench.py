@@ -14,7 +14,7 @@ from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.numbers import Seconds
 
 if TYPE_CHECKING:
-    from omsgrain.ops.bench import Bench
+    from omsgrain.ops.bench import BenchReport
 
 
 EXAMPLES = """
@@ -70,7 +70,7 @@ def bench(directory: Path, seconds: float, batches: tuple[int, ...], as_json: bo
         _show(found)
 
 
-def _show(found: Bench) -> None:
+def _show(found: BenchReport) -> None:
     for name, rate in found.codec.items():
         click.echo(f"{name:<16}{rate:>12,.0f} grains/s")
     click.echo()
@@ -98,7 +98,7 @@ def _show(found: Bench) -> None:
         click.echo(line)
 
 
-def _advice(found: Bench) -> list[str]:
+def _advice(found: BenchReport) -> list[str]:
     advice = found.advice
     batch = advice.batch["commit"]
     return [

@@ -23,7 +23,7 @@ from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.bridge.bridge import Broker
-    from omsgrain.bridge.process import Connection
+    from omsgrain.bridge.process import BrokerConnection
     from omsgrain.server.log import Log
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -169,19 +169,19 @@ def bridge(
     if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
         raise click.UsageError("what the bridge publishes would come back to it as messages")
     from omsgrain import ops
-    from omsgrain.bridge.bridge import Limits
+    from omsgrain.bridge.bridge import BridgeLimits
     from omsgrain.bridge.feed import follower
-    from omsgrain.bridge.process import Plan, run
+    from omsgrain.bridge.process import BridgePlan, run
     from omsgrain.server.log import Log
 
     log = Log(log_format)
     broker = _broker(mqtt or nats or "", nats is not None, given)
     names = [name for name in (dead_letter, publish) if name is not None]
     connect = _connector(broker, store, in_flight, names, log, given)
-    limits = Limits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
+    limits = BridgeLimits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
     letters = dead_letter_dir or dead_letter or ""
     name = publish and follower(broker.name, publish)
-    plan = Plan(letters, publish, name or "", reads, limits, stats)
+    plan = BridgePlan(letters, publish, name or "", reads, limits, stats)
     opened = ops.open_store(
         store, actor=actor or "bridge", policy=policy, require_signatures=require_signatures
     )
@@ -249,7 +249,7 @@ def _connector(
     publishes: list[str],
     log: Log,
     given: dict[str, Any],
-) -> Callable[[], Connection]:
+) -> Callable[[], BrokerConnection]:
     """How to connect."""
     from omsgrain.errors import UnsupportedError, packages_of
 

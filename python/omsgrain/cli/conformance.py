@@ -20,8 +20,8 @@ from omsgrain.cli.vectors import tell_vectors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omsgrain.conformance.http.runner import Outcome
-    from omsgrain.conformance.runner import Verdict
+    from omsgrain.conformance.http.runner import CaseOutcome
+    from omsgrain.conformance.runner import RuleVerdict
 
 FAILED = 1
 _SERVER = ("export_only_token", "import_only_token", "admin_token", "ca")
@@ -147,7 +147,7 @@ def _try(given: dict[str, Any], as_json: bool) -> int:
     if as_json and form != "json":
         raise click.UsageError("--json is --format json")
     chosen = choose(RULES, spec=given["spec"], level=given["level"], ids=given["rules"])
-    verdicts: list[Verdict] = []
+    verdicts: list[RuleVerdict] = []
     with output.progress(len(chosen), "rules", as_json) as advance:
         for verdict in run(chosen):
             verdicts.append(verdict)
@@ -172,7 +172,7 @@ def _write(text: str, file: Path | None) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def _tell(verdicts: Sequence[Verdict], counts: dict[str, int], file: Path | None) -> None:
+def _tell(verdicts: Sequence[RuleVerdict], counts: dict[str, int], file: Path | None) -> None:
     """What did not pass, or all if few were asked for."""
     from omsgrain.conformance.report import WORDS, tried
 
@@ -198,16 +198,16 @@ def _tell(verdicts: Sequence[Verdict], counts: dict[str, int], file: Path | None
 
 def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
     from omsgrain.conformance.http.asking import aimem
-    from omsgrain.conformance.http.probe import Tokens
+    from omsgrain.conformance.http.probe import TenantTokens
 
-    tokens = Tokens(
+    tokens = TenantTokens(
         given["token"],
         given["export_only_token"],
         given["import_only_token"],
         given["admin_token"],
     )
     options = {name: given[name] for name in ("draft_only", "erase", "timeout", "ca")}
-    outcomes: list[Outcome] = []
+    outcomes: list[CaseOutcome] = []
     with output.progress(None, "cases", as_json) as advance:
         for outcome in aimem(url, tokens, **options):
             outcomes.append(outcome)
@@ -225,7 +225,7 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
     return FAILED if counts["failed"] or not counts["passed"] else 0
 
 
-def _cases(outcomes: list[Outcome]) -> None:
+def _cases(outcomes: list[CaseOutcome]) -> None:
     from rich.table import Table
 
     words = {True: "passed", False: "FAILED", None: "left out"}

@@ -22,7 +22,7 @@ from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.formats.document import Loss
-    from omsgrain.ops.bundles import Document
+    from omsgrain.ops.bundles import DocumentFindings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -243,7 +243,7 @@ def tell_withheld(withheld: Mapping[str, int]) -> None:
         click.echo(f"withheld: {number}, {reason}", err=True)
 
 
-def line(document: Document) -> str:
+def line(document: DocumentFindings) -> str:
     """A good bundle on one line."""
     return f"{document.name}: {_counts(document.records)}"
 

@@ -23,7 +23,7 @@ from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.errors import OmsError
-    from omsgrain.ops.ingest import Step
+    from omsgrain.ops.ingest import IngestStep
     from omsgrain.store import GrainStore
 
 SHOWN = 10  # warnings and rejects printed one by one; the rest are counted
@@ -38,7 +38,7 @@ From another program, sealed with the keys of the users:
 
 
 @dataclass(slots=True)
-class Tally:
+class IngestTally:
     """What all inputs came to so far."""
 
     consumed: int = 0
@@ -51,7 +51,7 @@ class Tally:
     first_warnings: list[str] = field(default_factory=list)
     first_reject: OmsError | None = None
 
-    def add(self, name: str, step: Step) -> list[str]:
+    def add(self, name: str, step: IngestStep) -> list[str]:
         """Count one step of an input; returns what to tell of it."""
         room = SHOWN - len(self.first_warnings)
         new = [f"{name}, line {line}: {text}" for line, text in step.warnings[:room]]
@@ -86,7 +86,7 @@ class Tally:
 class Rejects:
     """The rejects of one input as JSON lines; the file is made at the first of them."""
 
-    def __init__(self, path: Path, tally: Tally, *, numbered: bool) -> None:
+    def __init__(self, path: Path, tally: IngestTally, *, numbered: bool) -> None:
         self._path = path
         self._tally = tally
         self._numbered = numbered
@@ -203,7 +203,7 @@ def ingest(
         raise click.UsageError(f"{str(rejects_path)!r} exists; rejects go to a new file")
     opening = partial(_open, store, require_signatures)
     given = {name: value for name, value in encode_options.items() if value}
-    tally = Tally()
+    tally = IngestTally()
     try:
         _ingest(opening, allow_erased, inputs, form, errors, given, rejects_path, tally, as_json)
     except BaseException:
@@ -230,7 +230,7 @@ def _ingest(
     errors: Any,
     options: Any,
     rejects_path: Path | None,
-    tally: Tally,
+    tally: IngestTally,
     as_json: bool,
 ) -> None:
     from omsgrain import ops
@@ -277,7 +277,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-def _print(tally: Tally, as_json: bool) -> None:
+def _print(tally: IngestTally, as_json: bool) -> None:
     if as_json:
         output.emit(tally.to_dict())
         return

@@ -18,7 +18,7 @@ USAGE = "The command line is wrong."
 OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refused."
 
 
-class Argument(click.Argument):
+class DocumentedArgument(click.Argument):
     """An argument that says what it is, also where click itself has no help for arguments.
 
     Attributes:
@@ -32,7 +32,7 @@ class Argument(click.Argument):
 
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
     """An argument of a command."""
-    return click.argument(name, cls=Argument, help=help, **attributes)
+    return click.argument(name, cls=DocumentedArgument, help=help, **attributes)
 
 
 class Manual(click.Command):
@@ -58,7 +58,7 @@ class Manual(click.Command):
         """Write the page."""
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
-        arguments = [one for one in self.get_params(ctx) if isinstance(one, Argument)]
+        arguments = [one for one in self.get_params(ctx) if isinstance(one, DocumentedArgument)]
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl([(one.human_readable_name, one.told) for one in arguments])

@@ -90,14 +90,14 @@ def mcp(
         raise click.UsageError("--create and --readonly exclude each other")
     try:
         from omsgrain.mcp.server import run
-        from omsgrain.mcp.service import Options
+        from omsgrain.mcp.service import McpOptions
         from omsgrain.server.log import Log
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("mcp", "anyio"):
             raise
         text = "MCP needs more packages"
         raise UnsupportedError(text, expected=packages_of("mcp")) from None
-    options = Options(
+    options = McpOptions(
         user=normalize("NFC", user),
         root=root,
         readonly=readonly,

@@ -15,7 +15,7 @@ from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
 if TYPE_CHECKING:
-    from omsgrain.formats.ontology.load import Report
+    from omsgrain.formats.ontology.load import LoadReport
 
 CHECK = """
 An ontology, and memories that name it:
@@ -82,7 +82,7 @@ def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_
     return 0 if found.is_ok(strict=strict) else FormatError.exit_code
 
 
-def _tell(report: Report) -> None:
+def _tell(report: LoadReport) -> None:
     for problem in report.problems:
         click.echo(output.safe(line(report.source, problem)), err=True)
     for problem in report.warnings:

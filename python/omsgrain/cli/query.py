@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from omsgrain.query.query import Page, Plan
-    from omsgrain.storage.records import State
+    from omsgrain.storage.records import GrainStatus
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 WIDEST_TYPE = 20  # an opaque grain's own name may be longer
@@ -115,7 +115,7 @@ def query(
 
 
 def table(
-    page: Page, states: Sequence[State | None] | None = None, *, full: bool = False
+    page: Page, states: Sequence[GrainStatus | None] | None = None, *, full: bool = False
 ) -> Table:
     """A line for each result, of which there is one at least."""
     from rich.table import Table

@@ -180,7 +180,7 @@ def serve(
     from omsgrain.errors import UnsupportedError, packages_of
     from omsgrain.ops.opening import make_store, resolver_in_use
     from omsgrain.server.serving import Listening, check_producer, open_stores
-    from omsgrain.storage.location import home_of
+    from omsgrain.storage.location import location_of
 
     check_producer(producer)
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
@@ -188,13 +188,13 @@ def serve(
     try:
         from omsgrain.server.app import run
         from omsgrain.server.log import Log
-        from omsgrain.server.options import Options
+        from omsgrain.server.options import ServerOptions
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
         text = "serving needs more packages"
         raise UnsupportedError(text, expected=packages_of("server")) from None
-    options = Options(
+    options = ServerOptions(
         producer=producer,
         purpose=purpose,
         signer=None if sign_with is None else load_signer(sign_with, did),
@@ -212,7 +212,7 @@ def serve(
 
     if create:
         make_store(store, actor=actor)
-    home_of(store).must_exist()  # told once, and not by every worker
+    location_of(store).must_exist()  # told once, and not by every worker
     opening = partial(
         open_stores,
         store,

@@ -13,7 +13,7 @@ from omsgrain.cli.manual import Manual, argument
 
 if TYPE_CHECKING:
     from omsgrain.formats.problems import Problem
-    from omsgrain.ops.validate import Checked
+    from omsgrain.ops.validate import FileFindings
 
 EXAMPLES = """
 A memory, and a directory of them:
@@ -78,7 +78,7 @@ def validate(
     return next((one.exit_code for one in found if one.exit_code), 0)
 
 
-def _tell(checked: Checked, quiet: bool) -> None:
+def _tell(checked: FileFindings, quiet: bool) -> None:
     for problem in checked.errors:
         click.echo(output.safe(line(checked.name, problem)), err=True)
     if checked.total > len(checked.errors):

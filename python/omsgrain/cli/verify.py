@@ -16,7 +16,7 @@ from omsgrain.cli.store import StoreParam
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain.ops.bundles import Document
+    from omsgrain.ops.bundles import DocumentFindings
     from omsgrain.ops.signed import SignedBy
     from omsgrain.ops.verify import Failure
 
@@ -99,7 +99,7 @@ def verify(
     secret = mif.passphrase(passphrase_file)
     failures: list[Failure] = []
     signed: list[SignedBy] = []
-    documents: list[Document] = []
+    documents: list[DocumentFindings] = []
     verified = 0
     with output.progress(len(paths), "paths", as_json or quiet) as advance:
         for path in paths:

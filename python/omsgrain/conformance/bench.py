@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Final
 
 import omsgrain as og
-from omsgrain.conformance.http.probe import Probe, Tokens
+from omsgrain.conformance.http.probe import Probe, TenantTokens
 from omsgrain.errors import packages_of
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.base import Settings
 
 NOW: Final = 1_768_471_200_000
@@ -57,7 +57,7 @@ class Bench:
     def store(self, **settings: Any) -> og.GrainStore:
         """A new store in memory, whose clock stands still."""
         self.clock = NOW
-        made = og.GrainStore(MemoryStore(), Settings(clock=lambda: self.clock, **settings))
+        made = og.GrainStore(MemoryStorage(), Settings(clock=lambda: self.clock, **settings))
         return self._open.enter_context(made)
 
     def on_disk(self, **options: Any) -> og.GrainStore:
@@ -85,7 +85,7 @@ class Bench:
             token("in", ("import",)),
             token("admin", ("admin",)),
         )
-        return Probe(asked, Tokens(full, out, brought, admin))
+        return Probe(asked, TenantTokens(full, out, brought, admin))
 
     @cached_property
     def tools(self) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from omsgrain.conformance.rule import SPECS, Spec
-from omsgrain.conformance.runner import Verdict
+from omsgrain.conformance.runner import RuleVerdict
 
 WORDS: Final = {True: "passed", False: "FAILED", None: "left out"}
 _SHOWN: Final = 3  # tries that are told one by one
@@ -40,7 +40,7 @@ Others can be tested as well: `omsgrain conformance --vectors DIR` runs test vec
 """
 
 
-def tried(verdict: Verdict) -> str:
+def tried(verdict: RuleVerdict) -> str:
     """What was tried, in short."""
     first = [_cut(one) for one in verdict.tried[:_SHOWN]]
     more = len(verdict.tried) - len(first)
@@ -52,7 +52,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
-def counted(verdicts: Iterable[Verdict]) -> dict[str, int]:
+def counted(verdicts: Iterable[RuleVerdict]) -> dict[str, int]:
     """How many passed, failed and were left out."""
     found = [verdict.passed for verdict in verdicts]
     return {
@@ -63,12 +63,12 @@ def counted(verdicts: Iterable[Verdict]) -> dict[str, int]:
     }
 
 
-def told(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def told(verdicts: Sequence[RuleVerdict]) -> dict[str, Any]:
     """All of it as JSON-ready values."""
     return {**counted(verdicts), "results": [_values(verdict) for verdict in verdicts]}
 
 
-def _values(verdict: Verdict) -> dict[str, Any]:
+def _values(verdict: RuleVerdict) -> dict[str, Any]:
     rule = verdict.rule
     values = {
         "id": rule.id,
@@ -85,7 +85,7 @@ def _values(verdict: Verdict) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def markdown(verdicts: Sequence[Verdict]) -> str:
+def markdown(verdicts: Sequence[RuleVerdict]) -> str:
     """All of it as a page."""
     parts = [_INTRO, *_summary(verdicts)]
     for (spec, level), group in groupby(verdicts, key=lambda v: (v.rule.spec, v.rule.level)):
@@ -93,7 +93,7 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(parts)
 
 
-def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _summary(verdicts: Sequence[RuleVerdict]) -> Iterator[str]:
     lines = ["| specification | level | rules | required | passed | failed | left out |",
              "|---|---|---|---|---|---|---|"]  # fmt: skip
     for (spec, level), group in groupby(verdicts, key=lambda v: (v.rule.spec, v.rule.level)):
@@ -101,14 +101,14 @@ def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield "\n".join([*lines, _line("all", "", verdicts)]) + "\n"
 
 
-def _line(name: str, level: str, verdicts: Sequence[Verdict]) -> str:
+def _line(name: str, level: str, verdicts: Sequence[RuleVerdict]) -> str:
     counts = counted(verdicts)
     required = sum(verdict.rule.must for verdict in verdicts)
     numbers = (counts["rules"], required, counts["passed"], counts["failed"], counts["left_out"])
     return f"| {name} | {level} | {' | '.join(map(str, numbers))} |"
 
 
-def _table(spec: Spec, level: int, verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _table(spec: Spec, level: int, verdicts: Sequence[RuleVerdict]) -> Iterator[str]:
     yield f"## {SPECS[spec]}" + (f", level {level}" if level else "")
     yield ""
     yield "| rule | section | asks for | tried | result |"

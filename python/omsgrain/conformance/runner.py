@@ -16,7 +16,7 @@ _SHOWN = 80  # characters of a value in a verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """A rule, and what came of trying it.
 
     Attributes:
@@ -64,7 +64,7 @@ def _is_named(id: str, name: str) -> bool:
     return id == name or id.startswith(name + ".")
 
 
-def run(rules: Iterable[Rule]) -> Iterator[Verdict]:
+def run(rules: Iterable[Rule]) -> Iterator[RuleVerdict]:
     """Try rules, one after the other. What one of them does touches no other.
 
     Whatever a check raises, the rule fails: a build that breaks down keeps no rule.
@@ -76,21 +76,21 @@ def run(rules: Iterable[Rule]) -> Iterator[Verdict]:
                 yield _tried(rule, bench)
 
 
-def _tried(rule: Rule, bench: Bench) -> Verdict:
+def _tried(rule: Rule, bench: Bench) -> RuleVerdict:
     done: list[Tried] = []
     try:
         done.extend(rule.check(bench))
     except MissingError as error:
-        return Verdict(rule, None, tuple(one.what for one in done), found=str(error))
+        return RuleVerdict(rule, None, tuple(one.what for one in done), found=str(error))
     except Exception as error:
         done.append(Tried("what comes next", "an answer", _broken(error)))
     wrong = next((one for one in done if not _same(one.expected, one.found)), None)
     tried = tuple(one.what for one in done)
     if not done:  # a check that looks at nothing proves nothing
-        return Verdict(rule, False, tried, "something to try", "nothing")
+        return RuleVerdict(rule, False, tried, "something to try", "nothing")
     if wrong is None:
-        return Verdict(rule, True, tried)
-    return Verdict(
+        return RuleVerdict(rule, True, tried)
+    return RuleVerdict(
         rule, False, tried, f"{wrong.what}: {_short(wrong.expected)}", _short(wrong.found)
     )
 

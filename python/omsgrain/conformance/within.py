@@ -16,8 +16,8 @@ import omsgrain as og
 from omsgrain.ops import tokens
 from omsgrain.server.app import application
 from omsgrain.server.log import Log
-from omsgrain.server.options import Options
-from omsgrain.server.service import Service
+from omsgrain.server.options import ServerOptions
+from omsgrain.server.service import HttpService
 from omsgrain.server.serving import open_stores
 
 _TENANT: Final = "11111111-1111-4111-8111-111111111111"
@@ -52,7 +52,7 @@ def client(
 ) -> tuple[httpx.Client, Callable[[str, Sequence[str]], str]]:
     """Serve a new store."""
     og.open(path).close()
-    service = Service(open_stores(path), Options())
+    service = HttpService(open_stores(path), ServerOptions())
     until.callback(service.close)
     until.callback(service.stop)
     asked = httpx.Client(

@@ -10,18 +10,18 @@ manifest            state of the grains, beside them
 stream, packed      grains over a pipe, a socket or a network
 """
 
-from omsgrain.container.layout import ContainerHeader, Problem, parts
+from omsgrain.container.layout import ContainerHeader, ContainerProblem, parts
 from omsgrain.container.read import Container, read
 from omsgrain.container.stream import read_stream, write_stream
-from omsgrain.container.verify import Report, verify
-from omsgrain.container.write import Written, write
+from omsgrain.container.verify import ContainerReport, verify
+from omsgrain.container.write import WrittenContainer, write
 
 __all__ = [
     "Container",
     "ContainerHeader",
-    "Problem",
-    "Report",
-    "Written",
+    "ContainerProblem",
+    "ContainerReport",
+    "WrittenContainer",
     "parts",
     "read",
     "read_stream",

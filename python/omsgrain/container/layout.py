@@ -400,7 +400,7 @@ Part = Literal["header", "index", "frame", "grain", "manifest", "footer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ContainerProblem:
     """One thing that is wrong with a container.
 
     Attributes:
@@ -437,7 +437,7 @@ def problem(
     *,
     start: int = 0,
     address: str | None = None,
-) -> Problem:
+) -> ContainerProblem:
     """Say where it is: the part before the message, the offset from `start` on."""
     name = part if number is None else f"{part} {number}"
     placed = type(error)(
@@ -447,12 +447,12 @@ def problem(
         expected=error.expected,
         found=error.found,
     )
-    return Problem(part, number, address, placed)
+    return ContainerProblem(part, number, address, placed)
 
 
-class Broken(Exception):
+class BrokenContainer(Exception):
     """Stops reading at a problem. It does not leave the package: what is raised is the error."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ContainerProblem) -> None:
         super().__init__(problem)
         self.problem = problem

@@ -18,7 +18,7 @@ from omsgrain.container.layout import (
     HEADER_SIZE,
     MAX_GRAIN,
     MIN_GRAIN,
-    Broken,
+    BrokenContainer,
     Codec,
     ContainerHeader,
     os_errors,
@@ -39,7 +39,7 @@ from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT, as_bytes
 
 if TYPE_CHECKING:
-    from omsgrain.container.verify import Report
+    from omsgrain.container.verify import ContainerReport
 
 Item = bytes | bytearray | memoryview | Grain
 
@@ -215,7 +215,7 @@ class Container:
             raise IndexError("no grain of that number in the container")
         try:
             return self.inside.get(place)
-        except Broken as broken:
+        except BrokenContainer as broken:
             raise broken.problem.error from None
 
     def __iter__(self) -> Iterator[bytes]:
@@ -227,7 +227,7 @@ class Container:
         try:
             for _, _, block in self.inside.blocks():
                 yield block.grains()
-        except Broken as broken:
+        except BrokenContainer as broken:
             raise broken.problem.error from None
 
     def grain(self, number: int) -> Grain:
@@ -255,10 +255,10 @@ class Container:
         """
         try:
             return MappingProxyType(self.inside.states)
-        except Broken as broken:
+        except BrokenContainer as broken:
             raise broken.problem.error from None
 
-    def verify(self, *, errors: OnError = "raise") -> Report:
+    def verify(self, *, errors: OnError = "raise") -> ContainerReport:
         """Check every byte of the file; see `omsgrain.container.verify`.
 
         Args:
@@ -282,7 +282,7 @@ def read(path: str | os.PathLike[str]) -> Container:
     """
     try:
         return open_file(file_path(path))
-    except Broken as broken:
+    except BrokenContainer as broken:
         raise broken.problem.error from None
 
 
@@ -293,6 +293,6 @@ def open_file(path: Path) -> Container:
         try:
             header = ContainerHeader.parse(file.read(HEADER_SIZE), size)
         except OmsError as error:
-            raise Broken(problem("header", None, error)) from None
+            raise BrokenContainer(problem("header", None, error)) from None
         mapped = mmap(file.fileno(), size, access=ACCESS_READ)
     return Container(path, Inside(mapped, header))

@@ -33,9 +33,9 @@ from omsgrain.container.layout import (
     MAX_BYTES,
     MAX_GRAIN,
     MIN_GRAIN,
-    Broken,
+    BrokenContainer,
     ContainerHeader,
-    Problem,
+    ContainerProblem,
     check_size,
     is_sealed,
     likely_after,
@@ -129,7 +129,7 @@ _HEAD = 18
 _LONGEST = MAX_BYTES + MAX_GRAIN
 
 
-class Plain:
+class PlainRegion:
     """Grains that stand in the file as they are; no grain ends behind the limit."""
 
     def __init__(self, file: mmap, limit: int) -> None:
@@ -244,7 +244,7 @@ class Frames:
                 raise TooLargeError("the frames unpack to more than offsets can reach")
             self._add(length, size)
         except OmsError as error:
-            raise Broken(problem("frame", number, error, start=place)) from None
+            raise BrokenContainer(problem("frame", number, error, start=place)) from None
         self._likely = likely_after(length, _LIKELY)
 
     def _measure_long(self, number: int, place: int) -> None:
@@ -294,14 +294,14 @@ class Frames:
                 )
                 return found.read(start, end)
             except OmsError as error:
-                raise Broken(problem("frame", number, error, start=place)) from None
+                raise BrokenContainer(problem("frame", number, error, start=place)) from None
 
     def _unpack_frame(self, number: int) -> bytes:
         place, end = self._places[number], self._places[number + 1]
         try:
             return _core.unpack_frame(self._codec, self._file[place:end])
         except OmsError as error:
-            raise Broken(problem("frame", number, error, start=place)) from None
+            raise BrokenContainer(problem("frame", number, error, start=place)) from None
 
     def stop(self, start: int) -> int:
         """The end of the frame in which `start` lies, or of all frames if it is behind them.
@@ -341,7 +341,7 @@ class Inside:
         self._file = file
         self.header = header
         self.limit = len(file) - FOOTER_SIZE
-        self._region: Plain | Frames = Plain(file, self.limit)
+        self._region: PlainRegion | Frames = PlainRegion(file, self.limit)
         if header.packed:
             codec = CODECS.index(header.codec)
             self._region = Frames(
@@ -386,7 +386,7 @@ class Inside:
             if first + len(offsets) == self.header.count:
                 try:
                     offsets.append(self.end)
-                except Broken:
+                except BrokenContainer:
                     if len(offsets) == 1:
                         raise  # what comes before the last grain was given already
             cut = bisect_left(offsets, self._region.stop(offsets[0]), 1, len(offsets) - 1)
@@ -417,7 +417,7 @@ class Inside:
         try:
             length = self.extent(start)
         except OmsError as error:
-            raise Broken(problem("grain", number, error, start=start)) from None
+            raise BrokenContainer(problem("grain", number, error, start=start)) from None
         if length is not None:
             return start + length
         if self.header.manifest_at - start < MIN_GRAIN:
@@ -434,7 +434,7 @@ class Inside:
             place = self.end
         if not self.header.count and place != self.header.grains_at:
             error = CorruptError("there are bytes, but no grains", offset=self.header.grains_at)
-            raise Broken(problem("header", None, error))
+            raise BrokenContainer(problem("header", None, error))
         if self.header.has_manifest:
             (start,) = self._entries(self.header.count - 1, self.header.count)
             sealed = is_sealed(self.slice(start, start + MIN_GRAIN))
@@ -452,9 +452,9 @@ class Inside:
             check_size(self.limit - at, self.header.count)
             return unpack_manifest(self.data[at : self.limit], self.header.count)
         except OmsError as error:
-            raise Broken(problem("manifest", None, error, start=at)) from None
+            raise BrokenContainer(problem("manifest", None, error, start=at)) from None
 
-    def after(self, found: Problem) -> int:
+    def after(self, found: ContainerProblem) -> int:
         """The first grain behind a problem."""
         if found.number is None:
             return self.header.count
@@ -501,11 +501,13 @@ class Inside:
         return Block(self._region.read(base, offsets[-1]), array("I", lengths))
 
 
-def _misplaced(number: int) -> Broken:
+def _misplaced(number: int) -> BrokenContainer:
     error = CorruptError("no grain can begin here and end where the next begins")
-    return Broken(problem("index", number, error, start=HEADER_SIZE + ENTRY_SIZE * number))
+    return BrokenContainer(
+        problem("index", number, error, start=HEADER_SIZE + ENTRY_SIZE * number)
+    )
 
 
-def _no_manifest_there() -> Broken:
+def _no_manifest_there() -> BrokenContainer:
     error = CorruptError("the manifest is elsewhere", offset=AT_MANIFEST)
-    return Broken(problem("header", None, error))
+    return BrokenContainer(problem("header", None, error))

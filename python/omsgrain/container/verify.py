@@ -16,8 +16,8 @@ from omsgrain.container.layout import (
     ENTRY_SIZE,
     FOOTER_SIZE,
     HEADER_SIZE,
-    Broken,
-    Problem,
+    BrokenContainer,
+    ContainerProblem,
     problem,
 )
 from omsgrain.container.read import Container, examine, open_file
@@ -38,7 +38,7 @@ class _Enough(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ContainerReport:
     """What the verification of a container gave.
 
     Attributes:
@@ -48,7 +48,7 @@ class Report:
     """
 
     verified: int
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ContainerProblem] = field(default_factory=list)
     complete: bool = True
 
     __repr__ = counted
@@ -70,7 +70,7 @@ def verify(
     errors: OnError = "raise",
     signer: str | None = None,
     resolver: Resolver | None = None,
-) -> Report:
+) -> ContainerReport:
     """Check every byte of a .mg file: header, index, frames, each grain, manifest, footer.
 
     What the flags say of the grains is checked too, and that nothing stands between the parts.
@@ -104,13 +104,13 @@ def verify(
     try:
         with open_file(path) as container:
             return container.verify(errors=errors)
-    except Broken as broken:
+    except BrokenContainer as broken:
         if stop:
             raise broken.problem.error from None
-        return Report(0, [broken.problem])
+        return ContainerReport(0, [broken.problem])
 
 
-def verify_open(container: Container, errors: OnError) -> Report:
+def verify_open(container: Container, errors: OnError) -> ContainerReport:
     """See `Container.verify`."""
     check = _Check(container.inside, stops(errors))
     try:
@@ -119,8 +119,8 @@ def verify_open(container: Container, errors: OnError) -> Report:
             check.manifest()
             check.footer()
     except _Enough:
-        return Report(check.verified, check.problems, complete=False)
-    return Report(check.verified, check.problems)
+        return ContainerReport(check.verified, check.problems, complete=False)
+    return ContainerReport(check.verified, check.problems)
 
 
 def check_footer(container: Container) -> None:
@@ -141,7 +141,7 @@ class _Check:
         self._inside = inside
         self._stop = stop
         self.verified = 0
-        self.problems: list[Problem] = []
+        self.problems: list[ContainerProblem] = []
         self._last_time = 0
         self._in_order = inside.header.sorted  # as far as is known; said once if it is not so
         self._twins = _Twins() if inside.header.deduplicated else None
@@ -150,7 +150,7 @@ class _Check:
         self.hashing = Hashing()
         self._hashed = 0
 
-    def _add(self, found: Problem) -> None:
+    def _add(self, found: ContainerProblem) -> None:
         if self._stop:
             raise found.error
         if any((p.part, p.number) == (found.part, found.number) for p in self.problems):
@@ -163,7 +163,7 @@ class _Check:
         """Index, frames and grains."""
         try:
             self._missing = set(map(bytes.fromhex, self._inside.states))
-        except Broken:
+        except BrokenContainer:
             pass  # comes in its turn
         first = 0
         while first < self._inside.header.count:
@@ -173,7 +173,7 @@ class _Check:
                     first = number + len(block)
                     # The file is hashed beside, as much of it as of its grains is done.
                     self._hash(self._inside.limit * first // self._inside.header.count)
-            except Broken as broken:
+            except BrokenContainer as broken:
                 found = broken.problem
                 if found.part == "index" and found.number is not None:
                     found = self._wrong_entry(found.number) or found
@@ -210,7 +210,7 @@ class _Check:
         header = self._inside.header
         return header.grains_at - header.first_offset
 
-    def _wrong_entry(self, number: int) -> Problem | None:
+    def _wrong_entry(self, number: int) -> ContainerProblem | None:
         """The next entry of the index, if this grain and the next are good, but meet elsewhere."""
         inside = self._inside
         if number + 1 == inside.header.count:
@@ -224,7 +224,7 @@ class _Check:
             pair = [inside.slice(start, meet), inside.slice(meet, end)]
             if examine(Block.of(pair))[1]:
                 return None
-        except (OmsError, Broken):
+        except (OmsError, BrokenContainer):
             return None
         self._blamed = number + 1  # what begins there by the index is not looked for
         error = CorruptError(
@@ -259,7 +259,7 @@ class _Check:
                     return self._add(
                         problem("grain", first + i, error, start=start, address=address)
                     )
-        except Broken:
+        except BrokenContainer:
             pass  # was said already
 
     def manifest(self) -> None:
@@ -267,7 +267,7 @@ class _Check:
         try:
             at = self._inside.rest_at
             states = self._inside.states
-        except Broken as broken:
+        except BrokenContainer as broken:
             self._add(broken.problem)
             return
         missing = {address.hex() for address in self._missing} & states.keys()

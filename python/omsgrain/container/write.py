@@ -119,7 +119,7 @@ _SYNC = 8 << 20  # bytes after which the disk begins to write: while the rest is
 _NONE = Block(b"", array("I"))
 
 
-class Files:
+class ExportFiles:
     """The files of one export. They get their names when all are complete and on the disk."""
 
     def __init__(
@@ -149,7 +149,7 @@ class Files:
             self._frame = self._open.enter_context(spool(target.parent))
         self._part = _Part(self._spool, self._frame, codec)
 
-    def __enter__(self) -> Files:
+    def __enter__(self) -> ExportFiles:
         return self
 
     def __exit__(
@@ -376,7 +376,7 @@ def by_time(blocks: Iterable[Block], directory: Path) -> Iterator[Block]:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenContainer:
     """What was written.
 
     Attributes:
@@ -407,7 +407,7 @@ def write(
     dedupe: bool = False,
     check: bool = True,
     max_bytes: int = MAX_BYTES,
-) -> Written:
+) -> WrittenContainer:
     """Write grains to a .mg file. Spec: OMS §11.
 
     They are taken one after the other and not kept: memory does not grow with them but for 4 bytes
@@ -447,13 +447,13 @@ def write(
     if not HEADER_SIZE + FOOTER_SIZE <= max_bytes <= MAX_BYTES:
         raise SchemaError("max_bytes is out of range", expected=f"48 to {MAX_BYTES}")
     states = pack_states(manifest or {})
-    intake = _Intake(check, dedupe)
+    intake = _BlockFilter(check, dedupe)
     flags = SORTED * sort | DEDUPLICATED * dedupe
     blocks = intake.blocks(items)
     if sort:
         blocks = by_time(blocks, target.parent)
     number = CODECS.index(codec)
-    with Files(target, number, flags, states, max_bytes, seekable=seekable) as files:
+    with ExportFiles(target, number, flags, states, max_bytes, seekable=seekable) as files:
         written = _written(files, blocks, whole=True)
     return replace(written, duplicates=intake.duplicates)
 
@@ -466,7 +466,7 @@ def write_blocks(
     codec: Codec,
     seekable: bool,
     sort: bool,
-) -> Written:
+) -> WrittenContainer:
     """Write grains that are known to be good; see `write`.
 
     What the manifest says of others stays out: they were removed since it was made.
@@ -478,7 +478,7 @@ def write_blocks(
     elif seekable:
         blocks = even(blocks)  # each becomes a frame
     flags, number = SORTED * sort, CODECS.index(codec)
-    with Files(target, number, flags, states, MAX_BYTES, seekable=seekable) as files:
+    with ExportFiles(target, number, flags, states, MAX_BYTES, seekable=seekable) as files:
         return _written(files, blocks)
 
 
@@ -487,16 +487,18 @@ def _check_codec(codec: Codec) -> None:
         raise SchemaError("unknown codec", expected='"none", "zstd" or "lz4"')
 
 
-def _written(files: Files, blocks: Iterable[Block], *, whole: bool = False) -> Written:
+def _written(
+    files: ExportFiles, blocks: Iterable[Block], *, whole: bool = False
+) -> WrittenContainer:
     for block in blocks:
         files.add(block)
     if whole:
         files.refuse_missing()
     paths, size = files.finish()
-    return Written(tuple(paths), files.grains, 0, size)
+    return WrittenContainer(tuple(paths), files.grains, 0, size)
 
 
-class _Intake:
+class _BlockFilter:
     """Checks what comes in and leaves out what was there already."""
 
     def __init__(self, check: bool, dedupe: bool) -> None:

@@ -152,7 +152,7 @@ def write(
     return encoded
 
 
-class Parts(NamedTuple):
+class EnvelopeParts(NamedTuple):
     """A COSE_Sign1 as it stands.
 
     Attributes:
@@ -177,7 +177,7 @@ def read(cose: bytes) -> Sign1:
     return _sign1(take_apart(cose))
 
 
-def take_apart(cose: bytes) -> Parts:
+def take_apart(cose: bytes) -> EnvelopeParts:
     """Take a COSE_Sign1 apart, whatever names its key; nothing is verified.
 
     Accepted is the shortest form of every head (RFC 8949 §4.2.1) in any order of the headers, with
@@ -204,10 +204,10 @@ def take_apart(cose: bytes) -> Parts:
         raise _broken("a header stands in both maps", start)
     if CRIT in signed or CRIT in unprotected:
         raise UnsupportedError("the signature has headers that must be understood", field="/crit")
-    return Parts(protected, signed, unprotected, payload, signature, start)
+    return EnvelopeParts(protected, signed, unprotected, payload, signature, start)
 
 
-def _sign1(parts: Parts) -> Sign1:
+def _sign1(parts: EnvelopeParts) -> Sign1:
     kid, content, at = parts.signed.get(KID), parts.signed.get(CONTENT_TYPE), parts.at
     alg = algorithm_of(parts.signed, at)
     if not isinstance(kid, bytes | str):
@@ -234,7 +234,7 @@ def algorithm_of(signed: Mapping[Any, Any], at: int = 0) -> int:
     return alg
 
 
-def issued_at(parts: Parts) -> int | None:
+def issued_at(parts: EnvelopeParts) -> int | None:
     """When it was signed, as the signer says: signed with the rest (RFC 9597), or beside it."""
     claims = parts.signed.get(CWT_CLAIMS)
     if isinstance(claims, Mapping) and CWT_IAT in claims:

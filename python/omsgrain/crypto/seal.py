@@ -258,10 +258,10 @@ _BUFFER = 1 << 16
 
 def spool(in_memory: int) -> IO[bytes]:
     """Make a file without a name, to be written once from its beginning and read at will."""
-    return cast("IO[bytes]", io.BufferedRandom(_Veiled(in_memory), _BUFFER))
+    return cast("IO[bytes]", io.BufferedRandom(_EncryptedSpool(in_memory), _BUFFER))
 
 
-class _Veiled(io.RawIOBase):
+class _EncryptedSpool(io.RawIOBase):
     """AES-256 in counter mode: any byte can be read alone. No byte is written twice."""
 
     def __init__(self, in_memory: int) -> None:

@@ -117,7 +117,7 @@ def check(
     raise _refused("signature_untrusted", "a trusted key's signature")
 
 
-def read(signature: bytes) -> cose.Parts:
+def read(signature: bytes) -> cose.EnvelopeParts:
     """Take a signature apart; nothing is verified."""
     try:
         parts = cose.take_apart(

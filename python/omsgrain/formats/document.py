@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import source
 from omsgrain.formats import source as raw
-from omsgrain.formats.json_text import COMPACT, Style, Texts, drained, spell
+from omsgrain.formats.json_text import COMPACT, JsonTexts, Style, drained, spell
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.records import NAME, Built, Table
+from omsgrain.formats.records import NAME, BuiltGrain, RecordTable
 from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, float32, same
 from omsgrain.formats.source import spell as spell_plain
 from omsgrain.grain import Grain, make
@@ -283,7 +283,7 @@ def lift(
     arrays: dict[str, Any] = {}
     for pointer in pointers:
         array = _at(document, pointer)
-        if isinstance(array, list | Texts):
+        if isinstance(array, list | JsonTexts):
             arrays[pointer] = array
             envelope = _with(envelope, pointer, [])
     return envelope, arrays
@@ -320,7 +320,7 @@ def _keys(pointer: str) -> list[str]:
     return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
 
 
-class Item(NamedTuple):
+class RecordItem(NamedTuple):
     """A record of a document.
 
     Attributes:
@@ -334,7 +334,7 @@ class Item(NamedTuple):
     of: str | None = None
 
 
-class Gathered(NamedTuple):
+class GatheredRecords(NamedTuple):
     """The records of a document as grains.
 
     Attributes:
@@ -349,13 +349,13 @@ class Gathered(NamedTuple):
 
 
 def gathered(
-    table: Table,
-    arrays: Mapping[str, list[Item]],
+    table: RecordTable,
+    arrays: Mapping[str, list[RecordItem]],
     owner: str | None,
-    vector: Callable[[Item], Vector | None],
-) -> Gathered:
+    vector: Callable[[RecordItem], Vector | None],
+) -> GatheredRecords:
     """Make grains of the records of a document."""
-    found = Gathered({}, {}, {})
+    found = GatheredRecords({}, {}, {})
     for pointer, items in arrays.items():
         listed: list[str] = []
         found.arrays[pointer] = listed
@@ -371,7 +371,7 @@ def gathered(
     return found
 
 
-def _built(table: Table, items: Sequence[Item], owner: str | None) -> list[Built]:
+def _built(table: RecordTable, items: Sequence[RecordItem], owner: str | None) -> list[BuiltGrain]:
     """The grains of an array. A memory whose content stood before is kept without being one."""
     plain = ((one.kind, one.value) for one in items if one.of is None)
     made = iter(table.to_grains(plain, owner=owner))

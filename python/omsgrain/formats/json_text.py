@@ -275,7 +275,7 @@ _LEVELS: Final = 3
 """How deep the arrays of records stand at the most; what is deeper is written in one piece."""
 
 
-class Texts:
+class JsonTexts:
     """Records, each as JSON in one line; whoever walks them gets each as an object of its own."""
 
     __slots__ = ("_texts",)
@@ -325,7 +325,7 @@ def pieces(document: Any) -> Iterator[bytes]:
 
 def whole(document: Any) -> Any:
     """A document with all its records as objects, for writers that need them so."""
-    if isinstance(document, Texts):
+    if isinstance(document, JsonTexts):
         return list(document)
     if isinstance(document, dict):
         return {name: whole(value) for name, value in document.items()}
@@ -342,7 +342,7 @@ def _written(
             yield (b"," if i else b"") + write(name) + b":"
             yield from _written(value[name], write, order, level + 1)
         yield b"}"
-    elif isinstance(value, Texts) or (isinstance(value, list) and level <= _LEVELS):
+    elif isinstance(value, JsonTexts) or (isinstance(value, list) and level <= _LEVELS):
         yield b"["
         for i, page in enumerate(_pages(value)):
             yield (b"," if i else b"") + (page if order is None else _inner(page))
@@ -351,8 +351,8 @@ def _written(
         yield write(value)
 
 
-def _pages(values: Texts | list[Any]) -> Iterator[bytes]:
-    if isinstance(values, Texts):
+def _pages(values: JsonTexts | list[Any]) -> Iterator[bytes]:
+    if isinstance(values, JsonTexts):
         return values.pages()
     return (spell(values[at : at + _PAGE])[1:-1] for at in range(0, len(values), _PAGE))
 

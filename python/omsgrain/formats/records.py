@@ -81,7 +81,7 @@ def _as_it_is(record: Record, packed: str) -> Record:
     return record
 
 
-class Shape(NamedTuple):
+class RecordShape(NamedTuple):
     """How records of one kind become grains. All of it is for the usual record.
 
     Attributes:
@@ -106,7 +106,7 @@ class Shape(NamedTuple):
     order: Sequence[str] = ()
 
 
-class Built(NamedTuple):
+class BuiltGrain(NamedTuple):
     """A record as a grain.
 
     Attributes:
@@ -149,10 +149,10 @@ _TOGETHER: Final = 512  # records whose fields wait for one another to be writte
 _ABSENT: Final = object()
 
 
-class Table:
+class RecordTable:
     """The kinds of records that a format has."""
 
-    def __init__(self, format: str, shapes: Mapping[str, Shape], *, ordered: bool) -> None:
+    def __init__(self, format: str, shapes: Mapping[str, RecordShape], *, ordered: bool) -> None:
         """Name them."""
         self.format = format
         self._shapes = dict(shapes)
@@ -163,7 +163,7 @@ class Table:
         """By what a record is known."""
         return self._shapes[kind].name_of(record)
 
-    def to_grain(self, kind: str, record: Record, *, owner: str | None) -> Built:
+    def to_grain(self, kind: str, record: Record, *, owner: str | None) -> BuiltGrain:
         """Make a grain of a record that was checked."""
         shape = self._shapes[kind]
         bare, packed = shape.apart(record)
@@ -178,21 +178,21 @@ class Table:
             except OmsError:
                 continue  # a tag that asks for a profile, say: the residual can hold it
             if self.is_same(self.from_grain(grain, _nothing), record):
-                return Built(grain)
+                return BuiltGrain(grain)
         return self._in_parts(kind, record, owner)
 
     def to_grains(
         self, records: Iterable[tuple[str, Record]], *, owner: str | None
-    ) -> list[Built]:
+    ) -> list[BuiltGrain]:
         """Make grains of many records that were checked, as `to_grain` does, in a few calls."""
         waiting = iter(records)
-        built: list[Built] = []
+        built: list[BuiltGrain] = []
         while given := list(islice(waiting, _TOGETHER)):
             built += self._together(given, owner)
         return built
 
-    def _together(self, given: list[tuple[str, Record]], owner: str | None) -> list[Built]:
-        made: list[Built | None] = [None] * len(given)
+    def _together(self, given: list[tuple[str, Record]], owner: str | None) -> list[BuiltGrain]:
+        made: list[BuiltGrain | None] = [None] * len(given)
         fields = []
         for kind, record in given:
             shape = self._shapes[kind]
@@ -207,13 +207,13 @@ class Table:
         found = zip(same, batch.indices(), batch.addresses(), batch.blobs(), strict=True)
         for is_same, at, address, blob in found:
             if is_same:
-                made[at] = Built(Grain._stored(blob, address))
+                made[at] = BuiltGrain(Grain._stored(blob, address))
         return [
             self.to_grain(*given[at], owner=owner) if one is None else one
             for at, one in enumerate(made)
         ]
 
-    def to_duplicate(self, kind: str, record: Record, *, of: str, owner: str | None) -> Built:
+    def to_duplicate(self, kind: str, record: Record, *, of: str, owner: str | None) -> BuiltGrain:
         """Keep a record whose text another one of its document has: given back, never recalled."""
         shape = self._shapes[kind]
         created_at = shape.to_fields(record, owner)["created_at"]
@@ -278,7 +278,7 @@ class Table:
         source = spelled(self.format, kind, name, residual or None, [], hash_, packed)
         return source if len(source) <= _LARGEST else None
 
-    def _in_parts(self, kind: str, record: Record, owner: str | None) -> Built:
+    def _in_parts(self, kind: str, record: Record, owner: str | None) -> BuiltGrain:
         shape = self._shapes[kind]
         fields = stripped(composed(shape.to_fields(shape.apart(record)[0], owner)))
         hash_ = _hash(shape.text_of(record))
@@ -293,25 +293,25 @@ class Table:
 
     def _beside(
         self, base: Fields, kind: str, record: Record, owner: str | None, hash_: str | None
-    ) -> Built:
+    ) -> BuiltGrain:
         """A grain whose fields say nothing of the record."""
         bare, packed = self._shapes[kind].apart(record)
         name = self.name_of(kind, record)
         source = Source(self.format, kind, name, {"=": bare}, (), hash_, packed).to_bytes()
         if len(source) <= _LARGEST:
-            return Built(make(base | {KEY: source}))
+            return BuiltGrain(make(base | {KEY: source}))
         return self._with_parts(base, kind, record, owner, hash_)
 
     def _with_parts(
         self, fields: Fields, kind: str, record: Record, owner: str | None, hash_: str | None
-    ) -> Built:
+    ) -> BuiltGrain:
         parts = raw.split(spell(record), created_at=fields["created_at"], user_id=owner)
         name = self.name_of(kind, record)
         if len(name) > _LONGEST:
             name = f"{name[:_LONGEST]} {_hash(name)}"
         addresses = tuple(part.address for part in parts)
         source = Source(self.format, kind, name, None, addresses, hash_)
-        return Built(make(fields | {KEY: source.to_bytes()}), parts)
+        return BuiltGrain(make(fields | {KEY: source.to_bytes()}), parts)
 
 
 def is_duplicate(grain: Grain) -> bool:

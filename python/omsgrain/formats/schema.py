@@ -20,7 +20,7 @@ ANY = "*"
 """A reference to a record of any kind."""
 
 
-class Field(NamedTuple):
+class SchemaField(NamedTuple):
     """One field.
 
     Attributes:
@@ -74,7 +74,7 @@ class Form(NamedTuple):
     like: str | tuple[str, str] = ""
 
 
-class Rule(NamedTuple):
+class SchemaRule(NamedTuple):
     """One rule: where the format has it, and what its breach is called."""
 
     section: str
@@ -94,7 +94,7 @@ PLAIN: Final = frozenset({"str", "number"})
 """Items of arrays that are no objects."""
 
 
-class Row(NamedTuple):
+class SchemaRow(NamedTuple):
     """A field as it is checked.
 
     Attributes:
@@ -104,7 +104,7 @@ class Row(NamedTuple):
         loose: whether a value of another type is only told.
     """
 
-    field: Field
+    field: SchemaField
     types: tuple[type, ...]
     deeper: bool
     loose: bool
@@ -127,7 +127,7 @@ class Shapes:
 
     def __init__(
         self,
-        shapes: Mapping[str, Sequence[Field]],
+        shapes: Mapping[str, Sequence[SchemaField]],
         forms: Mapping[str, Form],
         *,
         records: Collection[str],
@@ -157,19 +157,19 @@ class Shapes:
         """Whether nothing at all is to be said of a value; if not, there may still be nothing."""
         return self._outline.fits(shape, value)
 
-    def _given(self, one: Field) -> Any:
+    def _given(self, one: SchemaField) -> Any:
         look = None if one.form is None else self.forms[one.form].like
         needed = one.required or one.expected
         ends = (one.least, one.most)
         return (one.name, one.kind, one.of, look, one.known, *ends, one.nullable, needed)
 
 
-def _row(field: Field, records: Collection[str], loose: bool) -> Row:
+def _row(field: SchemaField, records: Collection[str], loose: bool) -> SchemaRow:
     more = field.of or field.form or field.known or field.least is not None
-    return Row(field, KINDS[field.kind][1], bool(more) and field.of not in records, loose)
+    return SchemaRow(field, KINDS[field.kind][1], bool(more) and field.of not in records, loose)
 
 
-class Checker:
+class DocumentChecker:
     """Checks one document: what stands around its records first, then its records.
 
     A format says in a class of its own what else it asks. Of what was seen only hashes are kept.
@@ -183,8 +183,8 @@ class Checker:
     def __init__(
         self,
         shapes: Shapes,
-        rules: Mapping[str, Rule],
-        warnings: Mapping[str, Rule],
+        rules: Mapping[str, SchemaRule],
+        warnings: Mapping[str, SchemaRule],
         firsts: int = 0,
         references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
@@ -276,7 +276,7 @@ class Checker:
     def _more(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
         """Check what a table cannot say of a shape."""
 
-    def _odd(self, pointer: str, row: Row, value: Any) -> None:
+    def _odd(self, pointer: str, row: SchemaRow, value: Any) -> None:
         """A value that is of none of the types of its field."""
         field, words = row.field, KINDS[row.field.kind][0]
         if value is None and self._shapes.nulls and not field.required:
@@ -287,7 +287,7 @@ class Checker:
             tell = self._warn if row.loose else self._wrong
             tell("invalid_type", pointer, words, kind_of(value))
 
-    def _deeper(self, pointer: str, row: Row, value: Any) -> None:
+    def _deeper(self, pointer: str, row: SchemaRow, value: Any) -> None:
         field = row.field
         if field.kind == "object":
             self._object(pointer, field.of or "", value)
@@ -307,7 +307,7 @@ class Checker:
             most = " or more" if field.most is None else f" to {field.most}"
             tell("out_of_range", pointer, f"{field.least}{most}")
 
-    def _items(self, pointer: str, row: Row, values: list[Any]) -> None:
+    def _items(self, pointer: str, row: SchemaRow, values: list[Any]) -> None:
         of, form = row.field.of or "", row.field.form
         words, types = KINDS[of if of in PLAIN else "object"]
         if of in PLAIN and form is None and {*map(type, values)} <= {*types}:
@@ -321,13 +321,13 @@ class Checker:
             elif form is not None:
                 self._form(f"{pointer}/{i}", row.field, value)
 
-    def _form(self, pointer: str, field: Field, text: str) -> None:
+    def _form(self, pointer: str, field: SchemaField, text: str) -> None:
         form = self._shapes.forms[field.form or ""]
         if not form.fits(text):
             tell = self._wrong if form.refused and field.required else self._warn
             tell(form.rule, pointer, form.expected)
 
-    def _length(self, pointer: str, field: Field, length: int) -> None:
+    def _length(self, pointer: str, field: SchemaField, length: int) -> None:
         if field.least is not None and field.most is not None:
             if not field.least <= length <= field.most:
                 found = f"{length} code points"

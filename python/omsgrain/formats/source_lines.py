@@ -31,7 +31,7 @@ _TO_COMMA = re.compile(rb'[^"\[\]{},]*(?:%s[^"\[\]{},]*)*' % _STRING)
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class SourceLines:
     """Some whole lines, and what went wrong after them.
 
     Attributes:
@@ -74,7 +74,7 @@ def detect(head: bytes, name: str = "") -> Literal["json", "jsonl", "blob"]:
     return "json" if newline and not first.rstrip(_SPACE).endswith(b"}") else "jsonl"
 
 
-def json_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
+def json_lines(stream: BinaryIO, head: bytes) -> Iterator[SourceLines]:
     """JSONL in chunks of whole lines; memory stays bounded whatever the file holds."""
     data, line, base = head, 1, 0
     while data := data + stream.read(max(0, CHUNK - len(data))):
@@ -91,7 +91,7 @@ def json_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
             error.line = line + count
         ahead = _ahead(data) if line > 1 else b""
         numbers = range(line - len(ahead), line + count)
-        yield Lines(ahead + data, numbers, (base - len(ahead),), consumed, error)
+        yield SourceLines(ahead + data, numbers, (base - len(ahead),), consumed, error)
         line += count + (error is not None)
         base += consumed
         data = b""
@@ -114,7 +114,7 @@ def _skip_line(stream: BinaryIO) -> int:
     return skipped
 
 
-def document_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
+def document_lines(stream: BinaryIO, head: bytes) -> Iterator[SourceLines]:
     """The elements of a JSON array, or the one object, as lines."""
     document = head + stream.read()
     parts: list[bytes] = []
@@ -132,11 +132,11 @@ def document_lines(stream: BinaryIO, head: bytes) -> Iterator[Lines]:
             size += len(text) + 1
             if size >= CHUNK:
                 taken = start + len(text) - consumed
-                yield Lines(b"\n".join(parts), numbers, shifts, taken)
+                yield SourceLines(b"\n".join(parts), numbers, shifts, taken)
                 parts, numbers, shifts, size, consumed = [], [], [], 0, consumed + taken
     except FormatError as broken:
         error = broken
-    yield Lines(b"\n".join(parts), numbers, shifts, len(document) - consumed, error)
+    yield SourceLines(b"\n".join(parts), numbers, shifts, len(document) - consumed, error)
 
 
 def _elements(document: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -122,7 +122,7 @@ def read(
     _refuse("", line, "YAML")
 
 
-class _Place:
+class _OpenNode:
     """An object or an array that is being read."""
 
     __slots__ = ("anchor", "height", "key", "length", "size", "value")
@@ -144,7 +144,7 @@ class _Reader:
         self._room = room  # characters that aliases may still say again
         self._before = before
         self._values = self._left = values
-        self._open: list[_Place] = []
+        self._open: list[_OpenNode] = []
         # What an anchor stands for, how many values that is, how deep, and how many characters.
         self._anchors: dict[str, tuple[Any, int, int, int]] = {}
         self._repeated = 0
@@ -184,7 +184,7 @@ class _Reader:
             place = self._open[-1]
             if isinstance(place.value, dict) and place.key is None:
                 self._refuse("keys that are strings")
-        self._open.append(_Place(value, event.anchor))
+        self._open.append(_OpenNode(value, event.anchor))
 
     def _end(self) -> None:
         place = self._open.pop()
@@ -219,7 +219,7 @@ class _Reader:
             self._anchors[event.anchor] = value, 1, 0, len(event.value)
         self._put(value, 1, 0, len(event.value))
 
-    def _key(self, place: _Place, event: Any) -> None:
+    def _key(self, place: _OpenNode, event: Any) -> None:
         key: str = event.value
         self._check_text(key)
         if event.implicit[0] and key == "<<":

@@ -19,7 +19,7 @@ from omsgrain.inspect.file import of_file
 from omsgrain.inspect.page import page
 from omsgrain.inspect.store import of_store
 from omsgrain.json_values import time_text
-from omsgrain.storage.location import Directory, Where, home_of
+from omsgrain.storage.location import DirectoryLocation, Where, location_of
 
 __all__ = [
     "GRAINS",
@@ -49,12 +49,12 @@ def inspect(
         UnsupportedError: it is none of these.
         StoreError: it is not there (NotFoundError), or cannot be read.
     """
-    home = home_of(source)
-    if isinstance(home, Directory) and home.path.is_file():
+    home = location_of(source)
+    if isinstance(home, DirectoryLocation) and home.path.is_file():
         values = of_file(home.path, grains, advance)
     else:
         home.must_exist()
         values = of_store(source, grains, advance)
-    name = home.path.name if isinstance(home, Directory) else str(source)
+    name = home.path.name if isinstance(home, DirectoryLocation) else str(source)
     about = {"source": name, "at": time_text(int(time.time()) * 1000), "by": og.__version__}
     return {**about, **values}

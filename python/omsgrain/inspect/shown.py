@@ -14,7 +14,7 @@ from omsgrain.ops.explain import explain
 from omsgrain.ops.query import gist, standing
 
 if TYPE_CHECKING:
-    from omsgrain.storage.records import State
+    from omsgrain.storage.records import GrainStatus
 
 FAILURES: Final = 200
 """How many things that are wrong a page lists."""
@@ -37,7 +37,9 @@ def said(grain: og.Grain) -> str:
 
 
 def shown(
-    source: og.Grain | bytes, state: State | None = None, signers: Sequence[dict[str, Any]] = ()
+    source: og.Grain | bytes,
+    state: GrainStatus | None = None,
+    signers: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """A grain, its header and its fields with their places, as JSON-ready values."""
     it = explain(source, lenient=True)
@@ -59,7 +61,7 @@ def shown(
     }
 
 
-def _state(state: State) -> dict[str, Any]:
+def _state(state: GrainStatus) -> dict[str, Any]:
     values = asdict(state)
     values["successors"] = list(state.successors)
     for name in ("system_valid_to", "last_accessed_at"):

@@ -17,7 +17,7 @@ from omsgrain.ops.opening import open_store
 from omsgrain.ops.query import standing
 from omsgrain.ops.upkeep import check
 from omsgrain.storage.location import Where
-from omsgrain.storage.records import State
+from omsgrain.storage.records import GrainStatus
 
 _SUPERSEDED: Final = 2_000  # grains whose chains are shown, the newest
 
@@ -69,11 +69,11 @@ def _read(
     }
 
 
-def _state(store: og.GrainStore, address: str) -> State:
+def _state(store: og.GrainStore, address: str) -> GrainStatus:
     try:
         return store.state(address)
     except NotFoundError:  # another process has deleted it since
-        return State()
+        return GrainStatus()
 
 
 def _signers(store: og.GrainStore, address: str) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ _BYTES: Final = 64 << 20  # of their blobs
 _NAMES = {kind.byte: kind.name for kind in og.registry.TYPES}
 
 
-class Times:
+class TimeColumns:
     """How many grains of each type were made when, in columns that grow wider as they must."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Tally:
         self._types: Counter[str] = Counter()
         self._sensitivity = [0, 0, 0, 0]
         self._flags: Counter[str] = Counter()
-        self._times = Times()
+        self._times = TimeColumns()
         self._first: int | None = None
         self._last: int | None = None
 

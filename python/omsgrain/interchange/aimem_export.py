@@ -23,9 +23,9 @@ from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem_plan import Index, Rows
-from omsgrain.interchange.around import Around
-from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.interchange.aimem_plan import GrainColumns, NumberIndex
+from omsgrain.interchange.around import ManifestList
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.search.vectors import Model
 from omsgrain.store import export_filter
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ScopeRequest:
     """A scope that was asked for.
 
     Attributes:
@@ -63,7 +63,7 @@ class Wanted:
         return created is not None and created >= self.instant
 
 
-def wanted(scope: str, since: str | None) -> Wanted:
+def wanted(scope: str, since: str | None) -> ScopeRequest:
     """Take what was asked for."""
     if scope not in SCOPES:
         raise SchemaError(
@@ -77,7 +77,7 @@ def wanted(scope: str, since: str | None) -> Wanted:
                 expected="only with the scope SINCE",
                 rule="invalid_scope",
             )
-        return Wanted(scope, None, None)
+        return ScopeRequest(scope, None, None)
     if since is None:
         raise SchemaError("since when", field="/since", expected=_TIME, rule="since_missing")
     instant = fields.parse_time(since) if isinstance(since, str) else None
@@ -85,7 +85,7 @@ def wanted(scope: str, since: str | None) -> Wanted:
         raise SchemaError(
             "not a time in UTC", field="/since", expected=_TIME, rule="invalid_timestamp"
         )
-    return Wanted(scope, since, instant)
+    return ScopeRequest(scope, since, instant)
 
 
 _TIME = "such as 2026-01-15T10:00:00Z"
@@ -98,7 +98,7 @@ MOST = 1_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class BundleOptions:
     """What is wanted of a tenant's memory: the options of ``export_bundle``, ``export_stream``.
 
     Attributes:
@@ -144,7 +144,7 @@ class Asked:
             raise SchemaError("no such purpose", field="/purpose", expected=expected)
 
     @cached_property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ScopeRequest:
         """The scope."""
         return wanted(self.scope, self.since)
 
@@ -154,7 +154,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class ExportReport:
+class AimemExportReport:
     """What became of an export; give an empty one to be filled.
 
     Attributes:
@@ -194,7 +194,7 @@ class ExportReport:
 
 
 @dataclass(slots=True)
-class Part:
+class BundlePart:
     """What goes into one bundle: the numbers of its grains, each kind in the order it leaves in.
 
     Attributes:
@@ -210,13 +210,13 @@ class Part:
     edges: array[int]
     entities: array[int]
     links: array[int]
-    natives: Index
+    natives: NumberIndex
     model: Model | None = None
 
     @classmethod
-    def empty(cls, natives: Index | None = None, model: Model | None = None) -> Part:
+    def empty(cls, natives: NumberIndex | None = None, model: Model | None = None) -> BundlePart:
         """One with nothing in it."""
-        natives = Index((), ()) if natives is None else natives
+        natives = NumberIndex((), ()) if natives is None else natives
         return cls(array("Q"), array("Q"), array("Q"), array("Q"), natives, model)
 
     def seqs(self, kind: Kind) -> array[int]:
@@ -233,17 +233,23 @@ class Part:
 class _Choice:
     """The walk through all grains of a tenant."""
 
-    def __init__(self, asked: Asked, report: ExportReport) -> None:
+    def __init__(self, asked: BundleOptions, report: AimemExportReport) -> None:
         self._asked, self._report = asked, report
         self._names: list[str] = []  # of producers
         self._numbers: dict[str, int] = {}
         self._models: dict[int, Counter[Model]] = {}  # by producer: the embeddings of each
-        self._chunks, self._entities = Rows(), Rows()  # with the hash of the URN, the producer
-        self._edges, self._links = Rows(), Rows()  # with the hashes of the URNs they join
+        self._chunks, self._entities = (
+            GrainColumns(),
+            GrainColumns(),
+        )  # with the hash of the URN, the producer
+        self._edges, self._links = (
+            GrainColumns(),
+            GrainColumns(),
+        )  # with the hashes of the URNs they join
         self._natives = array("q")
-        self._around = Around()
+        self._around = ManifestList()
 
-    def look(self, page: Page, seq: int, grain: Grain) -> None:
+    def look(self, page: MemoryPage, seq: int, grain: Grain) -> None:
         """Take one grain."""
         if is_consent(grain):
             self._report.passed_over += 1
@@ -273,7 +279,7 @@ class _Choice:
         else:
             self._entities.add(seq, time, hash(record["id"]), self._number(record))
 
-    def _chunk(self, page: Page, seq: int, time: int, chunk: Mapping[str, Any]) -> bool:
+    def _chunk(self, page: MemoryPage, seq: int, time: int, chunk: Mapping[str, Any]) -> bool:
         number = self._number(chunk)
         if not self._asked.takes(self._names[number]) or not self._asked.wanted.takes(chunk):
             return False
@@ -282,7 +288,7 @@ class _Choice:
             self._vectors(page, seq, chunk["id"], number)
         return True
 
-    def _vectors(self, page: Page, seq: int, name: str, number: int) -> None:
+    def _vectors(self, page: MemoryPage, seq: int, name: str, number: int) -> None:
         for model in page.models:
             if page.has_vector(seq, model):
                 if self._asked.embedding_model in (None, model.name):
@@ -300,19 +306,19 @@ class _Choice:
             self._names.append(name)
         return self._numbers[name]
 
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, BundlePart]:
         """What leaves, by producer."""
         self._report.lose(self._around.losses(AIMEM, {}))
         named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
         self._report.named = tuple(sorted(filter(self._asked.takes, named)))
         if self._asked.together and len(self._report.named) > 1:
             self._join()
-        natives = Index(self._natives, self._natives)
-        parts: dict[int, Part] = {}
+        natives = NumberIndex(self._natives, self._natives)
+        parts: dict[int, BundlePart] = {}
 
-        def part(number: int) -> Part:
+        def part(number: int) -> BundlePart:
             if number not in parts:
-                parts[number] = Part.empty(natives, self._model(number))
+                parts[number] = BundlePart.empty(natives, self._model(number))
             return parts[number]
 
         chunks, entities = self._chunks, self._entities
@@ -330,14 +336,14 @@ class _Choice:
             else:
                 left += 1
         self._tell_left(left, "edge")
-        linked = Rows()
+        linked = GrainColumns()
         for seq, chunk, entity in self._links.each():
             at = next(home.values(chunk), None)
             if at is not None and entity in known:
                 part(at).links.append(seq)
                 linked.add(seq, 0, entity, at)
         self._tell_left(len(self._links) - len(linked), "chunk_entity")
-        homes = Index(linked.one, linked.two)
+        homes = NumberIndex(linked.one, linked.two)
         for seq, entity, owner in entities.each():
             numbers = set(homes.values(entity)) or ({owner} if self._asked.wanted.whole else set())
             for number in numbers:
@@ -368,19 +374,19 @@ class _Choice:
             self._report.lose([Loss(f"{left} chunks", "embedding", why)])
         return chosen
 
-    def _newest(self, rows: Rows, one: str, several: str) -> Index:
+    def _newest(self, rows: GrainColumns, one: str, several: str) -> NumberIndex:
         """Leave the newest of several current grains that were one record; look-ups by name.
 
         Two stores that were merged can have that; one import never makes it.
         """
-        found = Index(rows.one, rows.two)
+        found = NumberIndex(rows.one, rows.two)
         if not found.has_twice():
             return found
         newest = {name: i for i, name in enumerate(rows.one)}
         older = len(rows) - len(newest)
         self._report.lose([Loss(f"{older} {several}", "id", f"a newer {one} has the same")])
         rows.keep(sorted(newest.values()))
-        return Index(rows.one, rows.two)
+        return NumberIndex(rows.one, rows.two)
 
     def _tell_left(self, count: int, what: str) -> None:
         """Say how many of a whole export stay, since what they join is in no one bundle."""
@@ -389,7 +395,9 @@ class _Choice:
             self._report.lose([Loss(f"{count} of the kind {what}", what, why)])
 
 
-def choose(memory: Memory, asked: Asked, report: ExportReport) -> dict[str, Part]:
+def choose(
+    memory: UserMemory, asked: BundleOptions, report: AimemExportReport
+) -> dict[str, BundlePart]:
     """Choose what leaves, by the producers of the bundles, which are sorted."""
     choice = _Choice(asked, report)
     for _ in memory.each(memory.seqs, choice.look, strict=False):
@@ -397,7 +405,7 @@ def choose(memory: Memory, asked: Asked, report: ExportReport) -> dict[str, Part
     return choice.parts()
 
 
-def said(grain: Grain, asked: Asked) -> tuple[dict[str, Any] | None, list[Loss]]:
+def said(grain: Grain, asked: BundleOptions) -> tuple[dict[str, Any] | None, list[Loss]]:
     """A grain that never was AIMEM as a chunk, and what that cannot hold."""
     owner = grain.get("user_id")  # all grains are of the tenant
     return native(grain, producer=asked.producer, owner=owner, strict=asked.strict)
@@ -408,7 +416,7 @@ def export_bundle(
     tenant: str,
     *,
     actor: str | None = None,
-    report: ExportReport | None = None,
+    report: AimemExportReport | None = None,
     **options: Any,
 ) -> list[Bundle]:
     """Export a tenant: one bundle for each producer, in the order of their names.
@@ -418,14 +426,14 @@ def export_bundle(
 
     Spec: AIMEM §2, §5.5
     """
-    export = Export(store, tenant, Asked(**options), report)
+    export = AimemExport(store, tenant, BundleOptions(**options), report)
     bundles = [export.bundle(name) for name in export.producers]
     export.memory.check()
     export.note(actor)
     return bundles
 
 
-class Export:
+class AimemExport:
     """An export under way: what leaves was chosen, and is read when it is asked for.
 
     Attributes:
@@ -438,8 +446,8 @@ class Export:
         self,
         store: GrainStore,
         tenant: str,
-        asked: Asked,
-        report: ExportReport | None = None,
+        asked: BundleOptions,
+        report: AimemExportReport | None = None,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._asked = store, asked
@@ -452,12 +460,12 @@ class Export:
                 rule="invalid_tenant",
             )
         self._now = store._settings.clock() if asked.now is None else asked.now
-        self.report = ExportReport() if report is None else report
-        self.memory = Memory(store, tenant, alive, asked.purpose)
+        self.report = AimemExportReport() if report is None else report
+        self.memory = UserMemory(store, tenant, alive, asked.purpose)
         self._parts = choose(self.memory, asked, self.report)
         self.report.withheld = self.memory.withheld()
         if not self._parts:
-            self._parts = {asked.only_producer or asked.producer: Part.empty()}
+            self._parts = {asked.only_producer or asked.producer: BundlePart.empty()}
         self.producers = self.report.producers = tuple(self._parts)
         self._sums: dict[tuple[str, Kind], bytes] = {}  # of the embeddings, of what was read
         self._rules: set[str] = set()
@@ -495,7 +503,7 @@ class Export:
             raise StoreError("embeddings were changed while they were exported")
 
     def _record(
-        self, part: Part, kind: Kind, first: bool, page: Page, seq: int, grain: Grain
+        self, part: BundlePart, kind: Kind, first: bool, page: MemoryPage, seq: int, grain: Grain
     ) -> tuple[dict[str, Any], bytes | None]:
         settings = self._store._settings
         # Profiles are declared by tags: without any only a preset can have a rule.
@@ -551,7 +559,7 @@ def export_stream(
     tenant: str,
     *,
     actor: str | None = None,
-    report: ExportReport | None = None,
+    report: AimemExportReport | None = None,
     alive: Callable[[], None] = lambda: None,
     piece: int = PIECE,
     **options: Any,
@@ -562,7 +570,7 @@ def export_stream(
 
     Spec: AIMEM §3.1
     """
-    export = Export(store, tenant, Asked(**options), report, alive)
+    export = AimemExport(store, tenant, BundleOptions(**options), report, alive)
     if len(export.producers) > 1:
         raise UnsupportedError(
             "a bundle has the chunks of one producer",
@@ -578,7 +586,9 @@ def export_stream(
     return _pieces(export, first, lines, piece)
 
 
-def _pieces(export: Export, first: bytes, lines: Iterator[bytes], least: int) -> Iterator[bytes]:
+def _pieces(
+    export: AimemExport, first: bytes, lines: Iterator[bytes], least: int
+) -> Iterator[bytes]:
     export.memory.check()
     yield first
     waiting: list[bytes] = []

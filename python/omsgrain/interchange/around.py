@@ -25,7 +25,7 @@ _OTHERS: Final = "vendor_extensions/"
 """What other systems say, which leaves in MIF 2.0."""
 
 
-class Around:
+class ManifestList:
     """Gathers what documents say of themselves, in the order in which they came."""
 
     def __init__(self) -> None:

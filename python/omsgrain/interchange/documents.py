@@ -18,13 +18,13 @@ from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.formats import problems
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import KIND, Dump, Loss, Manifest, bare, keyed, open_manifest
-from omsgrain.formats.json_text import COMPACT, Texts, pieces, whole
+from omsgrain.formats.json_text import COMPACT, JsonTexts, pieces, whole
 from omsgrain.formats.mif1.document import together
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, Source
 from omsgrain.grain import Grain, as_put
 from omsgrain.interchange.mif_ld import FORMAT as mif_ld_FORMAT
-from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.interchange.versions import NAMES, Version, version
 from omsgrain.store import export_filter
 
@@ -74,13 +74,13 @@ def documents(
     """Return the documents that are kept of a user, in the order in which they came."""
     found: list[KeptDocument] = []
 
-    def look(page: Page, seq: int, grain: Grain) -> None:
+    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
         source = Source.of(grain)
         if source is not None and source.kind == KIND and source.format in NAMES:
             created_at = grain.get("created_at", 0)
             found.append(KeptDocument(source.id, source.format, created_at, seq))
 
-    memory = Memory(store, user_id, purpose=purpose)
+    memory = UserMemory(store, user_id, purpose=purpose)
     for _ in memory.each(memory.seqs, look, strict=False):
         pass
     return found
@@ -109,7 +109,7 @@ def kept_pieces(
     named = [one for one in documents(store, user_id, purpose) if one.id == id]
     if not named:
         raise NotFoundError("no such document is kept of this user", field="/document")
-    reading = _Reading(store, user_id, named[-1], purpose)
+    reading = _SnapshotReader(store, user_id, named[-1], purpose)
     document, losses = None if options else reading.texts(), list[Loss]()
     if document is not None:
         found = spell(
@@ -142,7 +142,7 @@ def _current(document: dict[str, Any], format: str) -> dict[str, Any]:
     return current(document)
 
 
-class _Reading:
+class _SnapshotReader:
     """A document that is read from a store.
 
     Attributes:
@@ -155,11 +155,11 @@ class _Reading:
     def __init__(
         self, store: GrainStore, user_id: str, of: KeptDocument, purpose: Purpose
     ) -> None:
-        self.of, self.memory = of, Memory(store, user_id, purpose=purpose)
+        self.of, self.memory = of, UserMemory(store, user_id, purpose=purpose)
         self.rules: set[str] = set()
         self._settings, self._purpose = store._settings, purpose
 
-        def look(page: Page, seq: int, whole: Grain) -> Manifest | None:
+        def look(page: MemoryPage, seq: int, whole: Grain) -> Manifest | None:
             return open_manifest(whole, partial(self._one, page))
 
         (manifest,) = self.memory.each([of.seq], look)
@@ -167,7 +167,7 @@ class _Reading:
             raise NotFoundError("no such document is kept of this user", field="/document")
         self.manifest = manifest
 
-    def _one(self, page: Page, address: str) -> Grain:
+    def _one(self, page: MemoryPage, address: str) -> Grain:
         """A grain of the document, if it may leave."""
         found = page.get(address)
         held, restricted = page.state_at(found.address)
@@ -183,7 +183,7 @@ class _Reading:
             return None
         arrays: dict[str, Any] = {}
         for pointer, listed in found.arrays.items():
-            records = arrays[pointer] = Texts()
+            records = arrays[pointer] = JsonTexts()
             for at in range(0, len(listed), _PAGE):
                 look = partial(self._records, kind, listed[at : at + _PAGE])
                 for record in next(self.memory.each([self.of.seq], look)):
@@ -195,7 +195,7 @@ class _Reading:
         return together(found.envelope, arrays)
 
     def _records(
-        self, kind: Version, addresses: list[str], page: Page, seq: int, whole: Grain
+        self, kind: Version, addresses: list[str], page: MemoryPage, seq: int, whole: Grain
     ) -> list[tuple[str, Record] | None]:
         get = partial(self._one, page)
         return [kind.table.from_grain(get(address), get) for address in addresses]
@@ -205,7 +205,7 @@ class _Reading:
         (found,) = self.memory.each([self.of.seq], self._all)
         return found
 
-    def _all(self, page: Page, seq: int, whole: Grain) -> list[Grain]:
+    def _all(self, page: MemoryPage, seq: int, whole: Grain) -> list[Grain]:
         grains = {whole.address: as_put(whole)}
 
         def get(address: str) -> Grain:

@@ -19,35 +19,35 @@ from omsgrain.counts import counted
 from omsgrain.errors import FormatError, SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.convert import convert
-from omsgrain.formats.convert.build import ARRAYS, Options
+from omsgrain.formats.convert.build import ARRAYS, BuildOptions
 from omsgrain.formats.convert.gather import MEMBERS, NOT_ASKED, heap
 from omsgrain.formats.convert.mif2 import METADATA, about
 from omsgrain.formats.document import Added, Dump, Loss, Vector, lift, parted
-from omsgrain.formats.json_text import Texts, drained
+from omsgrain.formats.json_text import JsonTexts, drained
 from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.problems import MEMBER, OURS, Problem, together
 from omsgrain.formats.source import Source, checking, getter, is_beside
 from omsgrain.grain import Grain, as_put
 from omsgrain.interchange import mif_ld
-from omsgrain.interchange.around import Around
+from omsgrain.interchange.around import ManifestList
 from omsgrain.interchange.documents import FORMAT, Foreign, spell
 from omsgrain.interchange.redact import finished
 from omsgrain.interchange.report import PLURALS
-from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.interchange.versions import version
 from omsgrain.store import export_filter
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.privacy.detectors.base import Detector
-    from omsgrain.privacy.redact import Flags, Keep, Scan
+    from omsgrain.privacy.redact import Flags, Keep, RecordScan
     from omsgrain.store import GrainStore
 
 _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
 """Kinds of records that are no memory and nothing to be done."""
 
 
-class Wanted(NamedTuple):
+class ExportRequest(NamedTuple):
     """What is wanted of a user's memory; ``export_document`` says what it means."""
 
     format: str
@@ -82,7 +82,7 @@ class Chosen:
         embeddings: whether embeddings leave.
     """
 
-    memory: Memory
+    memory: UserMemory
     grains: dict[str, Grain] = field(default_factory=dict)
     own: dict[str, str] = field(default_factory=dict)
     parts: set[str] = field(default_factory=set)
@@ -92,22 +92,22 @@ class Chosen:
     passed_over: int = 0
     consents: list[str] = field(default_factory=list)
     foreign: Foreign = field(default_factory=Foreign)
-    around: Around = field(default_factory=Around)
+    around: ManifestList = field(default_factory=ManifestList)
     embeddings: bool = False
 
 
 def choose(
     store: GrainStore,
     user_id: str,
-    wanted: Wanted,
+    wanted: ExportRequest,
     purpose: Purpose,
     alive: Callable[[], None] = lambda: None,
 ) -> Chosen:
     """Read what leaves, and refuse what may not."""
-    memory = Memory(store, user_id, alive, purpose)
+    memory = UserMemory(store, user_id, alive, purpose)
     chosen, settings = Chosen(memory, embeddings=wanted.embeddings), store._settings
 
-    def look(page: Page, seq: int, grain: Grain) -> None:
+    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
         allowed = is_consent(grain)
         if allowed or is_beside(grain):
             chosen.passed_over += 1
@@ -150,7 +150,7 @@ def choose(
     return chosen
 
 
-def _is_wanted(grain: Grain, source: Source | None, wanted: Wanted) -> bool:
+def _is_wanted(grain: Grain, source: Source | None, wanted: ExportRequest) -> bool:
     if source is not None and source.kind in _GRAPH and not wanted.graph:
         return False
     if wanted.since is None:
@@ -168,7 +168,7 @@ _MEMORY = "mem_"
 _NO_PLACE = "only its document knows where it stood"
 
 
-class Gathered(NamedTuple):
+class GatheredDocument(NamedTuple):
     """A document that is not put together yet.
 
     Attributes:
@@ -178,11 +178,13 @@ class Gathered(NamedTuple):
     """
 
     envelope: Record
-    arrays: dict[str, Texts]
+    arrays: dict[str, JsonTexts]
     losses: list[Loss]
 
 
-def gathered(chosen: Chosen, format: str, options: Options, *, local: bool) -> Gathered:
+def gathered(
+    chosen: Chosen, format: str, options: BuildOptions, *, local: bool
+) -> GatheredDocument:
     """Make records of what leaves."""
     pointers = {kind: pointer for pointer, kind in ARRAYS[format].items()}
     lost = [Loss(at, kind, _NO_PLACE) for at, kind in chosen.own.items() if kind not in pointers]
@@ -194,11 +196,13 @@ def gathered(chosen: Chosen, format: str, options: Options, *, local: bool) -> G
     return found._replace(losses=[*lost, *found.losses])
 
 
-def _own(chosen: Chosen, format: str, options: Options, pointers: dict[str, str]) -> Gathered:
+def _own(
+    chosen: Chosen, format: str, options: BuildOptions, pointers: dict[str, str]
+) -> GatheredDocument:
     """Records of the format, one by one."""
     places = [pointers[kind] for kind in chosen.own.values() if kind in pointers]
     envelope = convert.shell(chosen.grains, format, options, dict.fromkeys(places))
-    arrays = {pointer: Texts() for pointer in dict.fromkeys(("/memories", *places))}
+    arrays = {pointer: JsonTexts() for pointer in dict.fromkeys(("/memories", *places))}
     losses: list[Loss] = []
     table, get = version(format).table, getter(chosen.grains)
     for address, kind in chosen.own.items():
@@ -212,10 +216,10 @@ def _own(chosen: Chosen, format: str, options: Options, pointers: dict[str, str]
             record = _asked(found[1], MEMBERS[format], options, losses)
             arrays[pointers[kind]].append(_counted(record, kind, format, chosen))
     chosen.grains.clear()
-    return Gathered(envelope, arrays, losses)
+    return GatheredDocument(envelope, arrays, losses)
 
 
-def _asked(record: Record, member: str, options: Options, losses: list[Loss]) -> Record:
+def _asked(record: Record, member: str, options: BuildOptions, losses: list[Loss]) -> Record:
     """A record without its embedding, if that was not asked for."""
     if options.embeddings or not isinstance(record.get(member), dict):
         return record
@@ -223,7 +227,7 @@ def _asked(record: Record, member: str, options: Options, losses: list[Loss]) ->
     return {name: value for name, value in record.items() if name != member}
 
 
-def _all(chosen: Chosen, format: str, options: Options, local: bool) -> Gathered:
+def _all(chosen: Chosen, format: str, options: BuildOptions, local: bool) -> GatheredDocument:
     """Records of any format, and of none."""
     from omsgrain.formats.mif_ld.document import without_local
 
@@ -245,8 +249,8 @@ def _all(chosen: Chosen, format: str, options: Options, local: bool) -> Gathered
     arrays = {}
     for pointer, listed in lists.items():
         kind = found.arrays[pointer]
-        arrays[pointer] = Texts(_each(listed, kind, format, chosen))
-    return Gathered(envelope, arrays, [*stay, *losses])
+        arrays[pointer] = JsonTexts(_each(listed, kind, format, chosen))
+    return GatheredDocument(envelope, arrays, [*stay, *losses])
 
 
 def _each(listed: list[Record], kind: str, format: str, chosen: Chosen) -> Iterable[Record]:
@@ -366,17 +370,17 @@ def export_pieces(
         raise SchemaError("no such purpose", field="/purpose", expected=expected)
     if not store._store.readonly:
         store._write_counts()
-    wanted = Wanted(format, include_embeddings, include_graph, _instant(since))
+    wanted = ExportRequest(format, include_embeddings, include_graph, _instant(since))
     chosen = choose(store, user_id, wanted, purpose, alive)
     made = store._settings.clock() if now is None else now
     grains = len(chosen.grains)
-    look = _Look(scan and not redact_pii, detectors)
+    look = _RecordSearch(scan and not redact_pii, detectors)
     if format == mif_ld.FORMAT:
         document, losses, flags = _linked(
             chosen, user_id, made, strict or redact_pii, redact_pii, look, local, shape
         )
     else:
-        options = Options(
+        options = BuildOptions(
             include_embeddings,
             strict or redact_pii,
             user=user_id,
@@ -406,7 +410,7 @@ def export_pieces(
     return spell(document, format, layout), losses, report
 
 
-class _Look:
+class _RecordSearch:
     """Searches records that leave as they are, and has the warnings about what it found."""
 
     def __init__(self, wanted: bool, detectors: Sequence[Detector] | None) -> None:
@@ -414,7 +418,7 @@ class _Look:
         self.warnings: list[Problem] = []
         self._wanted = wanted
 
-    def __call__(self, records: Iterable[tuple[dict[str, Any], Keep]]) -> Scan | None:
+    def __call__(self, records: Iterable[tuple[dict[str, Any], Keep]]) -> RecordScan | None:
         """Search records; None if that is not wanted, or a library for it is missing."""
         from omsgrain.privacy.detectors import DEFAULT
         from omsgrain.privacy.redact import scan_records
@@ -440,7 +444,7 @@ def _linked(
     made: int,
     strict: bool,
     redact: bool,
-    look: _Look,
+    look: _RecordSearch,
     local: bool,
     shape: str | None,
 ) -> tuple[dict[str, Any], list[Loss], Flags | None]:
@@ -480,11 +484,11 @@ def _instant(since: str | None) -> times.Instant | None:
 def _with_foreign(
     store: GrainStore,
     user_id: str,
-    found: Gathered,
+    found: GatheredDocument,
     format: str,
     chosen: Chosen,
     strict: bool,
-) -> tuple[Gathered, list[Loss]]:
+) -> tuple[GatheredDocument, list[Loss]]:
     """A document with what other systems say of what is in it, and what it cannot say."""
     if format != FORMAT or not chosen.foreign:
         return found, found.losses
@@ -521,7 +525,7 @@ def _report(
         array: Any = document
         for name in pointer.split("/")[1:]:
             array = array.get(name) if isinstance(array, dict) else None
-        if isinstance(array, list | Texts):
+        if isinstance(array, list | JsonTexts):
             report.counts[kind] = len(array)
     lost, added = parted(losses)
     report.losses, report.lost, report.added = lost[:MOST], len(lost), added[:MOST]

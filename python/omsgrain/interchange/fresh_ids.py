@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from omsgrain.interchange.parse import (
     NATIVE,
     Arrived,
-    Document,
+    ParsedDocument,
     canonical,
     rebuilt,
 )
@@ -30,7 +30,7 @@ _LookedUp = tuple[int, Arrived, Look]
 _PAGE = 1_000
 
 
-def rename(store: GrainStore, document: Document, planner: Planner) -> int:
+def rename(store: GrainStore, document: ParsedDocument, planner: Planner) -> int:
     """Give new ids to the records of a document that need them, and say how many have one."""
     work = _Renaming(store, document, planner)
     records = document.records
@@ -42,7 +42,7 @@ def rename(store: GrainStore, document: Document, planner: Planner) -> int:
     return work.finish()
 
 
-def lead(store: GrainStore, document: Document, planner: Planner) -> None:
+def lead(store: GrainStore, document: ParsedDocument, planner: Planner) -> None:
     """Lead references to memories that are skipped as duplicates to what is stored."""
     records = document.records
     leads = skipped_before(store, document)
@@ -81,7 +81,7 @@ class _Renaming:
         leads: where references lead.
     """
 
-    def __init__(self, store: GrainStore, document: Document, planner: Planner) -> None:
+    def __init__(self, store: GrainStore, document: ParsedDocument, planner: Planner) -> None:
         self._store, self._document, self._planner = store, document, planner
         self._first: dict[Key, int] = {}  # the number of the first record of an id
         for i, one in enumerate(document.records):
@@ -174,7 +174,7 @@ class _Renaming:
         return len(new)
 
 
-def _referred_first(document: Document, numbers: Sequence[int]) -> list[int]:
+def _referred_first(document: ParsedDocument, numbers: Sequence[int]) -> list[int]:
     """Records in such an order that those come first to which others refer, circles aside."""
     records = document.records
     at = {one.id: i for i in numbers if (one := records[i]).id}
@@ -194,12 +194,12 @@ def _referred_first(document: Document, numbers: Sequence[int]) -> list[int]:
     return order
 
 
-def _is_renamed(document: Document, one: Arrived) -> bool:
+def _is_renamed(document: ParsedDocument, one: Arrived) -> bool:
     version = document.version
     return one.format == version.name and one.kind in version.renamed
 
 
-def fresh(document: Document, one: Arrived) -> str:
+def fresh(document: ParsedDocument, one: Arrived) -> str:
     """The id of a record whose own is taken: of the shape that its own has."""
     prefix = _PREFIX.match(one.id or "")
     says = one.hash or sha256(canonical(document.record_of(one))).hexdigest()

@@ -18,7 +18,7 @@ from omsgrain.formats.source import apply
 if TYPE_CHECKING:
     from omsgrain.interchange.export import Reads
     from omsgrain.privacy.detectors.base import Detector
-    from omsgrain.privacy.redact import Flags, Keep, Scan
+    from omsgrain.privacy.redact import Flags, Keep, RecordScan
 
 FORMAT: Final = "mif-ld"
 _CARRIED: Final = "omsgrain"
@@ -34,7 +34,7 @@ def finished(
     counters: Mapping[str, Any],
     *,
     redact: bool,
-    scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
+    scan: Callable[[Iterable[tuple[Record, Keep]]], RecordScan | None],
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, Flags | None]:
     """Finish a corpus."""

@@ -27,9 +27,9 @@ from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.interchange.report import RecordReport
-from omsgrain.interchange.user_memory import Memory, Page
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.interchange.versions import NAMES, Version, version
-from omsgrain.store.source_index import Found, Snapshot
+from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -45,12 +45,12 @@ def natives(
     if not hashes:
         return found
 
-    def look(page: Page, seq: int, grain: Grain) -> None:
+    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
         hash_ = hash_of(grain, format, user_id)
         if hash_ in hashes and hash_ is not None:
             found.setdefault(hash_, grain.address)
 
-    memory = Memory(store, user_id)
+    memory = UserMemory(store, user_id)
     for _ in memory.each(memory.seqs, look, strict=False):
         pass
     return found
@@ -80,7 +80,7 @@ NATIVE = "native"
 """The kind of a record that carries a grain which never was a record of this format."""
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record stands: the pointer of its array, and its number among those taken."""
 
     array: str
@@ -105,7 +105,7 @@ class Arrived(NamedTuple):
         original: the record as it came, where its references lead elsewhere by now.
     """
 
-    place: Place
+    place: RecordPlace
     pointer: str
     format: str
     kind: str
@@ -130,7 +130,7 @@ class Arrived(NamedTuple):
 
 
 @dataclass(slots=True)
-class Document:
+class ParsedDocument:
     """A document that arrived.
 
     Attributes:
@@ -165,7 +165,7 @@ class Document:
         return found[1]
 
 
-def arrived(read: Import, user_id: str | None = None) -> Document:
+def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
     """Take what was read of a document."""
     by_address = {grain.address: grain for grain in read.grains}
     whole, manifest = _manifest(read, by_address)
@@ -184,12 +184,12 @@ def arrived(read: Import, user_id: str | None = None) -> Document:
         created_at = whole["created_at"]
     places = _places(manifest, bad)
     records = [
-        _one(found, Place(array, at), places, by_address[address], by_address, read, owner)
+        _one(found, RecordPlace(array, at), places, by_address[address], by_address, read, owner)
         for array, addresses in manifest.arrays.items()
         for at, address in enumerate(addresses)
     ]
     text = tuple(by_address[address] for address in manifest.text)
-    document = Document(
+    document = ParsedDocument(
         found,
         owner,
         manifest,
@@ -217,7 +217,7 @@ def _manifest(
     return None, None
 
 
-def rebuilt(document: Document, one: Arrived, record: Record, **changed: Any) -> Arrived:
+def rebuilt(document: ParsedDocument, one: Arrived, record: Record, **changed: Any) -> Arrived:
     """A record as it arrived, with another content."""
     table, owner = version(one.format).table, document.owner
     if one.is_duplicate:
@@ -233,7 +233,7 @@ def rebuilt(document: Document, one: Arrived, record: Record, **changed: Any) ->
     )
 
 
-def _owned(document: Document, one: Arrived) -> Arrived:
+def _owned(document: ParsedDocument, one: Arrived) -> Arrived:
     """A record that becomes somebody else's than the document says."""
     if one.kind == NATIVE:  # it is refused: a grain of another user is not this one's
         return one
@@ -242,7 +242,7 @@ def _owned(document: Document, one: Arrived) -> Arrived:
 
 def _one(
     found: Version,
-    place: Place,
+    place: RecordPlace,
     places: Mapping[str, list[int]],
     grain: Grain,
     by_address: Mapping[str, Grain],
@@ -322,7 +322,7 @@ class History:
         self._kin: dict[_Kin, list[str]] = {}
         self._said: dict[_Kin, tuple[int, dict[bytes, str]]] = {}
 
-    def add(self, found: Found) -> None:
+    def add(self, found: SourcedGrain) -> None:
         """Take one more, newer than all before."""
         source = Source.of(found.grain)
         if source is None or is_duplicate(found.grain):
@@ -362,17 +362,20 @@ class Comparison:
     """Compares the records of a document."""
 
     def __init__(
-        self, snapshot: Snapshot, document: Document, coming: dict[str, Found] | None = None
+        self,
+        snapshot: SourceSnapshot,
+        document: ParsedDocument,
+        coming: dict[str, SourcedGrain] | None = None,
     ) -> None:
         self._snapshot, self._document = snapshot, document
         self.coming = {} if coming is None else coming
 
     def add(self, one: Arrived, grain: Grain) -> None:
         """Take a record that is not stored yet among those that others are compared with."""
-        self.coming[grain.address] = Found(grain, True)
-        self.coming.update((part.address, Found(part, True)) for part in one.parts)
+        self.coming[grain.address] = SourcedGrain(grain, True)
+        self.coming.update((part.address, SourcedGrain(part, True)) for part in one.parts)
 
-    def says(self, one: Arrived, found: Found) -> bool | None:
+    def says(self, one: Arrived, found: SourcedGrain) -> bool | None:
         """Whether a grain says what a record does to the last sign.
 
         None if it says another thing.
@@ -390,7 +393,7 @@ class Comparison:
             return True
         return False if canonical(record) == canonical(new) else None
 
-    def is_older(self, one: Arrived, found: Found) -> bool:
+    def is_older(self, one: Arrived, found: SourcedGrain) -> bool:
         """Whether a record is older than a grain, by a time or a number that both have."""
         stored, new = self._record(found.grain, one.format), self._document.record_of(one)
         if stored is None:
@@ -403,7 +406,7 @@ class Comparison:
 
     def before(
         self, one: Arrived, histories: Iterable[History], *, text: bool
-    ) -> tuple[Found, bool] | None:
+    ) -> tuple[SourcedGrain, bool] | None:
         """The version of a record in its history that says the same, and whether to the last sign.
 
         Args:
@@ -429,7 +432,7 @@ class Comparison:
                 return found, bool(self.says(one, found))
         return None
 
-    def _at(self, address: str | None) -> Found | None:
+    def _at(self, address: str | None) -> SourcedGrain | None:
         if address is None:
             return None
         return self.coming.get(address) or self._snapshot.get(address)
@@ -465,7 +468,7 @@ def plain(grain: Grain) -> str:
     return _core.address(grain.blob)
 
 
-def is_it(found: Found, address: str) -> bool:
+def is_it(found: SourcedGrain, address: str) -> bool:
     """Whether a grain says what stands at an address; most are not sealed, and stand there."""
     return found.address == address or plain(found.grain) == address
 

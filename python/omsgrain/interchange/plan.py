@@ -16,12 +16,12 @@ from omsgrain.interchange.parse import (
     NATIVE,
     Arrived,
     Comparison,
-    Document,
     History,
+    ParsedDocument,
     is_it,
     plain,
 )
-from omsgrain.store.source_index import Found, Snapshot
+from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 from omsgrain.store.source_tombstones import TEXT
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _UPDATED = Decision("updated", None, "own")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ImportTerms:
     """How an import goes about it; ``import_document`` says what they mean."""
 
     user_id: str
@@ -47,7 +47,7 @@ class Terms:
     actor: str | None
 
 
-class Plan(NamedTuple):
+class RecordPlan(NamedTuple):
     """What is to be done with a record.
 
     Attributes:
@@ -106,16 +106,16 @@ class Look:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: SourceSnapshot,
         compared: Comparison,
-        now: dict[str, list[Found]],
+        now: dict[str, list[SourcedGrain]],
         past: Mapping[str, History],
-        gone: Mapping[str, list[Found]],
+        gone: Mapping[str, list[SourcedGrain]],
     ) -> None:
         self.snapshot, self.compared = snapshot, compared
         self.now, self.gone = now, gone
         self.late: dict[str, History] = {}
-        self.moves: list[tuple[int, str, Found]] = []
+        self.moves: list[tuple[int, str, SourcedGrain]] = []
         self._past = past
         self._began = {name: tuple(one.address for one in found) for name, found in now.items()}
         self._placed: dict[str, int] = {}
@@ -139,9 +139,9 @@ class Look:
         """After which other steps one comes that builds upon some of them."""
         return max((self._waves[one] + 1 for one in leans), default=0)
 
-    def put(self, at: int, plan: Plan) -> None:
+    def put(self, at: int, plan: RecordPlan) -> None:
         """Take what the batch puts."""
-        one, found = plan.one, Found(plan.grain, True)
+        one, found = plan.one, SourcedGrain(plan.grain, True)
         self._placed[found.address], self._waves[at] = at, plan.wave
         self.compared.add(one, found.grain)
         if plan.under is not None:
@@ -154,7 +154,7 @@ class Look:
         for name in names:
             self.now[name] = [found, *self.now.get(name, ())]
 
-    def _leaves(self, at: int, found: Found) -> None:
+    def _leaves(self, at: int, found: SourcedGrain) -> None:
         """Take something out of what counts."""
         source = Source.of(found.grain)
         if source is None:
@@ -165,7 +165,7 @@ class Look:
                 self.now[name] = left
         self._joins(at, source.id, found)
 
-    def _joins(self, at: int, name: str, found: Found) -> None:
+    def _joins(self, at: int, name: str, found: SourcedGrain) -> None:
         """Take something that counts no more."""
         self.late.setdefault(name, History()).add(found)
         self.moves.append((at, name, found))
@@ -178,7 +178,9 @@ class Planner:
     history is read once. What counts is looked up again as soon as somebody else has written.
     """
 
-    def __init__(self, terms: Terms, document: Document, natives: Mapping[str, str]) -> None:
+    def __init__(
+        self, terms: ImportTerms, document: ParsedDocument, natives: Mapping[str, str]
+    ) -> None:
         self._terms, self._document, self._natives = terms, document, natives
         # Python's hash is keyed: nobody can make two names that have the same.
         self._brings: set[int] = set()
@@ -187,10 +189,10 @@ class Planner:
                 self._brings.update((hash((one.kind, one.id)), hash((one.kind, one.id, one.hash))))
         self._often: set[int] = set()
         self.count()
-        self._now: dict[str, list[Found]] = {}  # of names that several records have
+        self._now: dict[str, list[SourcedGrain]] = {}  # of names that several records have
         self._past: dict[str, History] = {}
         self._withdrawn: dict[tuple[str, str, str], bool] = {}
-        self._coming: dict[str, Found] = {}  # in a dry run, what would be stored
+        self._coming: dict[str, SourcedGrain] = {}  # in a dry run, what would be stored
         self._seq: int | None = None  # until which that is so
         self._look: Look | None = None
 
@@ -203,7 +205,7 @@ class Planner:
                 key = hash(name)
                 (self._often if key in met else met).add(key)
 
-    def look(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> Look:
+    def look(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> Look:
         """Look up what is stored under the names of records."""
         if not (self._terms.dry_run or snapshot.seq == self._seq):
             self._now = {}
@@ -223,16 +225,16 @@ class Planner:
         compared = Comparison(snapshot, self._document, dict(self._coming))
         return Look(snapshot, compared, now, known, past)
 
-    def plan(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> list[Plan]:
+    def plan(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> list[RecordPlan]:
         """Decide; ``done`` is to be told what became of it."""
         look = self._look = self.look(snapshot, batch)
         erased = self._erased(snapshot, batch)
-        plans: list[Plan] = []
+        plans: list[RecordPlan] = []
         for i, one in enumerate(batch):
             if i in erased:
-                plan = Plan(one, _ERASED)
+                plan = RecordPlan(one, _ERASED)
             elif one.is_duplicate:
-                plan = Plan(one, _HERE)
+                plan = RecordPlan(one, _HERE)
             else:
                 plan = self._one(look, one) if one.id else self._nameless(look, one)
             plan = plan._replace(seen=look.seen(one))
@@ -272,7 +274,7 @@ class Planner:
             return None
         return source.id
 
-    def skipped(self, snapshot: Snapshot, records: Sequence[Arrived]) -> Iterator[Skipped]:
+    def skipped(self, snapshot: SourceSnapshot, records: Sequence[Arrived]) -> Iterator[Skipped]:
         """Memories that are not stored, since their text is stored under another id."""
         texts = [one for one in records if one.id and one.hash and not one.is_duplicate]
         there = snapshot.find((one.hashed or "" for one in texts), "current")
@@ -295,12 +297,12 @@ class Planner:
     def _is_often(self, name: str) -> bool:
         return hash(name) in self._often
 
-    def _one(self, look: Look, one: Arrived) -> Plan:
+    def _one(self, look: Look, one: Arrived) -> RecordPlan:
         for found in look.now[one.id or ""]:
             # On a second import nearly all are so, and nothing else need be asked.
             if one.old_id is None and is_it(found, one.grain.address):
                 leans = look.leans(found.address)
-                return Plan(one, _UNCHANGED, stored=one.grain.address, leans=leans)
+                return RecordPlan(one, _UNCHANGED, stored=one.grain.address, leans=leans)
         current, twin = self._own(look, one), self._twin(look, one)
         state, stored, met = self._state(look, one)
         if state == "nothing" and twin is None and self._is_gone(look, one):
@@ -313,7 +315,7 @@ class Planner:
             same = next((found for found in old if self._is_own(one, found)), None)
         known = [found.address for found in (current, twin, met) if found is not None]
         leans = look.leans(*dict.fromkeys(known))
-        return Plan(
+        return RecordPlan(
             one,
             decision,
             (),
@@ -325,7 +327,7 @@ class Planner:
             current.address if decision.fate == "older" and current is not None else None,
         )
 
-    def _own(self, look: Look, one: Arrived) -> Found | None:
+    def _own(self, look: Look, one: Arrived) -> SourcedGrain | None:
         """What counts under a record's id."""
         own = look.now.get(one.id or "", ())
         return next((found for found in own if self._is_own(one, found)), None)
@@ -341,10 +343,10 @@ class Planner:
             return Decision("duplicate", "same_text")
         return decision
 
-    def _nameless(self, look: Look, one: Arrived) -> Plan:
+    def _nameless(self, look: Look, one: Arrived) -> RecordPlan:
         """A record that is known by what it says alone, or carries a grain."""
         if one.grain.get("user_id") != self._terms.user_id:
-            return Plan(one, _ANOTHER)
+            return RecordPlan(one, _ANOTHER)
         found = look.snapshot.get(one.grain.address)
         if found is None:
             twin = self._twin(look, one)
@@ -355,14 +357,16 @@ class Planner:
             target = None if twin is None or decision.target is None else twin.address
             of = None if twin is None else _known(twin.grain, decision)
             leans = () if twin is None else look.leans(twin.address)
-            return Plan(one, decision, replaces=target, of=of, wave=look.wave(leans), leans=leans)
+            return RecordPlan(
+                one, decision, replaces=target, of=of, wave=look.wave(leans), leans=leans
+            )
         if found.current:
-            return Plan(one, _UNCHANGED, stored=one.grain.address)
+            return RecordPlan(one, _UNCHANGED, stored=one.grain.address)
         older = not look.snapshot.is_withdrawn(found)
         decision = decide(self._terms.strategy, "older" if older else "withdrawn", False)
-        return Plan(one, decision, stored=one.grain.address if older else None)
+        return RecordPlan(one, decision, stored=one.grain.address if older else None)
 
-    def _is_own(self, one: Arrived, found: Found) -> bool:
+    def _is_own(self, one: Arrived, found: SourcedGrain) -> bool:
         """Whether a grain is what is stored under a record's id: other kinds have ids as well."""
         source = Source.of(found.grain)
         return (
@@ -371,7 +375,7 @@ class Planner:
             and not is_duplicate(found.grain)
         )
 
-    def _twin(self, look: Look, one: Arrived) -> Found | None:
+    def _twin(self, look: Look, one: Arrived) -> SourcedGrain | None:
         """What has the same text under another id, and counts."""
         if one.hash is None or one.hashed is None:
             return None
@@ -396,11 +400,11 @@ class Planner:
             self._withdrawn[name, one.format, one.kind] = gone
         return gone
 
-    def _is_version(self, one: Arrived, found: Found) -> bool:
+    def _is_version(self, one: Arrived, found: SourcedGrain) -> bool:
         """Whether what has a record's text is a version of it, or of a record that goes on."""
         return self._is_own(one, found) and (_id(found.grain) == one.id or self._goes(found))
 
-    def _goes(self, found: Found) -> bool:
+    def _goes(self, found: SourcedGrain) -> bool:
         """Whether the document gives another text to what has the text of one of its records.
 
         Or the text would be nowhere in the end.
@@ -411,7 +415,7 @@ class Planner:
         key = source.kind, source.id
         return hash(key) in self._brings and hash((*key, source.hash)) not in self._brings
 
-    def _state(self, look: Look, one: Arrived) -> tuple[Own, str | None, Found | None]:
+    def _state(self, look: Look, one: Arrived) -> tuple[Own, str | None, SourcedGrain | None]:
         """What is stored under a record's id.
 
         Gives with it the address of what says exactly the same, and the version that says it.
@@ -436,7 +440,7 @@ class Planner:
             return "fields", None, None
         return ("newer" if look.compared.is_older(one, current) else "text"), None, None
 
-    def _erased(self, snapshot: Snapshot, batch: Sequence[Arrived]) -> set[int]:
+    def _erased(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> set[int]:
         """Which records were erased, by position: under their id, or by their text."""
         if self._terms.allow_erased:
             return set()

@@ -16,13 +16,13 @@ from uuid import UUID, uuid5
 
 from omsgrain.formats import times
 from omsgrain.formats.document import fill
-from omsgrain.formats.json_text import Texts
+from omsgrain.formats.json_text import JsonTexts
 from omsgrain.interchange.references import LIKE_UUID, References
 from omsgrain.interchange.versions import Version, version
 
 if TYPE_CHECKING:
     from omsgrain.privacy.detectors.base import Detector
-    from omsgrain.privacy.redact import Flags, Keep, Scan
+    from omsgrain.privacy.redact import Flags, Keep, RecordScan
 
 Record = dict[str, Any]
 _FRESH: Final = UUID("0c1a2f3e-93f5-5b0d-8f61-6b2f0d6d7a55")
@@ -33,11 +33,11 @@ _CARRIED: Final = "omsgrain"
 
 def finished(
     envelope: Record,
-    arrays: Mapping[str, Texts],
+    arrays: Mapping[str, JsonTexts],
     format: str,
     *,
     redact: bool,
-    scan: Callable[[Iterable[tuple[Record, Keep]]], Scan | None],
+    scan: Callable[[Iterable[tuple[Record, Keep]]], RecordScan | None],
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, Flags | None]:
     """Finish a document."""
@@ -51,7 +51,7 @@ def finished(
     return (_mif1 if format == "mif1" else _mif2)(whole, arrays, flags), flags
 
 
-def _mif2(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
+def _mif2(document: Record, arrays: Mapping[str, JsonTexts], flags: Flags | None) -> Record:
     from omsgrain.formats.mif2.checksum import sealed
 
     if flags is not None:
@@ -60,7 +60,7 @@ def _mif2(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) ->
     return sealed(document)
 
 
-def _mif1(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) -> Record:
+def _mif1(document: Record, arrays: Mapping[str, JsonTexts], flags: Flags | None) -> Record:
     from omsgrain.formats.mif1.checksum import sealed
     from omsgrain.formats.mif1.document import Metadata
 
@@ -83,10 +83,10 @@ def _mif1(document: Record, arrays: Mapping[str, Texts], flags: Flags | None) ->
 
 def _redacted(
     envelope: Record,
-    arrays: Mapping[str, Texts],
+    arrays: Mapping[str, JsonTexts],
     found: Version,
     detectors: Sequence[Detector] | None,
-) -> tuple[Record, dict[str, Texts], Flags]:
+) -> tuple[Record, dict[str, JsonTexts], Flags]:
     from omsgrain.privacy.detectors import DEFAULT
     from omsgrain.privacy.redact import Flags, redact_record, redact_value
 
@@ -96,10 +96,10 @@ def _redacted(
            for one in array if isinstance(one.get("id"), str)]  # fmt: skip
     references = References(found, leads, ids)
     flags = Flags(bool(leads))
-    done: dict[str, Texts] = {}
+    done: dict[str, JsonTexts] = {}
     for at, array in arrays.items():
         kind = found.arrays[at]
-        done[at] = Texts()
+        done[at] = JsonTexts()
         for record in array:
             moved = references.of_record(kind, _bare(record))
             own = leads.get((kind, str(moved.get("id"))))
@@ -115,7 +115,7 @@ def _redacted(
 
 
 def _searched(
-    envelope: Record, arrays: Mapping[str, Texts], format: str
+    envelope: Record, arrays: Mapping[str, JsonTexts], format: str
 ) -> Iterator[tuple[Record, Keep]]:
     """What redaction would search: each record, what is around them, and what stays of it."""
     for array in arrays.values():
@@ -139,7 +139,7 @@ def _bare_around(envelope: Record) -> Record:
 
 
 def _told_ids(
-    arrays: Mapping[str, Texts], found: Version, tells: Callable[[str], bool]
+    arrays: Mapping[str, JsonTexts], found: Version, tells: Callable[[str], bool]
 ) -> dict[tuple[str, str], str]:
     """Fresh ids for those that tell something, by kind and id, in the order of the document."""
     leads: dict[tuple[str, str], str] = {}

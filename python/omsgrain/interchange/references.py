@@ -11,7 +11,7 @@ from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.schema import ANY
 from omsgrain.formats.source import Source
-from omsgrain.interchange.parse import Document
+from omsgrain.interchange.parse import ParsedDocument
 from omsgrain.interchange.versions import Version
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def named_in(value: Any) -> Iterator[str]:
             yield from named_in(one)
 
 
-def resolved(store: GrainStore, document: Document) -> tuple[Problem, ...]:
+def resolved(store: GrainStore, document: ParsedDocument) -> tuple[Problem, ...]:
     """The warnings of a document without those of references that lead to what is stored."""
     names = _dangling(document)
     if not names:
@@ -57,7 +57,7 @@ def resolved(store: GrainStore, document: Document) -> tuple[Problem, ...]:
     )
 
 
-def skipped_before(store: GrainStore, document: Document) -> dict[Key, str]:
+def skipped_before(store: GrainStore, document: ParsedDocument) -> dict[Key, str]:
     """Where references lead to records that an earlier import skipped as duplicates."""
     names = {name for name in _dangling(document).values() if name}
     if not names:
@@ -75,7 +75,7 @@ def skipped_before(store: GrainStore, document: Document) -> dict[Key, str]:
     return leads
 
 
-def _dangling(document: Document) -> dict[str, str | None]:
+def _dangling(document: ParsedDocument) -> dict[str, str | None]:
     """What the document refers to and does not have, by the pointers of its references."""
     asked = [one for one in document.warnings if one.rule in _DANGLING]
     at = {pointer for one in asked if (pointer := _record_at(document.version, one.pointer))}

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from omsgrain.counts import counted
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.formats.problems import Problem
-from omsgrain.interchange.aimem_plan import REASONS, Decision, Fate
+from omsgrain.interchange.aimem_plan import REASONS, AimemDecision, Fate
 from omsgrain.interchange.merge_outcome import REASONS as merge_outcome_REASONS
 from omsgrain.interchange.merge_outcome import Fate as merge_outcome_Fate
 from omsgrain.interchange.merge_outcome import Reason
@@ -41,7 +41,7 @@ class Conflict:
 
     kind: Kind
     id: str
-    decision: Decision
+    decision: AimemDecision
     code: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,14 +105,14 @@ class ImportSummary:
         }
 
 
-class Tally:
+class ImportTally:
     """Counts while an import goes on."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[Kind, Fate]] = Counter()
         self._conflicts: list[Conflict] = []
 
-    def add(self, kind: Kind, name: str, decision: Decision, code: str | None = None) -> None:
+    def add(self, kind: Kind, name: str, decision: AimemDecision, code: str | None = None) -> None:
         """Count one record."""
         self._counts[kind, decision.fate] += 1
         if decision.fate == "conflict" and len(self._conflicts) < MOST:

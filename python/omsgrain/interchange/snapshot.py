@@ -25,38 +25,38 @@ from omsgrain.formats.sniff import FORMATS
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.interchange.merge_outcome import Decision
-from omsgrain.interchange.parse import NATIVE, Arrived, Document
-from omsgrain.interchange.plan import Plan
+from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument
+from omsgrain.interchange.plan import RecordPlan
 from omsgrain.interchange.versions import version
 from omsgrain.storage.due import RETENTION
-from omsgrain.store.import_batch import Step
+from omsgrain.store.import_batch import ImportStep
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
-    from omsgrain.store.source_index import Snapshot
+    from omsgrain.store.source_index import SourceSnapshot
 
 _GONE: Final = ""
 
 
-class Keeping:
+class DocumentSnapshot:
     """A document that is to be kept, as far as its records are stored as they came.
 
     Attributes:
         warnings: why it could not be, or not whole.
     """
 
-    def __init__(self, document: Document, wanted: bool) -> None:
+    def __init__(self, document: ParsedDocument, wanted: bool) -> None:
         self._document, self._wanted = document, wanted
         self.warnings: list[Problem] = []
         self._addresses = {
             array: [_GONE] * len(listed) for array, listed in document.manifest.arrays.items()
         }
-        self._steps: list[Step] = []
+        self._steps: list[ImportStep] = []
         self._left = set[str]()
         self._kept = set[str]()
         self._erased = False
 
-    def note(self, plan: Plan, decision: Decision, step: Step | None) -> None:
+    def note(self, plan: RecordPlan, decision: Decision, step: ImportStep | None) -> None:
         """Note which grain a record is."""
         listed = self._addresses.get(plan.one.place.array)
         taken = decision.fate not in ("refused", "erased")
@@ -74,7 +74,7 @@ class Keeping:
         elif plan.stored is not None:
             listed[at] = plan.stored
         elif plan.one.is_duplicate:
-            self._beside(at, listed, Step("", None, plan.one.grain, plan.one.parts))
+            self._beside(at, listed, ImportStep("", None, plan.one.grain, plan.one.parts))
         elif plan.one.kind != NATIVE:
             self._duplicate(at, listed, plan.one, plan.of)
 
@@ -84,14 +84,14 @@ class Keeping:
         built = version(one.format).table.to_duplicate(
             one.kind, document.record_of(one), of=of or one.id or "-", owner=document.owner
         )
-        self._beside(at, listed, Step("", None, built.grain, tuple(built.parts)))
+        self._beside(at, listed, ImportStep("", None, built.grain, tuple(built.parts)))
 
-    def _beside(self, at: int, listed: list[str], step: Step) -> None:
+    def _beside(self, at: int, listed: list[str], step: ImportStep) -> None:
         if step.grain is not None:
             listed[at] = step.grain.address
             self._steps.append(step)
 
-    def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[Step]:
+    def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[ImportStep]:
         """What is to be put; nothing if nothing of the document is kept."""
         document = self._document
         if not self._wanted or not document.manifest.id:
@@ -121,7 +121,7 @@ class Keeping:
             text=text,
             keyed=said & self._kept - gone,
         )
-        steps = [*self._steps, *(Step("", None, grain) for grain in grains)]
+        steps = [*self._steps, *(ImportStep("", None, grain) for grain in grains)]
         return [replace(one, until=until) for one in steps]
 
     def not_kept(self) -> Problem:
@@ -158,7 +158,7 @@ def trimmed(
     # What they came under ends when it would have.
     ends = {one.address: one.deadline for one in store.due_erasures() if one.kind == RETENTION}
     steps = [
-        Step("", None, one, until=ends.get(whole.address))
+        ImportStep("", None, one, until=ends.get(whole.address))
         for whole, made in again.items()
         for one in made
     ]
@@ -182,7 +182,11 @@ def trimmed(
 
 
 def _again(
-    snapshot: Snapshot, whole: Grain, user_id: str, ids: frozenset[str], addresses: frozenset[str]
+    snapshot: SourceSnapshot,
+    whole: Grain,
+    user_id: str,
+    ids: frozenset[str],
+    addresses: frozenset[str],
 ) -> list[Grain] | None:
     """The grains of a manifest without what it says of the records; None if it says nothing."""
 

@@ -29,9 +29,9 @@ from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model, models
 from omsgrain.storage import tombstones
-from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.blind_index import NUMBER, seqs_of
-from omsgrain.storage.encrypted import SealedReader
+from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.records import PAST, RESTRICTED
 from omsgrain.storage.tables import (
     COUNTERS,
@@ -59,7 +59,7 @@ _STATES = 1_000  # states that are read at once
 _BYTES = 1 << 20  # of grains and their parts, after which a page ends
 
 
-class Page:
+class MemoryPage:
     """A snapshot for some grains: gives what belongs to them, and counts what that weighs.
 
     Attributes:
@@ -115,7 +115,7 @@ class Page:
         return bytes(sealer.unseal_vector(veiled, key))
 
 
-class Memory:
+class UserMemory:
     """The current grains of a tenant.
 
     Those that are restricted or may be kept no longer are there only for the tenant's own access.
@@ -133,7 +133,7 @@ class Memory:
     ) -> None:
         check_tenant(tenant)
         self._all = purpose == "access"
-        self._store: Store = store._store
+        self._store: Storage = store._store
         self._alive = alive
         self._tenant = normalize("NFC", tenant)
         with self._open() as reader:
@@ -153,7 +153,7 @@ class Memory:
     def _open(self) -> Iterator[Reader]:
         with self._store.read() as reader:
             # Only the tenant's key is tried where an address is looked up.
-            if isinstance(reader, SealedReader):
+            if isinstance(reader, DecryptingReader):
                 reader = reader.narrowed(self._tenant, ())
             yield reader
 
@@ -162,7 +162,7 @@ class Memory:
         for place in plain.places(_core.term("user_id", self._tenant), None, False, "current"):
             yield int.from_bytes(place[12:], "big")
         check_keys(reader)
-        if isinstance(reader, SealedReader):
+        if isinstance(reader, DecryptingReader):
             _refuse_unknown(reader)
         yield from (seq for seq in self._sealed(reader) if not plain.is_past(seq))
 
@@ -182,7 +182,7 @@ class Memory:
 
     def _sealed(self, reader: Reader) -> Iterator[int]:
         """The numbers of the tenant's sealed grains."""
-        if not isinstance(reader, SealedReader):
+        if not isinstance(reader, DecryptingReader):
             return
         keys = None
         with suppress(RangeError):  # so long a name has no keys
@@ -212,7 +212,11 @@ class Memory:
         return grain is not None and not is_beside(grain) and not is_consent(grain)
 
     def each(
-        self, seqs: Sequence[int], work: Callable[[Page, int, Grain], T], *, strict: bool = True
+        self,
+        seqs: Sequence[int],
+        work: Callable[[MemoryPage, int, Grain], T],
+        *,
+        strict: bool = True,
     ) -> Iterator[T]:
         """Do something with each of some grains, in their order, and give what came of it."""
         at = 0
@@ -221,7 +225,7 @@ class Memory:
             start = at
             self._alive()
             with self._open() as reader:
-                page = Page(reader, self._tenant, self._over)
+                page = MemoryPage(reader, self._tenant, self._over)
                 while at < len(seqs) and at - start < _PAGE and page.weight < _BYTES:
                     seq = seqs[at]
                     at += 1
@@ -256,7 +260,7 @@ def check_keys(reader: Reader) -> None:
     Raises:
         KeyMissingError: it is so.
     """
-    if isinstance(reader, SealedReader):
+    if isinstance(reader, DecryptingReader):
         return
     if next(reader.places(_core.term("sealed", None), None, False), None) is not None:
         raise KeyMissingError("the store has sealed grains, and was opened without keys")
@@ -277,7 +281,7 @@ def check_tenant(tenant: str) -> None:
         )
 
 
-def _refuse_unknown(reader: SealedReader) -> None:
+def _refuse_unknown(reader: DecryptingReader) -> None:
     """Refuse to go on where grains were sealed with keys of another key file."""
     after: bytes | None = None
     while (row := next(reader.rows(KEYED, after), None)) is not None:

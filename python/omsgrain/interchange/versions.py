@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from omsgrain.errors import SchemaError
 
 if TYPE_CHECKING:
-    from omsgrain.formats.records import Table
+    from omsgrain.formats.records import RecordTable
 
 NAMES: Final = ("mif2", "mif1", "mif-ld")
 """All of them."""
@@ -31,7 +31,7 @@ class Version:
     """
 
     name: str
-    table: Table
+    table: RecordTable
     arrays: dict[str, str]
     references: dict[str, dict[str, str]]
     renamed: frozenset[str]

@@ -37,9 +37,9 @@ from mcp.types import (
 import omsgrain as og
 from omsgrain.errors import NotFoundError, OmsError
 from omsgrain.mcp import tools
-from omsgrain.mcp.service import Defect, Options, Service, refuse, refused
-from omsgrain.mcp.tools import TOOLS, Told, listed, read
-from omsgrain.mcp.transport import Lines, relayed
+from omsgrain.mcp.service import McpOptions, McpService, ServerDefect, refuse, refused
+from omsgrain.mcp.tools import TOOLS, ToolText, listed, read
+from omsgrain.mcp.transport import DescriptorLines, relayed
 from omsgrain.server.log import Log
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ _ABOUT: Final = (
 Context = ServerRequestContext[dict[str, Any]]
 
 
-def run(store: og.GrainStore, options: Options, log: Log) -> None:
+def run(store: og.GrainStore, options: McpOptions, log: Log) -> None:
     """Serve until stdin ends, or SIGTERM or SIGINT comes; the store is closed then.
 
     Args:
@@ -67,16 +67,16 @@ def run(store: og.GrainStore, options: Options, log: Log) -> None:
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     logging.getLogger("mcp").propagate = False
     warnings.simplefilter("ignore")
-    lines = Lines(sys.stdin.fileno(), options.line)
+    lines = DescriptorLines(sys.stdin.fileno(), options.line)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: lines.stop())
     try:
-        anyio.run(_serve, Service(store, options), lines, log)
+        anyio.run(_serve, McpService(store, options), lines, log)
     finally:
         store.close()
 
 
-async def _serve(service: Service, lines: Lines, log: Log) -> None:
+async def _serve(service: McpService, lines: DescriptorLines, log: Log) -> None:
     server = application(service, log)
     most = service.options.line
     async with (
@@ -88,7 +88,7 @@ async def _serve(service: Service, lines: Lines, log: Log) -> None:
     log.write("stopped")
 
 
-def application(service: Service, log: Log) -> Server[dict[str, Any]]:
+def application(service: McpService, log: Log) -> Server[dict[str, Any]]:
     """Make the server of MCP.
 
     Args:
@@ -114,7 +114,7 @@ def application(service: Service, log: Log) -> Server[dict[str, Any]]:
 class _Calls:
     """What the server answers to each method."""
 
-    def __init__(self, service: Service, log: Log) -> None:
+    def __init__(self, service: McpService, log: Log) -> None:
         self._service = service
         self._log = log
 
@@ -134,7 +134,7 @@ class _Calls:
         except OmsError as error:
             return refused(error)
 
-    def _called(self, told: Told, arguments: dict[str, Any] | None) -> CallToolResult:
+    def _called(self, told: ToolText, arguments: dict[str, Any] | None) -> CallToolResult:
         if told.writes and self._service.options.readonly:
             raise refuse("read_only")
         return told.handler(self._service, read(told.arguments, arguments))
@@ -177,7 +177,7 @@ class _Calls:
         """Do something in a thread, and log that it was done.
 
         Raises:
-            OmsError: it was not; whatever else went wrong is a ``Defect``.
+            OmsError: it was not; whatever else went wrong is a ``ServerDefect``.
         """
         began, ended = time.monotonic(), "cancelled"
         try:
@@ -190,7 +190,7 @@ class _Calls:
         except Exception as error:
             ended = "defect"
             self._log.defect(error, what)
-            raise Defect("a defect of the server; its log says where") from None
+            raise ServerDefect("a defect of the server; its log says where") from None
         finally:
             ms = round((time.monotonic() - began) * 1000, 1)
             self._log.write("call", call=what, ended=ended, ms=ms)

@@ -23,7 +23,7 @@ from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class McpOptions:
     """How a server behaves.
 
     Attributes:
@@ -64,7 +64,7 @@ RULES: Final[dict[str, tuple[type[OmsError], str]]] = {
 """The rules of the server: the error of each, and what its breach is called."""
 
 
-class Defect(OmsError):
+class ServerDefect(OmsError):
     """A defect of the server: what it was stands in its log."""
 
     code: ClassVar[str] = "ERR_OMS"
@@ -234,7 +234,7 @@ class Root:
 T = TypeVar("T")
 
 
-class Service:
+class McpService:
     """What all calls share. Of one event loop.
 
     Args:
@@ -246,7 +246,7 @@ class Service:
         root: where documents are read and written.
     """
 
-    def __init__(self, store: og.GrainStore, options: Options) -> None:
+    def __init__(self, store: og.GrainStore, options: McpOptions) -> None:
         self.store = store
         self.options = options
         self.user = options.user

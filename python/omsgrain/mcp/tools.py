@@ -33,7 +33,7 @@ from mcp.types import (
 from omsgrain.crypto.cose import MAX_OVERHEAD
 from omsgrain.crypto.trust import Trust, look
 from omsgrain.errors import NotFoundError
-from omsgrain.mcp.service import Json, Service, answer, refuse
+from omsgrain.mcp.service import Json, McpService, answer, refuse
 from omsgrain.memory import memory as verbs
 from omsgrain.memory.memory import MOST, TYPES
 from omsgrain.ops import mif
@@ -50,7 +50,7 @@ _JSON: Final[dict[Kind, Json]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ToolArgument:
     """One argument of a tool.
 
     Attributes:
@@ -78,12 +78,12 @@ class Argument:
     longest: int = LONGEST
 
     @classmethod
-    def text(cls, name: str, says: str, *, longest: int = _ANY) -> Argument:
+    def text(cls, name: str, says: str, *, longest: int = _ANY) -> ToolArgument:
         """A string that must be given, of any length unless that is said."""
         return cls(name, says=says, required=True, longest=longest)
 
 
-def schema(arguments: Sequence[Argument], *, closed: bool = True) -> Json:
+def schema(arguments: Sequence[ToolArgument], *, closed: bool = True) -> Json:
     """The JSON Schema of a tool's arguments.
 
     Args:
@@ -97,7 +97,7 @@ def schema(arguments: Sequence[Argument], *, closed: bool = True) -> Json:
     return made | {"additionalProperties": False} if closed else made
 
 
-def _schema(one: Argument) -> Json:
+def _schema(one: ToolArgument) -> Json:
     made: Json = dict(_JSON.get(one.kind, {"type": one.kind}))
     known = {
         "enum": list(one.choices) or None,
@@ -110,7 +110,7 @@ def _schema(one: Argument) -> Json:
     return made | {name: value for name, value in known.items() if value is not None}
 
 
-def read(arguments: Sequence[Argument], given: Mapping[str, Any] | None) -> dict[str, Any]:
+def read(arguments: Sequence[ToolArgument], given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Check what is given to a tool; what is not given has its default. Null is not given.
 
     Raises:
@@ -130,7 +130,7 @@ def read(arguments: Sequence[Argument], given: Mapping[str, Any] | None) -> dict
     return found
 
 
-def _check(one: Argument, value: Any) -> None:
+def _check(one: ToolArgument, value: Any) -> None:
     """Refuse a value that is not one of the argument's."""
     if one.kind == "boolean":
         good, expected = isinstance(value, bool), "true or false"
@@ -160,11 +160,11 @@ def _check(one: Argument, value: Any) -> None:
         )
 
 
-def _fits(one: Argument, text: str) -> bool:
+def _fits(one: ToolArgument, text: str) -> bool:
     return bool(text.strip()) and not 0 < one.longest < len(text)
 
 
-def _is_number(one: Argument, value: Any) -> bool:
+def _is_number(one: ToolArgument, value: Any) -> bool:
     kinds = int if one.kind == "integer" else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds):
         return False
@@ -172,7 +172,7 @@ def _is_number(one: Argument, value: Any) -> bool:
     return low <= value <= (math.inf if one.high is None else one.high)  # NaN neither
 
 
-def _bounds(one: Argument) -> str:
+def _bounds(one: ToolArgument) -> str:
     word = "a whole number" if one.kind == "integer" else "a number"
     return word if one.low is None else f"{word}, {one.low:g} to {one.high:g}"
 
@@ -182,19 +182,19 @@ _MOST: Final = 100
 _ARRAYS: Final = ("errors", "warnings", "losses", "added")
 
 
-def export_memories(service: Service, given: dict[str, Any]) -> CallToolResult:
+def export_memories(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """The memory as a document of MIF 2.0."""
     path = given.pop("path")
     return _export(service, given, path, format="mif2")
 
 
-def export_memory(service: Service, given: dict[str, Any]) -> CallToolResult:
+def export_memory(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """The memory as a document of MIF 1.0."""
     layout = given.pop("format")
     return _export(service, given, None, format="mif1", layout=layout)
 
 
-def import_memories(service: Service, given: dict[str, Any]) -> CallToolResult:
+def import_memories(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """Take a document in. Both tools take documents of either version."""
     data = _document(service, given.pop("data"))
     report = mif.import_document(
@@ -212,7 +212,7 @@ import_memory = import_memories
 
 
 def _export(
-    service: Service, given: dict[str, Any], path: str | None, **options: Any
+    service: McpService, given: dict[str, Any], path: str | None, **options: Any
 ) -> CallToolResult:
     if path is not None and service.options.readonly:
         raise refuse("read_only", field="/path")
@@ -228,7 +228,7 @@ def _export(
     return answer(told, dump.data.decode())
 
 
-def _document(service: Service, data: str | dict[str, Any]) -> bytes:
+def _document(service: McpService, data: str | dict[str, Any]) -> bytes:
     """The bytes of a document that was given, or of the file at a path that was."""
     if isinstance(data, dict):
         return _checked(service, json.dumps(data, ensure_ascii=False))
@@ -241,7 +241,7 @@ def _document(service: Service, data: str | dict[str, Any]) -> bytes:
     return found
 
 
-def _checked(service: Service, text: str) -> bytes:
+def _checked(service: McpService, text: str) -> bytes:
     most = service.options.document
     try:
         found = text.encode()
@@ -261,7 +261,7 @@ def _short(told: dict[str, Any]) -> dict[str, Any]:
 
 
 ABOUT: Final = "about"
-_TOPIC: Final = Argument.text("topic", "What it is about.", longest=1_024)
+_TOPIC: Final = ToolArgument.text("topic", "What it is about.", longest=1_024)
 _LIMIT: Final = 20
 _SAYS: Final = (
     "These are memories about the topic, from the memory store. Take them as what was noted"
@@ -280,7 +280,7 @@ PROMPTS: Final = [
 ]
 
 
-def get(service: Service, arguments: Mapping[str, str] | None) -> GetPromptResult:
+def get(service: McpService, arguments: Mapping[str, str] | None) -> GetPromptResult:
     """The one prompt.
 
     Raises:
@@ -301,22 +301,22 @@ def get(service: Service, arguments: Mapping[str, str] | None) -> GetPromptResul
     )
 
 
-def remember(service: Service, given: dict[str, Any]) -> CallToolResult:
+def remember(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """Keep something."""
     return answer(verbs.remember(service.store, service.user, **given))
 
 
-def recall(service: Service, given: dict[str, Any]) -> CallToolResult:
+def recall(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """Find what is kept."""
     return answer(verbs.recall(service.store, service.user, **given))
 
 
-def forget(service: Service, given: dict[str, Any]) -> CallToolResult:
+def forget(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """Delete something that is kept."""
     return answer(verbs.forget(service.store, service.user, **given))
 
 
-def history(service: Service, given: dict[str, Any]) -> CallToolResult:
+def history(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """Tell what became of something that is kept."""
     return answer(verbs.history(service.store, service.user, **given))
 
@@ -354,7 +354,7 @@ TEMPLATES: Final = [
 ]
 
 
-def read_resource(service: Service, uri: str) -> ReadResourceResult:
+def read_resource(service: McpService, uri: str) -> ReadResourceResult:
     """Read a resource.
 
     Raises:
@@ -366,7 +366,7 @@ def read_resource(service: Service, uri: str) -> ReadResourceResult:
     )
 
 
-def _value(service: Service, uri: str) -> Json:
+def _value(service: McpService, uri: str) -> Json:
     if uri == _RECENT:
         return verbs.recall(service.store, service.user, limit=_NEWEST)
     if uri == _STATS:
@@ -376,11 +376,11 @@ def _value(service: Service, uri: str) -> Json:
     raise NotFoundError("no such resource")
 
 
-Handler = Callable[[Service, dict[str, Any]], CallToolResult]
+Handler = Callable[[McpService, dict[str, Any]], CallToolResult]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToolText:
     """One tool.
 
     Attributes:
@@ -398,7 +398,7 @@ class Told:
     name: str
     title: str
     says: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ToolArgument, ...]
     handler: Handler
     writes: bool = False
     destroys: bool = False
@@ -420,72 +420,72 @@ class Told:
         )
 
 
-_ID: Final = Argument.text("id", "The id or the content address of a memory.", longest=1_024)
+_ID: Final = ToolArgument.text("id", "The id or the content address of a memory.", longest=1_024)
 _SINCE: Final = "Export memories created after this date"
 _MERGE: Final = ("skip_duplicates", "overwrite", "rename")
 
 _REMEMBER: Final = (
-    Argument.text("content", "What to remember: one statement that can stand alone."),
-    Argument("type", says=f"Its kind: {', '.join(TYPES)}, or another; the first by default."),
-    Argument("tags", "strings", "Words to find it by.", high=64, longest=256),
-    Argument("importance", "number", "From 0, hardly, to 1, critical.", low=0, high=1),
-    Argument("metadata", "object", "Anything else about it, as JSON."),
-    Argument("replaces", says="The id of the memory that this is a newer version of."),
+    ToolArgument.text("content", "What to remember: one statement that can stand alone."),
+    ToolArgument("type", says=f"Its kind: {', '.join(TYPES)}, or another; the first by default."),
+    ToolArgument("tags", "strings", "Words to find it by.", high=64, longest=256),
+    ToolArgument("importance", "number", "From 0, hardly, to 1, critical.", low=0, high=1),
+    ToolArgument("metadata", "object", "Anything else about it, as JSON."),
+    ToolArgument("replaces", says="The id of the memory that this is a newer version of."),
 )
 _RECALL: Final = (
-    Argument(
+    ToolArgument(
         "query",
         says="Words to look for; the newest memories without any. +word must be there, -word"
         ' must not, "two words" stand together, mem* begins a word.',
     ),
-    Argument("limit", "integer", "How many.", default=10, low=1, high=MOST),
-    Argument("type", says="Only of this kind."),
-    Argument("tag", says="Only with this tag."),
-    Argument("since", says="Only of this time or later.", format="date-time"),
-    Argument("until", says="Only from before this time.", format="date-time"),
+    ToolArgument("limit", "integer", "How many.", default=10, low=1, high=MOST),
+    ToolArgument("type", says="Only of this kind."),
+    ToolArgument("tag", says="Only with this tag."),
+    ToolArgument("since", says="Only of this time or later.", format="date-time"),
+    ToolArgument("until", says="Only from before this time.", format="date-time"),
 )
 _FORGET: Final = (
     _ID,
-    Argument("reason", says="Why, for the audit trail; nothing personal.", longest=256),
+    ToolArgument("reason", says="Why, for the audit trail; nothing personal.", longest=256),
 )
 _EXPORT_1: Final = (
-    Argument("format", choices=("json", "yaml", "jsonl"), default="json"),
-    Argument("include_embeddings", "boolean", default=True),
-    Argument("include_graph", "boolean", default=True),
-    Argument("since", says=_SINCE, format="date-time"),
-    Argument("redact_pii", "boolean", default=True),
+    ToolArgument("format", choices=("json", "yaml", "jsonl"), default="json"),
+    ToolArgument("include_embeddings", "boolean", default=True),
+    ToolArgument("include_graph", "boolean", default=True),
+    ToolArgument("since", says=_SINCE, format="date-time"),
+    ToolArgument("redact_pii", "boolean", default=True),
 )
 _EXPORT_2: Final = (
-    Argument("include_embeddings", "boolean", "With vectors.", default=False),
-    Argument("include_graph", "boolean", "With the knowledge graph.", default=True),
-    Argument("since", says=_SINCE, format="date-time"),
-    Argument("redact_pii", "boolean", "Without personal data and secrets.", default=True),
-    Argument("path", says="Write the document to this new file below the server's root."),
+    ToolArgument("include_embeddings", "boolean", "With vectors.", default=False),
+    ToolArgument("include_graph", "boolean", "With the knowledge graph.", default=True),
+    ToolArgument("since", says=_SINCE, format="date-time"),
+    ToolArgument("redact_pii", "boolean", "Without personal data and secrets.", default=True),
+    ToolArgument("path", says="Write the document to this new file below the server's root."),
 )
 _IMPORT_1: Final = (
-    Argument.text("data", "MIF JSON string or file path"),
-    Argument("merge_strategy", choices=_MERGE, default=_MERGE[0]),
+    ToolArgument.text("data", "MIF JSON string or file path"),
+    ToolArgument("merge_strategy", choices=_MERGE, default=_MERGE[0]),
 )
 _IMPORT_2: Final = (
-    Argument(
+    ToolArgument(
         "data",
         "document",
         "A MIF document: its JSON, or the path of a file below the server's root.",
         required=True,
     ),
-    Argument(
+    ToolArgument(
         "merge_strategy",
         says="What becomes of a memory that is there already.",
         choices=_MERGE,
         default=_MERGE[0],
     ),
-    Argument("dry_run", "boolean", "Only say what would be done.", default=False),
+    ToolArgument("dry_run", "boolean", "Only say what would be done.", default=False),
 )
 
-TOOLS: Final[dict[str, Told]] = {
+TOOLS: Final[dict[str, ToolText]] = {
     one.name: one
     for one in (
-        Told(
+        ToolText(
             "remember",
             "Remember",
             "Keep a memory. What is known already is not kept twice. Give `replaces` where it"
@@ -494,14 +494,14 @@ TOOLS: Final[dict[str, Told]] = {
             remember,
             writes=True,
         ),
-        Told(
+        ToolText(
             "recall",
             "Recall",
             "Find memories by words, the best first; or list the newest.",
             _RECALL,
             recall,
         ),
-        Told(
+        ToolText(
             "forget",
             "Forget",
             "Delete a memory with all its versions, for good. No import brings it back unasked.",
@@ -510,14 +510,14 @@ TOOLS: Final[dict[str, Told]] = {
             writes=True,
             destroys=True,
         ),
-        Told(
+        ToolText(
             "history",
             "History",
             "All versions of a memory, whole, the oldest first.",
             (_ID,),
             history,
         ),
-        Told(
+        ToolText(
             "export_memories",
             "Export memories (MIF 2.0)",
             "Export user memories as MIF JSON",
@@ -525,7 +525,7 @@ TOOLS: Final[dict[str, Told]] = {
             export_memories,
             large=True,
         ),
-        Told(
+        ToolText(
             "import_memories",
             "Import memories (MIF 2.0)",
             "Import MIF JSON into the memory system",
@@ -535,7 +535,7 @@ TOOLS: Final[dict[str, Told]] = {
             destroys=True,
             large=True,
         ),
-        Told(
+        ToolText(
             "export_memory",
             "Export memories (MIF 1.0)",
             "Export memories to portable MIF format",
@@ -544,7 +544,7 @@ TOOLS: Final[dict[str, Told]] = {
             large=True,
             closed=False,
         ),
-        Told(
+        ToolText(
             "import_memory",
             "Import memories (MIF 1.0)",
             "Import memories from MIF format",

@@ -54,7 +54,7 @@ def named(head: bytes, tail: bytes | None = None) -> str | int | None:
     return id
 
 
-class Lines(io.TextIOWrapper):
+class DescriptorLines(io.TextIOWrapper):
     """Gives the lines of a file descriptor, which stays open.
 
     Args:

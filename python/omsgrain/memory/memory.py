@@ -33,13 +33,13 @@ from omsgrain.interchange.snapshot import trimmed
 from omsgrain.json_values import time_text
 from omsgrain.ops.query import gist
 from omsgrain.search.words import split
-from omsgrain.store.import_batch import Step
+from omsgrain.store.import_batch import ImportStep
 
 if TYPE_CHECKING:
     from omsgrain.formats.source import Get
     from omsgrain.grain import Grain
-    from omsgrain.storage.records import State
-    from omsgrain.store.source_index import Found, Snapshot
+    from omsgrain.storage.records import GrainStatus
+    from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 
 _READERS: Final = {
     "aimem": "omsgrain.formats.aimem.records",
@@ -84,7 +84,7 @@ def record_of(
 
 
 def told(
-    grain: Grain, get: Get, *, state: State | None = None, most: int | None = None
+    grain: Grain, get: Get, *, state: GrainStatus | None = None, most: int | None = None
 ) -> dict[str, Any]:
     """A grain as JSON-ready values; what is not known is left out."""
     kind, record = record_of(grain, get) or (grain.type, {})
@@ -120,9 +120,9 @@ _PAGE: Final = 1_000  # grains
 _ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
 
 
-def found(snapshot: Snapshot, id: str) -> list[Found]:
+def found(snapshot: SourceSnapshot, id: str) -> list[SourcedGrain]:
     """What a user has under an id, the current one first; or at an address."""
-    there: list[Found] = []
+    there: list[SourcedGrain] = []
     if _ADDRESS.fullmatch(id):
         one = snapshot.get(id)
         there = [] if one is None else [one]
@@ -134,7 +134,7 @@ def found(snapshot: Snapshot, id: str) -> list[Found]:
     return there
 
 
-def head(snapshot: Snapshot, id: str) -> Found:
+def head(snapshot: SourceSnapshot, id: str) -> SourcedGrain:
     """The current version of a memory."""
     one = found(snapshot, id)[0]
     if not one.current:
@@ -144,7 +144,7 @@ def head(snapshot: Snapshot, id: str) -> Found:
     return one
 
 
-class Owned:
+class UserGrains:
     """The grains of one user."""
 
     def __init__(self, store: og.GrainStore, user_id: str) -> None:
@@ -281,7 +281,7 @@ def remember(
     replaces: str | None = None,
 ) -> dict[str, Any]:
     """Keep a memory; what is known already is not kept twice."""
-    owned = Owned(store, user_id)
+    owned = UserGrains(store, user_id)
     for _ in range(_TRIES):
         with store.sources(user_id) as snapshot:
             before = None if replaces is None else head(snapshot, replaces)
@@ -296,7 +296,7 @@ def remember(
         grain = built.grain
         if importance is not None:
             grain = make(grain.to_dict() | {"importance": float(importance)})
-        step = Step(
+        step = ImportStep(
             id=name,
             also=(text,),
             seen=tuple({one.address for several in there.values() for one in several}),
@@ -334,7 +334,7 @@ def recall(
     asked = {"tag": tag, "created_after": since, "created_before": until}
     filters = {name: value for name, value in asked.items() if value is not None}
     filters["user_id"] = user_id
-    owned = Owned(store, user_id)
+    owned = UserGrains(store, user_id)
     if query is None:
         grains = _newest(store, filters, limit)
     else:
@@ -352,7 +352,7 @@ def forget(
 
     No import brings it back, unless that is allowed to bring back what is gone.
     """
-    owned = Owned(store, user_id)
+    owned = UserGrains(store, user_id)
     versions = owned.versions(id)
     addresses = [grain.address for grain in versions]
     more = [address for address in owned.beside(versions) if address not in addresses]
@@ -365,7 +365,7 @@ def forget(
 
 def history(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
     """All versions of a memory, the oldest first, whole, each with what became of it."""
-    owned = Owned(store, user_id)
+    owned = UserGrains(store, user_id)
     versions = owned.versions(id)
     if len(versions) > _VERSIONS:
         raise RangeError("too many versions", expected=f"at most {_VERSIONS}")
@@ -377,7 +377,7 @@ def get(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
     """One memory, whole: the version at an address, or of an id the one that is current."""
     with store.sources(user_id) as snapshot:
         one = found(snapshot, id)[0]
-    return _whole(store, Owned(store, user_id), one.grain)
+    return _whole(store, UserGrains(store, user_id), one.grain)
 
 
 def stats(store: og.GrainStore, user_id: str) -> dict[str, Any]:
@@ -387,7 +387,7 @@ def stats(store: og.GrainStore, user_id: str) -> dict[str, Any]:
     return {"grains": page.total, "newest": None if newest is None else time_text(newest)}
 
 
-def _whole(store: og.GrainStore, owned: Owned, grain: Grain) -> dict[str, Any]:
+def _whole(store: og.GrainStore, owned: UserGrains, grain: Grain) -> dict[str, Any]:
     """A memory with what became of it; what has superseded it is named if it is the user's."""
     said = told(grain, owned.get, state=store.state(grain.address))
     if "superseded_by" in said and not owned.has(said["superseded_by"]):
@@ -395,7 +395,7 @@ def _whole(store: og.GrainStore, owned: Owned, grain: Grain) -> dict[str, Any]:
     return said
 
 
-def _former(grain: Grain, owned: Owned) -> dict[str, Any]:
+def _former(grain: Grain, owned: UserGrains) -> dict[str, Any]:
     """What a newer version keeps of a memory."""
     kind, record = record_of(grain, owned.get, format=TABLE.format) or ("", {})
     kept = ("id", "memory_type", "tags") if kind == _KIND else ()

@@ -23,29 +23,29 @@ from omsgrain.ops.change import (
 from omsgrain.ops.exchange import export_mg, import_mg
 from omsgrain.ops.explain import Explanation, explain
 from omsgrain.ops.history import duplicates, graph_values, history, provenance
-from omsgrain.ops.ingest import EncodeOptions, Step, ingest
+from omsgrain.ops.ingest import EncodeOptions, IngestStep, ingest
 from omsgrain.ops.lookup import envelope_of, get, one_grain, read_blob, signatures, stats
 from omsgrain.ops.opening import open_store, using
-from omsgrain.ops.policy import Broken, policy_check, policy_rules
-from omsgrain.ops.query import Answer, envelope, gist, query, standing
+from omsgrain.ops.policy import Violation, policy_check, policy_rules
+from omsgrain.ops.query import QueryAnswer, envelope, gist, query, standing
 from omsgrain.ops.search import marked, search
 from omsgrain.ops.signed import SignedBy
 from omsgrain.ops.sync import open_peer, sync
 from omsgrain.ops.upkeep import backup, check, compact, rebuild, restore
-from omsgrain.ops.vectors import Outcome, run_vector, run_vectors
+from omsgrain.ops.vectors import VectorOutcome, run_vector, run_vectors
 from omsgrain.ops.verify import Failure, Verified, verify
 
 __all__ = [
     "JSON_LIMIT",
-    "Answer",
-    "Broken",
     "EncodeOptions",
     "Explanation",
     "Failure",
-    "Outcome",
+    "IngestStep",
+    "QueryAnswer",
     "SignedBy",
-    "Step",
+    "VectorOutcome",
     "Verified",
+    "Violation",
     "audit_checkpoint",
     "audit_entries",
     "audit_verify",

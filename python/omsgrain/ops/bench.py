@@ -19,9 +19,9 @@ import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.ops.measuring import (
     ROBOTS,
+    CallTimes,
     Durability,
-    Reading,
-    Times,
+    MeasuredStore,
     codec_works,
     memory_used,
     put_rate,
@@ -63,7 +63,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class BenchReport:
     """What was measured.
 
     Attributes:
@@ -82,7 +82,7 @@ class Bench:
     codec: dict[str, float]
     put: list[PutRate]
     grains: int
-    read: dict[str, Times]
+    read: dict[str, CallTimes]
     blob_bytes: float
     store_bytes: float
     memory_bytes: int | None
@@ -96,7 +96,7 @@ def bench(
     seconds: float = SECONDS,
     batches: Sequence[int] = BATCHES,
     progress: Callable[[int], object] = lambda done: None,
-) -> Bench:
+) -> BenchReport:
     """Measure in a directory of its own inside of this one; it is gone again, whatever happens."""
     sizes = sorted(set(batches))
     share = seconds / parts(sizes)
@@ -112,14 +112,14 @@ def bench(
             for batch in (None, *sizes):
                 put.append(put_rate(place, durability, batch, share))
                 progress(1)
-        found = Reading(place, min(_READ, max(ROBOTS, round(seconds * 1_000))))
+        found = MeasuredStore(place, min(_READ, max(ROBOTS, round(seconds * 1_000))))
         read = {}
         with og.open(found.path) as store:
             for name, call in found.calls(store):
                 read[name] = times_of(call, share)
                 progress(1)
             memory = memory_used()
-        return Bench(
+        return BenchReport(
             codec=codec,
             put=put,
             grains=found.count,

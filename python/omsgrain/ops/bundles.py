@@ -23,7 +23,7 @@ SUFFIXES = (".aimem.json", ".aimem.ndjson")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class DocumentFindings:
     """What was found of a bundle, or of a document of another format.
 
     Attributes:
@@ -90,25 +90,25 @@ def _whole(source: IO[bytes]) -> bytes:
     return source.read(LIMITS.document + 1)  # one more, so that it is refused
 
 
-def verify_bundle(file: Path) -> Document:
+def verify_bundle(file: Path) -> DocumentFindings:
     """Say all that is wrong with a bundle; its signature is not looked at."""
     lines = sniff_file(file).lines
     with file.open("rb") as source:
         return _scanned(str(file), source) if lines else _validated(str(file), source)
 
 
-def _validated(name: str, source: IO[bytes]) -> Document:
+def _validated(name: str, source: IO[bytes]) -> DocumentFindings:
     verdict = document.validate(_whole(source))
     whole = verdict.document or {}
     arrays = {array: whole.get(array) for array in ARRAYS}
     counts = {array: len(a) if isinstance(a, list) else 0 for array, a in arrays.items()}
-    return Document(name, counts, verdict.problems, verdict.total, verdict.warnings)
+    return DocumentFindings(name, counts, verdict.problems, verdict.total, verdict.warnings)
 
 
-def _scanned(name: str, source: IO[bytes]) -> Document:
+def _scanned(name: str, source: IO[bytes]) -> DocumentFindings:
     try:
         scanned = document.scan(source)
     except DocumentError as error:
-        return Document(name, dict.fromkeys(ARRAYS, 0), error.problems, error.total)
+        return DocumentFindings(name, dict.fromkeys(ARRAYS, 0), error.problems, error.total)
     counts = {array: scanned.counts[kind] for array, kind in ARRAYS.items()}
-    return Document(name, counts, warnings=scanned.warnings)
+    return DocumentFindings(name, counts, warnings=scanned.warnings)

@@ -60,7 +60,7 @@ class Converted:
                 "added": added, "warnings": warned}  # fmt: skip
 
 
-class Found(NamedTuple):
+class ParsedFile(NamedTuple):
     """What was read of a file, and what could not be."""
 
     read: Import
@@ -78,7 +78,7 @@ class Handler(NamedTuple):
     """
 
     suffixes: tuple[str, ...]
-    read: Callable[[Path, bool, dict[str, Any]], Found]
+    read: Callable[[Path, bool, dict[str, Any]], ParsedFile]
     write: Callable[[Import, Path, bool, dict[str, Any]], list[Loss]]
 
 
@@ -139,7 +139,7 @@ def format_of_name(path: Path) -> str | None:
 # -- .mg ------------------------------------------------------------------------------------------
 
 
-def _read_mg(path: Path, _: bool, __: dict[str, Any]) -> Found:
+def _read_mg(path: Path, _: bool, __: dict[str, Any]) -> ParsedFile:
     container.verify(path)
     grains: list[Grain] = []
     losses: list[Loss] = []
@@ -157,7 +157,7 @@ def _read_mg(path: Path, _: bool, __: dict[str, Any]) -> Found:
                 continue
             if data[:1] == ENVELOPE_BYTE:
                 losses.append(Loss(address, "signature", "a record has no place for it"))
-    return Found(Import(CONTAINER, grains), losses)
+    return ParsedFile(Import(CONTAINER, grains), losses)
 
 
 def _opened(data: bytes) -> Grain:
@@ -184,7 +184,7 @@ def _has_its_own(grain: Grain) -> bool:
 # -- AIMEM ----------------------------------------------------------------------------------------
 
 
-def _read_aimem(path: Path, lines: bool, _: dict[str, Any]) -> Found:
+def _read_aimem(path: Path, lines: bool, _: dict[str, Any]) -> ParsedFile:
     with path.open("rb") as source:
         data = source.read(LIMITS.document + 1)
         if lines:
@@ -198,7 +198,7 @@ def _read_aimem(path: Path, lines: bool, _: dict[str, Any]) -> Found:
             for kind, record in stream.records(source):
                 records[kind].append(record)
             data = bundle.write_bundle(bundle.Bundle(envelope, records))
-    return Found(formats.load(data, format="aimem"), [])
+    return ParsedFile(formats.load(data, format="aimem"), [])
 
 
 def _write_aimem(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
@@ -222,16 +222,16 @@ def _by_lines(document: dict[str, Any]) -> Iterator[bytes]:
 # -- MIF ------------------------------------------------------------------------------------------
 
 
-def _mif(format: str) -> tuple[Callable[..., Found], Callable[..., list[Loss]]]:
+def _mif(format: str) -> tuple[Callable[..., ParsedFile], Callable[..., list[Loss]]]:
     """How files of one of the two versions are read and written."""
 
-    def read(path: Path, _: bool, secret: dict[str, Any]) -> Found:
+    def read(path: Path, _: bool, secret: dict[str, Any]) -> ParsedFile:
         most = MIF_LIMITS.document + 1  # one more, so that it is refused
         with path.open("rb") as source:
             data = source.read(most)
         opens = secret if format == "mif1" else {}
         found = formats.load(data, format=format, **opens)
-        return Found(found, _left_out(found, format))
+        return ParsedFile(found, _left_out(found, format))
 
     def write(read: Import, path: Path, replace: bool, options: dict[str, Any]) -> list[Loss]:
         wanted = {name: value for name, value in options.items() if value is not None}
@@ -257,8 +257,8 @@ def _left_out(found: Import, format: str) -> list[Loss]:
     return [Loss(one.pointer, "record", f"it was left out: {one.rule}") for one in bad.values()]
 
 
-def _read_linked(path: Path, _: bool, options: dict[str, Any]) -> Found:
-    return Found(*linked.read(path, options.get("mode", "schema")))
+def _read_linked(path: Path, _: bool, options: dict[str, Any]) -> ParsedFile:
+    return ParsedFile(*linked.read(path, options.get("mode", "schema")))
 
 
 def _layout(path: Path) -> str:

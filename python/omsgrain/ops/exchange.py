@@ -16,7 +16,7 @@ from omsgrain.storage.location import Where
 if TYPE_CHECKING:
     from omsgrain.batch import OnError
     from omsgrain.container.layout import Codec
-    from omsgrain.container.write import Written
+    from omsgrain.container.write import WrittenContainer
     from omsgrain.policy.rules import Purpose
     from omsgrain.store.state_merge import ImportReport
 
@@ -33,7 +33,7 @@ def export_mg(
     purpose: Purpose = "transfer",
     policy: str | None = None,
     actor: str | None = None,
-) -> Written:
+) -> WrittenContainer:
     """Write the grains that match the filters; all of them without any."""
     refuse_existing(file, replace)
     chosen = {**filters, "order": "oldest"} if filters else {}

@@ -21,12 +21,12 @@ from omsgrain.formats.sniff import sniff_file
 from omsgrain.ops.bundles import SUFFIXES, read_bundle
 from omsgrain.ops.opening import open_store, open_to_read, writable
 from omsgrain.ops.signed import look_beside, signed_text_of
-from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
     from omsgrain.crypto.master_key import MasterKey
-    from omsgrain.interchange.aimem_export import ExportReport
+    from omsgrain.interchange.aimem_export import AimemExportReport
     from omsgrain.interchange.report import ImportSummary
     from omsgrain.store.privacy.erasure import ErasureReport
 
@@ -75,7 +75,7 @@ def import_aimem(
     with file.open("rb") as source:
         what = None if lines else read_bundle(source)
         checked = look_beside(file, trust, required=require_signature, source=source)
-        there = home_of(store).exists()
+        there = location_of(store).exists()
         if lines and not there:
             source.seek(0)
             document.scan(source)
@@ -113,7 +113,7 @@ def export_aimem(
     policy: str | None = None,
     actor: str | None = None,
     **options: Any,
-) -> tuple[list[Exported], ExportReport]:
+) -> tuple[list[Exported], AimemExportReport]:
     """Write the memory of a tenant as a bundle, or as one for each producer of its identifiers."""
     from omsgrain.crypto.signers import load_signer
 
@@ -138,22 +138,22 @@ def export_aimem(
     return done, report
 
 
-_Made = tuple[Iterator[tuple[str, Iterable[bytes]]], "ExportReport"]
+_Made = tuple[Iterator[tuple[str, Iterable[bytes]]], "AimemExportReport"]
 
 
 def _documents(grains: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
     from omsgrain.formats.aimem import document
-    from omsgrain.interchange.aimem_export import ExportReport, export_bundle
+    from omsgrain.interchange.aimem_export import AimemExportReport, export_bundle
 
-    report = ExportReport()
+    report = AimemExportReport()
     made = export_bundle(grains, tenant, report=report, **options)
     return ((one.envelope["producer"], [document.write_bundle(one)]) for one in made), report
 
 
 def _lines(grains: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
-    from omsgrain.interchange.aimem_export import ExportReport, export_stream
+    from omsgrain.interchange.aimem_export import AimemExportReport, export_stream
 
-    report = ExportReport()
+    report = AimemExportReport()
     try:
         only = export_stream(grains, tenant, report=report, **options)
     except UnsupportedError as error:

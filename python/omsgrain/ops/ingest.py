@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import source_lines
-from omsgrain.formats.source_lines import Format, Lines
+from omsgrain.formats.source_lines import Format, SourceLines
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.ops.lookup import BLOB_LIMIT
 
@@ -29,7 +29,7 @@ class EncodeOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class IngestStep:
     """What one chunk of the input came to; it is durable when the step is yielded.
 
     Attributes:
@@ -56,7 +56,7 @@ def ingest(
     errors: Literal["raise", "collect"] = "raise",
     options: EncodeOptions | None = None,
     allow_erased: bool = False,
-) -> Iterator[Step]:
+) -> Iterator[IngestStep]:
     """Store what the stream holds; nothing happens until the steps are taken."""
     head = stream.read(source_lines.PEEK)
     kind = source_lines.detect(head, name) if format == "auto" else format
@@ -75,7 +75,7 @@ def _blobs(
     errors: Literal["raise", "collect"],
     options: object,
     allow_erased: bool,
-) -> Step:
+) -> IngestStep:
     if options:
         raise UnsupportedError("bytes are stored as they are; options of encoding do not apply")
     from omsgrain.crypto.cose import envelopes
@@ -83,16 +83,16 @@ def _blobs(
     items = list(envelopes(data)) if data[:1] == ENVELOPE_BYTE else [data]
     report = store.put_many(items, errors=errors, allow_erased=allow_erased)
     rejected = [item.error for item in report.errors]
-    return Step(len(data), report.stored, report.duplicates, rejected)
+    return IngestStep(len(data), report.stored, report.duplicates, rejected)
 
 
 def _lines(
     store: GrainStore,
-    lines: Lines,
+    lines: SourceLines,
     errors: Literal["raise", "collect"],
     options: EncodeOptions,
     allow_erased: bool,
-) -> Step:
+) -> IngestStep:
     batch = og.encode_jsonl(lines.data, errors="collect", **options)
     rejected = {item.index: item.error for item in batch.errors}
     for error in rejected.values():
@@ -116,10 +116,10 @@ def _lines(
     if lines.error is not None:
         refused.append(lines.error)
     warnings = [(lines.numbers[w.line - 1], w.message) for w in batch.warnings if w.line]
-    return Step(lines.consumed, report.stored, report.duplicates, refused, warnings)
+    return IngestStep(lines.consumed, report.stored, report.duplicates, refused, warnings)
 
 
-def _place(lines: Lines, batch: GrainBatch, item: ItemError) -> OmsError:
+def _place(lines: SourceLines, batch: GrainBatch, item: ItemError) -> OmsError:
     """Name the line of a grain that was encoded but may not be put; rare, so looked up late."""
     rows = lines.data.split(b"\n")
     given = [row for row, text in enumerate(rows, 1) if text.strip(source_lines.BLANK)]

@@ -35,7 +35,7 @@ _CBOR_SIMPLE = {20: "false", 21: "true", 22: "null", 25: "float16", 26: "float32
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MapEntry:
     """One key of the payload map and its value, by their offsets in the payload."""
 
     key: str
@@ -45,7 +45,7 @@ class Entry:
     kind: str
 
 
-def entries(payload: bytes, encoding: str) -> Iterator[Entry]:
+def entries(payload: bytes, encoding: str) -> Iterator[MapEntry]:
     """Walk the payload's map."""
     head = _HEADS[encoding]
     kind, size, inside = head(payload, 0)
@@ -62,7 +62,7 @@ def entries(payload: bytes, encoding: str) -> Iterator[Entry]:
             key = payload[at + key_size - length : at + key_size].decode(errors="replace")
         else:
             key = f"<{key_kind}>"
-        yield Entry(key, at, value, end, kind)
+        yield MapEntry(key, at, value, end, kind)
         at = end
 
 

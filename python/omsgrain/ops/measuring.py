@@ -42,7 +42,7 @@ class PutRate:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class CallTimes:
     """How long one call takes, in seconds: half of them at most p50, all but 5 % at most p95."""
 
     p50: float
@@ -89,7 +89,7 @@ def rate_of(work: Callable[[], object], seconds: float) -> float:
     return done / (time.perf_counter() - begun)
 
 
-def times_of(call: Callable[[], object], seconds: float) -> Times:
+def times_of(call: Callable[[], object], seconds: float) -> CallTimes:
     """Call again and again, and return how long that takes."""
     took: list[float] = []
     while not took or sum(took) < seconds:
@@ -97,7 +97,7 @@ def times_of(call: Callable[[], object], seconds: float) -> Times:
         call()
         took.append(time.perf_counter() - begun)
     took.sort()
-    return Times(statistics.median(took), took[min(len(took) - 1, int(0.95 * len(took)))])
+    return CallTimes(statistics.median(took), took[min(len(took) - 1, int(0.95 * len(took)))])
 
 
 def sync_time(file: Path, seconds: float) -> float:
@@ -134,7 +134,7 @@ def put_rate(place: Path, durability: Durability, batch: int | None, seconds: fl
     return PutRate(durability, batch, done, done / took)
 
 
-class Reading:
+class MeasuredStore:
     """A store that is read from, closed when it was made."""
 
     def __init__(self, place: Path, grains: int) -> None:

@@ -18,12 +18,12 @@ from omsgrain.formats.document import Dump, Loss
 from omsgrain.ops.opening import open_store, open_to_read
 from omsgrain.ops.signed import look_beside
 from omsgrain.storage.lmdb.open import DATA_FILE
-from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
     from omsgrain.interchange.documents import KeptDocument
-    from omsgrain.interchange.parse import Document
+    from omsgrain.interchange.parse import ParsedDocument
     from omsgrain.interchange.report import MifReport
 
 FORMATS: Final = ("mif2", "mif1", "mif-ld")
@@ -132,7 +132,7 @@ def documents(store: Where, user_id: str) -> list[KeptDocument]:
     """Return the documents that are kept of a user."""
     from omsgrain.interchange.documents import documents as kept
 
-    home_of(store).must_exist()
+    location_of(store).must_exist()
     with open_store(store, readonly=True) as grains:
         return kept(grains, user_id)
 
@@ -158,7 +158,7 @@ def import_mif(
     }
     look = partial(look_beside, trust=trust, required=require_signature)
     came = _arrived(file, user_id, _MOST if most is None else most, known, look)
-    there = home_of(store).exists()
+    there = location_of(store).exists()
     with _store(store, actor, elsewhere=dry_run and not there) as grains:
         from omsgrain.interchange.apply import import_document as take
 
@@ -171,7 +171,7 @@ def _arrived(
     most: int,
     known: dict[str, Any],
     look: Callable[..., object],
-) -> Document:
+) -> ParsedDocument:
     """Read a document in a file; of its text and its tree nothing is left then."""
     from omsgrain.interchange.parse import arrived, read
 

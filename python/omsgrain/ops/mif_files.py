@@ -13,7 +13,7 @@ from omsgrain.formats.mif2.check import ARRAYS as MIF2_ARRAYS
 from omsgrain.formats.mif_ld.corpus import SUFFIXES as LD_SUFFIXES
 from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
 from omsgrain.formats.problems import MOST
-from omsgrain.ops.bundles import Document
+from omsgrain.ops.bundles import DocumentFindings
 
 FORMATS: Final = ("mif1", "mif2", "mif-ld")
 SUFFIXES: Final = (*EXTENSIONS.values(), *(one for one in LD_SUFFIXES if one != ".md"))
@@ -21,7 +21,7 @@ SUFFIXES: Final = (*EXTENSIONS.values(), *(one for one in LD_SUFFIXES if one != 
 _ARRAYS: Final[dict[str, Mapping[str, str]]] = {"mif1": MIF1_ARRAYS, "mif2": MIF2_ARRAYS}
 
 
-def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Document:
+def verify_mif(file: Path, format: str, passphrase: str | None = None) -> DocumentFindings:
     """Say all that is wrong with a document, around its records and in them."""
     with file.open("rb") as source:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
@@ -30,10 +30,12 @@ def verify_mif(file: Path, format: str, passphrase: str | None = None) -> Docume
     verdict = _verdict(data, format, passphrase)
     problems = (*verdict.faults, *verdict.problems)
     records = _counts(verdict.document, format)
-    return Document(str(file), records, problems, verdict.total, verdict.warnings, format=format)
+    return DocumentFindings(
+        str(file), records, problems, verdict.total, verdict.warnings, format=format
+    )
 
 
-def _memories(data: bytes, file: Path) -> Document:
+def _memories(data: bytes, file: Path) -> DocumentFindings:
     """What is wrong with memories of MIF in JSON-LD."""
     from omsgrain.formats.mif_ld import document as layouts
     from omsgrain.formats.mif_ld.document import in_order, taken
@@ -44,7 +46,7 @@ def _memories(data: bytes, file: Path) -> Document:
     found = taken(sheet, mode="extra")
     records = {"memories": len(found.values)}
     total, warnings = len(found.problems), (*found.warnings, *in_order([found]))
-    return Document(str(file), records, found.problems[:MOST], total, warnings[:MOST],
+    return DocumentFindings(str(file), records, found.problems[:MOST], total, warnings[:MOST],
                     format="mif-ld")  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from omsgrain.formats.mif_ld.finding import kind_of
 from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.ontology.check import judge_entity
 from omsgrain.formats.ontology.discover import Suggestion, suggest
-from omsgrain.formats.ontology.integrity import Composed, Field
-from omsgrain.formats.ontology.load import Known, Library, Report, load
+from omsgrain.formats.ontology.integrity import Composed, OntologyField
+from omsgrain.formats.ontology.load import Known, Library, LoadReport, load
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.ops.validate import files_of
 
@@ -28,7 +28,7 @@ _ONTOLOGIES: Final = (".ontology.yaml", ".ontology.yml", ".ontology.json", ".ont
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class OntologyFindings:
     """What was found.
 
     Attributes:
@@ -36,8 +36,8 @@ class Checked:
         memories: of each file of memories.
     """
 
-    reports: tuple[Report, ...]
-    memories: tuple[Report, ...] = ()
+    reports: tuple[LoadReport, ...]
+    memories: tuple[LoadReport, ...] = ()
 
     __repr__ = counted
 
@@ -55,7 +55,7 @@ class Checked:
         }
 
 
-def _told(report: Report) -> dict[str, Any]:
+def _told(report: LoadReport) -> dict[str, Any]:
     return {
         "file": report.source,
         "ontology": report.ontology or None,
@@ -64,17 +64,17 @@ def _told(report: Report) -> dict[str, Any]:
     }
 
 
-def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
+def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> OntologyFindings:
     """Check ontologies, alone and together, and memories against them."""
     files = [one for file in files for one in _ontologies_in(file)]
     good: list[Path] = []
-    unread: dict[Path, Report] = {}
+    unread: dict[Path, LoadReport] = {}
     for file in files:
         try:
             load([file], strict=False)
             good.append(file)
         except DocumentError as error:
-            unread[file] = Report(str(file), "", error.problems)
+            unread[file] = LoadReport(str(file), "", error.problems)
     library = load(good, strict=False)
     read = dict(zip(good, library.reports, strict=True))
     reports = tuple(unread.get(file) or read[file] for file in files)
@@ -86,7 +86,7 @@ def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> Checked:
         if kind_of(one) == "memory" and isinstance(one.get("@id"), str)
     }
     judged = (_judged(file, sheet, library, others) for file, sheet in sheets)
-    return Checked(reports, tuple(judged))
+    return OntologyFindings(reports, tuple(judged))
 
 
 def _ontologies_in(path: Path) -> list[Path]:
@@ -114,7 +114,7 @@ def _sheet(file: Path) -> document.Sheet:
 
 def _judged(
     file: Path, sheet: document.Sheet, library: Library, others: Mapping[str, Any]
-) -> Report:
+) -> LoadReport:
     placed = zip(sheet.places, sheet.values, strict=True)
     listed = [(place, one) for place, one in placed if kind_of(one) == "memory"]
     problems: list[Problem] = list(sheet.problems)
@@ -127,7 +127,7 @@ def _judged(
     if not listed:
         # A check that looked at nothing must not say that all is well.
         problems.append(Problem("MIF-KIND", "", "no memory is in it", "a memory, or several"))
-    return Report(str(file), "", tuple(problems), tuple(warnings))
+    return LoadReport(str(file), "", tuple(problems), tuple(warnings))
 
 
 def show(file: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _composed(one: Composed) -> dict[str, Any]:
     }
 
 
-def _field(one: Field) -> dict[str, Any]:
+def _field(one: OntologyField) -> dict[str, Any]:
     return {"schema": one.schema, "trait": one.trait, "ontology": one.ontology}
 
 

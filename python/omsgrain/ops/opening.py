@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import omsgrain as og
-from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Given:
+class _StoreOptions:
     """What stores are opened with; the ring is opened when the first store is."""
 
     make: Callable[[], KeyRing] | None = None
@@ -35,7 +35,7 @@ class _Given:
     ring: KeyRing | None = None
 
 
-_given: ContextVar[_Given | None] = ContextVar("omsgrain.ops.opening", default=None)
+_given: ContextVar[_StoreOptions | None] = ContextVar("omsgrain.ops.opening", default=None)
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def using(
     memory: int | str | None = None,
 ) -> Iterator[None]:
     """Open all stores of the block with these; the ring is closed at its end."""
-    given = _Given(keys, plain, actor, resolver, memory)
+    given = _StoreOptions(keys, plain, actor, resolver, memory)
     token = _given.set(given)
     try:
         yield
@@ -79,8 +79,8 @@ def open_store(
 ) -> og.GrainStore:
     """Open a store with what is in use; arguments and errors are those of ``omsgrain.open``."""
     if readonly:
-        home_of(path).must_exist()  # what is no store needs no key
-    given = _given.get() or _Given()
+        location_of(path).must_exist()  # what is no store needs no key
+    given = _given.get() or _StoreOptions()
     return og.open(
         path,
         readonly=readonly,
@@ -95,7 +95,7 @@ def open_store(
 
 def make_store(path: Where, *, actor: str | None = None) -> bool:
     """Make a store where there is none, with the keys that are in use; whether it was made."""
-    if home_of(path).exists():
+    if location_of(path).exists():
         return False
     open_store(path, actor=actor).close()
     return True
@@ -106,7 +106,7 @@ def open_to_read(store: Where, *, actor: str | None = None, **options: Any) -> o
 
     What tells of its reading is written where it can be: an audit trail, an index of words.
     """
-    home = home_of(store)
+    home = location_of(store)
     home.must_exist()  # or an empty directory would become a store
     return open_store(store, readonly=not home.is_writable(), actor=actor, **options)
 
@@ -114,6 +114,6 @@ def open_to_read(store: Where, *, actor: str | None = None, **options: Any) -> o
 @contextmanager
 def writable(store: Where, actor: str | None = None, **options: Any) -> Iterator[og.GrainStore]:
     """Open a store that must be there already."""
-    home_of(store).must_exist()  # or an empty directory would become a store
+    location_of(store).must_exist()  # or an empty directory would become a store
     with open_store(store, actor=actor, **options) as grains:
         yield grains

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class Violation:
     """A grain that a preset would not let in now.
 
     Attributes:
@@ -35,7 +35,7 @@ def policy_rules(presets: tuple[str, ...]) -> tuple[Explained, ...]:
     return explain(load(presets))
 
 
-def policy_check(store: Where, presets: tuple[str, ...]) -> Iterator[Broken]:
+def policy_check(store: Where, presets: tuple[str, ...]) -> Iterator[Violation]:
     """Find the grains of a store that presets would not let in now."""
     from omsgrain.policy.presets import load
 
@@ -43,5 +43,5 @@ def policy_check(store: Where, presets: tuple[str, ...]) -> Iterator[Broken]:
     with open_store(store, readonly=True) as grains:
         for grain in grains:
             for error in preset.put_refusals(grain):
-                yield Broken(grain.address, error)
+                yield Violation(grain.address, error)
                 break

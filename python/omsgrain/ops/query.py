@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from omsgrain.query.query import Order, Page
-    from omsgrain.storage.records import State
+    from omsgrain.storage.records import GrainStatus
 
 #: What a grain says, in the order of a sentence; of the fields that it has, these are shown.
 _ABOUT = ("observer_id", "subject")
@@ -44,7 +44,7 @@ _SAYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryAnswer:
     """What a query found.
 
     Attributes:
@@ -53,7 +53,7 @@ class Answer:
     """
 
     page: Page
-    states: tuple[State | None, ...] | None
+    states: tuple[GrainStatus | None, ...] | None
 
 
 def query(
@@ -66,7 +66,7 @@ def query(
     count: bool = False,
     explain: bool = False,
     scan: bool = False,
-) -> Answer:
+) -> QueryAnswer:
     """Answer one page of a query; filters and errors are those of ``GrainStore.query``."""
     with open_store(store, readonly=True) as grains:
         page = grains.query(
@@ -82,17 +82,17 @@ def query(
         asked = filters.keys() & {"known_at", "verification_status"}
         if asked or filters.get("current", True) is not True:
             states = tuple(_state(grains, hit.content_address) for hit in page.results)
-    return Answer(page, states)
+    return QueryAnswer(page, states)
 
 
-def _state(grains: og.GrainStore, address: str) -> State | None:
+def _state(grains: og.GrainStore, address: str) -> GrainStatus | None:
     try:
         return grains.state(address)
     except NotFoundError:  # another process has deleted it since
         return None
 
 
-def envelope(page: Page, states: Sequence[State | None] | None = None) -> dict[str, Any]:
+def envelope(page: Page, states: Sequence[GrainStatus | None] | None = None) -> dict[str, Any]:
     """The page as JSON-ready values, with the states of the grains if they are given.
 
     The envelope needs a score in each result. Those of a query have none: it is the time, scaled
@@ -128,7 +128,7 @@ def envelope(page: Page, states: Sequence[State | None] | None = None) -> dict[s
     } | ({} if page.incomplete is None else {"incomplete": page.incomplete})
 
 
-def standing(state: State | None) -> str:
+def standing(state: GrainStatus | None) -> str:
     """What became of a grain, in a few words; "current" where nothing did."""
     if state is None:
         return "deleted"

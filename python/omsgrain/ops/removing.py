@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from omsgrain import _core
 from omsgrain.interchange.snapshot import trimmed
-from omsgrain.memory.memory import Owned
+from omsgrain.memory.memory import UserGrains
 from omsgrain.store.privacy import removal
 from omsgrain.store.privacy.identity import Identities, select
 
@@ -34,7 +34,7 @@ def delete(store: GrainStore, address: str, *, reason: str | None = None) -> Non
     if grain is None or not isinstance(owner, str):
         store.delete(address, reason=reason)
         return
-    owned = Owned(store, owner)
+    owned = UserGrains(store, owner)
     more, ids = owned.left_of([grain])
     with trimmed(store, owner, ids, owned.listed([grain.address, *more])) as beside:
         store.delete_many([grain.address], beside=[*more, *beside], reason=reason)
@@ -52,7 +52,7 @@ def clear_mentions(store: GrainStore, identities: Identities | Iterable[str]) ->
         if grain is not None and _goes(store, grain):
             owners.setdefault(str(grain["user_id"]), []).append(grain.address)
     for owner, addresses in owners.items():
-        owned = Owned(store, owner)
+        owned = UserGrains(store, owner)
         for page in _pages(addresses):
             grains = [one for address in page if (one := _opened(store, address)) is not None]
             more, ids = owned.left_of(grains)

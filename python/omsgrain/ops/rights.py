@@ -14,7 +14,7 @@ from omsgrain.crypto.private_file import new_file
 from omsgrain.durable import private_files, refuse_existing, write_new
 from omsgrain.errors import SchemaError
 from omsgrain.ops.opening import keys_in_use, open_store, writable
-from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.location import Where, location_of
 from omsgrain.store.base import check_reason
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def subject_report(
     actor: str | None = None,
 ) -> tuple[SubjectReport, str | None]:
     """Gather what a store holds about a person, and write it."""
-    readonly = not home_of(store).is_writable()  # the audit trail tells of it, where it can
+    readonly = not location_of(store).is_writable()  # the audit trail tells of it, where it can
     if file is not None:
         refuse_existing(file, replace=False)  # before anything is gathered for it
     with _opened(store, readonly, policy, actor) as grains:

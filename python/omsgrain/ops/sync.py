@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypedDict
 import omsgrain as og
 from omsgrain.errors import UnsupportedError
 from omsgrain.ops.opening import open_store, resolver_in_use
-from omsgrain.storage.location import home_of
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.location import location_of
+from omsgrain.storage.memory import MemoryStorage
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omsgrain.sync.run import Direction, OnProgress, SyncReport
 
 
-class _Given(TypedDict):
+class _SyncOptions(TypedDict):
     purpose: Purpose
     policy: str | None
     actor: str | None
@@ -57,7 +57,7 @@ def open_peer(
         from omsgrain.sync.http import HttpPeer
 
         return HttpPeer(text, token=token, verify=None if trusted is None else str(trusted))
-    home = home_of(text)
+    home = location_of(text)
     if not create:
         home.must_exist()
     readonly = not takes and not home.is_writable()
@@ -102,7 +102,7 @@ def sync(
     from omsgrain.sync.http import is_url
     from omsgrain.sync.peer import EVERYTHING
 
-    given: _Given = {
+    given: _SyncOptions = {
         "purpose": purpose,
         "policy": policy,
         "actor": actor,
@@ -141,7 +141,7 @@ def sync(
         right: Peer
         create &= direction != "pull"
         if dry_run and create and not ("://" in target or os.path.lexists(target)):
-            right = syncing.LocalPeer(og.GrainStore(MemoryStore()))  # all would be new to it
+            right = syncing.LocalPeer(og.GrainStore(MemoryStorage()))  # all would be new to it
         else:
             takes = direction != "pull"
             lets = None if reads else may

@@ -16,7 +16,7 @@ from omsgrain.store import parquet
 if TYPE_CHECKING:
     from omsgrain.batch import OnError
     from omsgrain.policy.rules import Purpose
-    from omsgrain.store.parquet import Written
+    from omsgrain.store.parquet import WrittenParquet
     from omsgrain.store.state_merge import ImportReport
 
 
@@ -31,7 +31,7 @@ def export_parquet(
     purpose: Purpose = "transfer",
     policy: str | None = None,
     actor: str | None = None,
-) -> Written:
+) -> WrittenParquet:
     """Write the grains that match the filters as a table; all of them without any."""
     refuse_existing(file, replace)
     chosen = {**filters, "order": "oldest"} if filters else {}

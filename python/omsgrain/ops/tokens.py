@@ -11,7 +11,7 @@ from omsgrain.crypto.private_file import new_file, write_at
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem.fields import is_tenant
 from omsgrain.ops.opening import make_store
-from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.location import Where, location_of
 from omsgrain.storage.tokens import Token, Tokens
 
 
@@ -48,7 +48,7 @@ def add_token(
 
 def list_tokens(store: Where) -> list[Token]:
     """Return what is known of all tokens; errors are those of ``add_token``."""
-    home = home_of(store)
+    home = location_of(store)
     home.must_exist()
     with closing(home.open(readonly=True)) as below:
         return Tokens(below).list()
@@ -64,7 +64,7 @@ def revoke_token(
 
 def count_tokens(store: Where, tenants: Iterable[str]) -> int:
     """Return how many tokens open the memory of some tenants; errors as for ``add_token``."""
-    home = home_of(store)
+    home = location_of(store)
     home.must_exist()
     with closing(home.open(readonly=True)) as below:
         return Tokens(below).count(tenants)
@@ -78,7 +78,7 @@ def forget_tokens(store: Where, tenants: Iterable[str], *, actor: str | None = N
 
 @contextmanager
 def _tokens(store: Where, actor: str | None) -> Iterator[Tokens]:
-    home = home_of(store)
+    home = location_of(store)
     home.must_exist()  # or an empty directory would become a store
     with closing(home.open()) as below:
         yield Tokens(below, actor=actor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import omsgrain as og
 from omsgrain.ops.opening import keys_in_use, open_store, writable
-from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport
@@ -20,7 +20,7 @@ def check(store: Where) -> CheckReport:
     A directory is opened in a child process only: a damaged page can end the process that reads
     it.
     """
-    home = home_of(store)
+    home = location_of(store)
     home.must_exist()
     report = home.check()
     if not report.ok:

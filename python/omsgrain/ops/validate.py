@@ -20,7 +20,14 @@ from omsgrain.formats import yaml
 from omsgrain.formats.mif_ld import document as layouts
 from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.corpus import SUFFIXES, files_in, layout_of_file, shape_of_name
-from omsgrain.formats.mif_ld.finding import Finding, Kind, Shape, Verdict, place_of, pointer_to
+from omsgrain.formats.mif_ld.finding import (
+    Kind,
+    LintFinding,
+    MifLdVerdict,
+    Shape,
+    place_of,
+    pointer_to,
+)
 from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.mif_ld.validate import Mode, judge, memories_in
 from omsgrain.formats.problems import MOST, DocumentError, Problem
@@ -37,7 +44,7 @@ _YAML: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class FileFindings:
     """What was found in a file.
 
     Attributes:
@@ -74,13 +81,13 @@ class Checked:
         }
 
 
-class _Asked(NamedTuple):
+class _ValidateOptions(NamedTuple):
     mode: Mode
     kind: Kind | None
     shape: Shape | None
     published: bool
 
-    def judge(self, document: Any) -> Verdict:
+    def judge(self, document: Any) -> MifLdVerdict:
         return judge(document, kind=self.kind, shape=self.shape, mode=self.mode,
                      strict_published=self.published, compare=False)  # fmt: skip
 
@@ -117,9 +124,9 @@ def validate(
     shape: Shape | None = None,
     strict_published: bool = False,
     advance: Callable[[int], object] = lambda count: None,
-) -> list[Checked]:
+) -> list[FileFindings]:
     """Say all that is wrong with the documents in files."""
-    asked = _Asked(mode, kind, shape, strict_published)
+    asked = _ValidateOptions(mode, kind, shape, strict_published)
     found = []
     for file in files:
         found.append(_validated(file, asked))
@@ -127,7 +134,7 @@ def validate(
     return _compared(found)
 
 
-def _compared(found: list[Checked]) -> list[Checked]:
+def _compared(found: list[FileFindings]) -> list[FileFindings]:
     """Files with what is to be said of their memories beside one another."""
     dated = (((at, *place), one) for at, file in enumerate(found) for place, one in file.dated)
     late: dict[int, list[Problem]] = {}
@@ -140,7 +147,7 @@ def _compared(found: list[Checked]) -> list[Checked]:
     return found
 
 
-def _validated(file: Path, asked: _Asked) -> Checked:
+def _validated(file: Path, asked: _ValidateOptions) -> FileFindings:
     ours = asked.kind is not None or asked.shape is not None
     try:
         told = None if ours else _sniffed(file)
@@ -148,7 +155,7 @@ def _validated(file: Path, asked: _Asked) -> Checked:
             return _checked(file, asked)
         return _verified(file, told)
     except DocumentError as error:
-        return Checked(str(file), FORMAT, 0, error.problems, error.total, (), error.exit_code)
+        return FileFindings(str(file), FORMAT, 0, error.problems, error.total, (), error.exit_code)
 
 
 def _sniffed(file: Path) -> str | None:
@@ -157,7 +164,7 @@ def _sniffed(file: Path) -> str | None:
     return None
 
 
-def _verified(file: Path, format: str) -> Checked:
+def _verified(file: Path, format: str) -> FileFindings:
     """As the verb of verifying has it."""
     found = verify(file)
     errors = [_problem(failure.error) for failure in found.failures]
@@ -165,7 +172,7 @@ def _verified(file: Path, format: str) -> Checked:
     totals = [document.total for document in found.documents]
     code = found.failures[0].error.exit_code if found.failures else 0
     count = found.verified if format == CONTAINER else 1
-    return Checked(str(file), format, count, tuple(errors[:MOST]),
+    return FileFindings(str(file), format, count, tuple(errors[:MOST]),
                    max(len(errors), *totals, 0), warnings, code)  # fmt: skip
 
 
@@ -174,7 +181,7 @@ def _problem(error: OmsError) -> Problem:
                    error.found, error.line)  # fmt: skip
 
 
-def _checked(file: Path, asked: _Asked) -> Checked:
+def _checked(file: Path, asked: _ValidateOptions) -> FileFindings:
     with file.open("rb") as source:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
     if data.startswith(MAGIC):
@@ -189,12 +196,12 @@ def _checked(file: Path, asked: _Asked) -> Checked:
         return _summed(file, 1, [(None, asked.judge(tree))], (), ())
     layout = layout_of_file(file.name, data)
     if not is_json and not is_markdown and layout is None:
-        unknown = Finding("MIF-KIND", "", "the file is nothing that is known",
+        unknown = LintFinding("MIF-KIND", "", "the file is nothing that is known",
                           hint="JSON, lines of JSON, Markdown or YAML.")  # fmt: skip
-        return Checked(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
+        return FileFindings(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
     sheet = layouts.read_file(data, layout, shape=asked.shape or shape_of_name(file.name))
     if sheet.tree is not None:
-        verdicts: list[tuple[int | None, Verdict]] = [(None, asked.judge(sheet.tree))]
+        verdicts: list[tuple[int | None, MifLdVerdict]] = [(None, asked.judge(sheet.tree))]
         dated = asked.dated(sheet.tree, file)
     else:
         lines = [(line, one) for one, (_, line) in zip(sheet.values, sheet.places, strict=True)]
@@ -207,10 +214,10 @@ def _checked(file: Path, asked: _Asked) -> Checked:
 def _summed(
     file: Path,
     documents: int,
-    verdicts: Iterable[tuple[int | None, Verdict]],
+    verdicts: Iterable[tuple[int | None, MifLdVerdict]],
     problems: tuple[Problem, ...],
     warnings: tuple[Problem, ...],
-) -> Checked:
+) -> FileFindings:
     errors, told, total = list(problems), list(warnings), len(problems)
     for line, verdict in verdicts:
         total += verdict.total + len(verdict.dropped)
@@ -219,7 +226,7 @@ def _summed(
     errors.sort(key=place_of)
     code = FormatError.exit_code if errors else 0
     most = tuple(errors[:MOST]), total, tuple(told[:MOST])
-    return Checked(str(file), FORMAT, documents, *most, code)
+    return FileFindings(str(file), FORMAT, documents, *most, code)
 
 
 def _at(line: int | None, problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -230,6 +237,6 @@ def _at(line: int | None, problems: Iterable[Problem]) -> Iterator[Problem]:
 def _told(problem: Problem, severity: str = "error") -> dict[str, Any]:
     values = problem.to_dict()
     told = {"code": values.pop("rule"), "severity": severity, **values}
-    if isinstance(problem, Finding) and problem.value is not None:
+    if isinstance(problem, LintFinding) and problem.value is not None:
         told["got"] = problem.value
     return told

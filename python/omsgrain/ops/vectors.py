@@ -35,7 +35,7 @@ _SHOWN = 600  # characters of a problem; a vector may be a stranger's, and of an
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VectorOutcome:
     """One vector and what came of it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Outcome:
         return self.problem is None
 
 
-def run_vectors(directory: Path) -> Iterator[Outcome]:
+def run_vectors(directory: Path) -> Iterator[VectorOutcome]:
     """Run every .json file under the directory, in the order of their paths."""
     paths = [path for path in sorted(directory.rglob("*.json")) if not path.is_dir()]
     if not paths:
@@ -64,20 +64,20 @@ def run_vectors(directory: Path) -> Iterator[Outcome]:
         try:
             vector = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            yield Outcome(name, "", f"it cannot be read: {error.strerror}")
+            yield VectorOutcome(name, "", f"it cannot be read: {error.strerror}")
             continue
         except (ValueError, RecursionError) as error:  # not UTF-8, or a number of many digits
-            yield Outcome(name, "", _short(f"not JSON: {error}"))
+            yield VectorOutcome(name, "", _short(f"not JSON: {error}"))
             continue
         # Its id is told by all of the path, so that a folder of them can be run alone.
         outcome = run_vector(vector, path.resolve().with_suffix("").as_posix())
         yield replace(outcome, id=name)
 
 
-def run_vector(vector: Any, name: str) -> Outcome:
+def run_vector(vector: Any, name: str) -> VectorOutcome:
     """Run one vector, already parsed."""
     if not isinstance(vector, Mapping):
-        return Outcome(name, "", "no vector: it is no object")
+        return VectorOutcome(name, "", "no vector: it is no object")
     expected = str(vector.get("expect_error") or vector.get("address", ""))
     try:
         if bundles.KEYS[0] in vector:
@@ -92,7 +92,7 @@ def run_vector(vector: Any, name: str) -> Outcome:
             problem = _shape(vector, name) or _run(vector)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OmsError) as error:
         problem = f"the vector cannot be run: {error!r}"
-    return Outcome(name, _short(str(expected)), None if problem is None else _short(problem))
+    return VectorOutcome(name, _short(str(expected)), None if problem is None else _short(problem))
 
 
 def _short(text: str) -> str:

@@ -19,7 +19,7 @@ from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.formats.problems import DocumentError
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.ops import bundles, mif_files, statements
-from omsgrain.ops.bundles import Document
+from omsgrain.ops.bundles import DocumentFindings
 from omsgrain.ops.lookup import one_grain, read_blob
 from omsgrain.ops.opening import open_store, resolver_in_use
 from omsgrain.ops.signed import (
@@ -31,7 +31,7 @@ from omsgrain.ops.signed import (
     opened,
     verify_beside,
 )
-from omsgrain.storage.location import Directory, Where, home_of
+from omsgrain.storage.location import DirectoryLocation, Where, location_of
 from omsgrain.store.state_merge import is_sync_file
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Failure:
 
     name: str
     error: OmsError
-    problem: container.Problem | None = None
+    problem: container.ContainerProblem | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The failure as JSON-ready values."""
@@ -87,7 +87,7 @@ class Verified:
     verified: int
     failures: list[Failure]
     signed: list[SignedBy] = field(default_factory=list)
-    documents: list[Document] = field(default_factory=list)
+    documents: list[DocumentFindings] = field(default_factory=list)
 
     __repr__ = counted
 
@@ -106,9 +106,9 @@ def verify(
     a checkpoint, or a signature that lies beside what it signs. The signature in FILE.sig is
     verified with FILE, whatever FILE is.
     """
-    asked = _Asked(load_trust(trust), passphrase)
-    home = home_of(path)
-    if not isinstance(home, Directory) or home.exists():
+    asked = _VerifyOptions(load_trust(trust), passphrase)
+    home = location_of(path)
+    if not isinstance(home, DirectoryLocation) or home.exists():
         return _store(path, asked.trust)
     path = home.path
     if not path.is_dir():
@@ -116,7 +116,7 @@ def verify(
     return _directory(path, asked)
 
 
-class _Asked(NamedTuple):
+class _VerifyOptions(NamedTuple):
     """What is asked of every file.
 
     Attributes:
@@ -128,7 +128,7 @@ class _Asked(NamedTuple):
     passphrase: str | None
 
 
-def _directory(path: Path, asked: _Asked) -> Verified:
+def _directory(path: Path, asked: _VerifyOptions) -> Verified:
     """Verify the files of a directory; one that cannot be read is a failure like others."""
     whole = Verified(0, [])
     files: list[Path] = []
@@ -174,7 +174,7 @@ def _unread(failures: list[Failure], error: OSError) -> None:
         failures.append(Failure(str(path), told))
 
 
-def _file(file: Path, address: str | None, of: Path | None, asked: _Asked) -> Verified:
+def _file(file: Path, address: str | None, of: Path | None, asked: _VerifyOptions) -> Verified:
     from omsgrain.crypto.cose import MAX_OVERHEAD
 
     with file.open("rb") as stream:
@@ -210,7 +210,7 @@ def _sync_failures(file: Path) -> list[Failure]:
     return []
 
 
-def _content(file: Path, head: bytes, address: str | None, asked: _Asked) -> Verified:
+def _content(file: Path, head: bytes, address: str | None, asked: _VerifyOptions) -> Verified:
     """Verify what is in a file; a signature beside it is not looked at."""
     if head.startswith(MAGIC):
         if address is not None:
@@ -236,7 +236,7 @@ def _content(file: Path, head: bytes, address: str | None, asked: _Asked) -> Ver
     return Verified(1, [])
 
 
-def _document(found: Document) -> Verified:
+def _document(found: DocumentFindings) -> Verified:
     failures = [Failure(found.name, error) for error in found.errors]
     return Verified(0 if failures else 1, failures, [], [found])
 

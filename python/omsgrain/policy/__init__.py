@@ -21,7 +21,16 @@ from omsgrain.policy.delegation import check_delegation
 from omsgrain.policy.export import check_export
 from omsgrain.policy.goals import inherited
 from omsgrain.policy.modes import FIELD, claim, covers_lineage, holds_others
-from omsgrain.policy.reach import HOPS, LIMIT, Act, Operation, Scope, Verdict, World, operation_of
+from omsgrain.policy.reach import (
+    HOPS,
+    LIMIT,
+    Act,
+    Operation,
+    PolicyLookup,
+    PolicyVerdict,
+    Scope,
+    operation_of,
+)
 
 __all__ = [
     "FIELD",
@@ -29,9 +38,9 @@ __all__ = [
     "LIMIT",
     "Act",
     "Operation",
+    "PolicyLookup",
+    "PolicyVerdict",
     "Scope",
-    "Verdict",
-    "World",
     "authorized",
     "check",
     "check_delegation",

@@ -12,7 +12,7 @@ from omsgrain.policy import consents, goals, modes
 from omsgrain.policy.delegation import check_delegation
 from omsgrain.policy.export import is_privileged
 from omsgrain.policy.modes import Policy
-from omsgrain.policy.reach import Act, Reach, Verdict, World, denied, goes_by, texts
+from omsgrain.policy.reach import Act, PolicyLookup, PolicyVerdict, Reach, denied, goes_by, texts
 
 #: They take a grain from "current and trusted", and so obey its policy.
 _INVALIDATING = frozenset(("supersede", "contest", "retract", "delete", "compact", "restrict"))
@@ -31,12 +31,12 @@ class _Guard:
 
 
 def check(
-    world: World,
+    world: PolicyLookup,
     act: Act,
     *,
     hold_authorities: frozenset[str] = frozenset(),
     delegation: bool = False,
-) -> Verdict:
+) -> PolicyVerdict:
     """Check whether an act may be done. Nothing is changed.
 
     Args:
@@ -71,7 +71,7 @@ def check(
     if act.operation in _AUTOMATIC:
         _kept(target)
     if act.operation not in _INVALIDATING:
-        return Verdict()
+        return PolicyVerdict()
     answers = [_answer(guard, target, act) for guard in guards]
     if act.new is not None:
         consents.after_withdrawal(goes_by(act.address, target), target, act.new)
@@ -82,10 +82,10 @@ def check(
         if delegation:
             check_delegation(world, act.new, act.now, supersedes=act.address)
     rules = {rule for rule, _ in answers} - {"open"}
-    return Verdict(any(review for _, review in answers), tuple(sorted(rules)))
+    return PolicyVerdict(any(review for _, review in answers), tuple(sorted(rules)))
 
 
-def authorized(world: World, act: Act) -> frozenset[str]:
+def authorized(world: PolicyLookup, act: Act) -> frozenset[str]:
     """The DIDs whose agreement may count: those that a quorum or a delegated policy names.
 
     Nobody else's signature has to be verified, nor may a resolver be asked for his DID: whoever
@@ -112,7 +112,7 @@ def authorized(world: World, act: Act) -> frozenset[str]:
     )
 
 
-def check_goal(world: World, new: Grain) -> None:
+def check_goal(world: PolicyLookup, new: Grain) -> None:
     """Check a goal that supersedes nothing: its evidence, and what it depends on.
 
     Args:
@@ -150,7 +150,9 @@ def _around(reach: Reach, target: Grain, act: Act) -> Iterator[_Guard]:
             yield _Guard(address, guard, modes.read(guard, act.now, "a grain of its lineage"))
 
 
-def _holds(world: World, guards: list[_Guard], authorities: frozenset[str], act: Act) -> None:
+def _holds(
+    world: PolicyLookup, guards: list[_Guard], authorities: frozenset[str], act: Act
+) -> None:
     """Refuse if a hold covers the target; no operation passes one."""
     if world.held(act.address):
         raise denied("the store holds the grain", "hold")

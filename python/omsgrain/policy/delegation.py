@@ -10,8 +10,8 @@ from omsgrain.grain import Grain
 from omsgrain.policy.reach import (
     HOPS,
     LIMIT,
+    PolicyLookup,
     Reach,
-    World,
     addresses,
     denied,
     goes_by,
@@ -24,7 +24,7 @@ _LISTS = ("authorized_namespaces", "authorized_types", "authorized_tools")
 _SCOPE = (*_LISTS, "delegation_depth", "delegation_expiry")
 
 
-class _Place(NamedTuple):
+class _DelegationStep(NamedTuple):
     """A grain above the new one, and what lies on the path between them.
 
     Two paths to one grain can differ, and each is looked at.
@@ -37,7 +37,9 @@ class _Place(NamedTuple):
     """Whom the nearest of them names."""
 
 
-def check_delegation(world: World, new: Grain, now: int, *, supersedes: str | None = None) -> None:
+def check_delegation(
+    world: PolicyLookup, new: Grain, now: int, *, supersedes: str | None = None
+) -> None:
     """Check that a grain stays within every delegation that it is written under.
 
     It is written under what it supersedes and derives from, under its parent goals and its parent
@@ -58,7 +60,7 @@ def check_delegation(world: World, new: Grain, now: int, *, supersedes: str | No
     delegates = _delegates(new)
     about = _is_about(reach, new, supersedes)
     starts = _above(new) if supersedes is None else (supersedes, *_above(new))
-    level = {_Place(address, int(delegates), _delegate(new)) for address in starts}
+    level = {_DelegationStep(address, int(delegates), _delegate(new)) for address in starts}
     seen = set(level)
     for _ in range(HOPS):
         found = set()
@@ -75,7 +77,7 @@ def check_delegation(world: World, new: Grain, now: int, *, supersedes: str | No
                     _hands_on(grain, new, below, delegates)
                 below, nearest = below + 1, named
             for above in _above(grain):
-                place = _Place(above, below, nearest)
+                place = _DelegationStep(above, below, nearest)
                 if place not in seen:
                     if len(seen) >= LIMIT:
                         raise too_many()
@@ -109,7 +111,7 @@ def _is_about(reach: Reach, new: Grain, supersedes: str | None) -> bool:
     return not goes_by(supersedes, old).isdisjoint((*_above(new), *replaced(new)))
 
 
-def _gave(world: World, address: str, grain: Grain, new: Grain, about: bool) -> bool:
+def _gave(world: PolicyLookup, address: str, grain: Grain, new: Grain, about: bool) -> bool:
     """Whether a grain is by who gave a delegation.
 
     If the giver signed the delegation, a name proves nothing: the giver signs the grain too, and

@@ -24,12 +24,12 @@ from omsgrain.policy.rules import (
     PURPOSES,
     REVIEWED,
     Encrypt,
-    Export,
+    ExportRule,
     Forbid,
+    PolicyRule,
     Purpose,
     Require,
-    Review,
-    Rule,
+    ReviewRule,
 )
 
 BUILT_IN = ("ccpa", "gdpr", "hipaa", "sox")
@@ -49,14 +49,14 @@ class Preset:
 
     names: tuple[str, ...]
     titles: tuple[str, ...]
-    rules: tuple[Rule, ...] = field(repr=False)
+    rules: tuple[PolicyRule, ...] = field(repr=False)
     _put: tuple[Encrypt | Require | Forbid, ...] = field(init=False, repr=False, compare=False)
-    _reviews: dict[str, tuple[Review, ...]] = field(init=False, repr=False, compare=False)
+    _reviews: dict[str, tuple[ReviewRule, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Sorted once, since every put asks for them.
         put = tuple(r for r in self.rules if isinstance(r, Encrypt | Require | Forbid))
-        reviews = [rule for rule in self.rules if isinstance(rule, Review)]
+        reviews = [rule for rule in self.rules if isinstance(rule, ReviewRule)]
         by_operation = {name: tuple(r for r in reviews if name in r.on) for name in REVIEWED}
         object.__setattr__(self, "_put", put)
         object.__setattr__(self, "_reviews", by_operation)
@@ -148,7 +148,7 @@ class Preset:
         if purpose not in PURPOSES:
             raise SchemaError("no such purpose", field="/purpose", expected=", ".join(PURPOSES))
         for rule in self.rules:
-            if isinstance(rule, Export) and purpose in rule.purposes and rule.applies(grain):
+            if isinstance(rule, ExportRule) and purpose in rule.purposes and rule.applies(grain):
                 error = rule.broken(grain, encrypted)
                 if error is not None:
                     yield error
@@ -279,6 +279,6 @@ def explain(preset: Preset) -> tuple[Explained, ...]:
     )
 
 
-def _about(rule: Rule) -> str:
+def _about(rule: PolicyRule) -> str:
     about = "; or ".join(map(str, rule.when)) or "every grain"
     return f"{about}; not {'; nor '.join(map(str, rule.unless))}" if rule.unless else about

@@ -36,7 +36,7 @@ Scope = Literal["subtree", "lineage"]
 _TRUST = ("retracted", "contested", "unverified", "verified")
 
 
-class World(Protocol):
+class PolicyLookup(Protocol):
     """What a check may ask of the store, within the transaction that the act is done in."""
 
     def grain(self, address: str) -> Grain | None:
@@ -99,7 +99,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PolicyVerdict:
     """The act may be done.
 
     Attributes:
@@ -159,7 +159,7 @@ class Reach:
 
     __slots__ = ("_read", "world")
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: PolicyLookup) -> None:
         self.world = world
         self._read: dict[str, Grain | None] = {}
 

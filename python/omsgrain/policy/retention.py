@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.grain import Grain
-from omsgrain.policy.rules import Rule
+from omsgrain.policy.rules import PolicyRule
 
 _MOST_YEARS = 100
 """A grain that asks for more is kept so long: nobody can write what can never be deleted."""
@@ -19,7 +19,7 @@ _DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep(Rule):
+class Keep(PolicyRule):
     """How long it must be kept, counted from ``created_at``.
 
     Attributes:
@@ -68,7 +68,7 @@ class Keep(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expire(Rule):
+class Expire(PolicyRule):
     """How long it may be kept at most, counted from ``created_at``.
 
     Attributes:

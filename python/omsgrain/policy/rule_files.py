@@ -20,11 +20,11 @@ from omsgrain.policy.rules import (
     REVIEWED,
     Condition,
     Encrypt,
-    Export,
+    ExportRule,
     Forbid,
+    PolicyRule,
     Require,
-    Review,
-    Rule,
+    ReviewRule,
     Values,
 )
 
@@ -193,7 +193,7 @@ class RuleFile:
 
     name: str
     title: str
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
 
 
 def read_rules(data: bytes, file: str) -> RuleFile:
@@ -209,7 +209,7 @@ def read_rules(data: bytes, file: str) -> RuleFile:
     table = _Table(_Source(file, toml), (), read)
     name = table.take("name", checked_name)
     title = table.take("title", text)
-    rules = dict[str, Rule]()
+    rules = dict[str, PolicyRule]()
     for kind, make in _KINDS.items():
         for one in table.tables(kind):
             rule = make(name, one)
@@ -404,24 +404,24 @@ def _fields(table: _Table) -> dict[str, Any]:
     }
 
 
-def _made(table: _Table, rule: Rule, *, asks: bool, expected: str) -> Rule:
+def _made(table: _Table, rule: PolicyRule, *, asks: bool, expected: str) -> PolicyRule:
     table.end()
     if not asks:
         raise table.error("a rule is not complete", "", expected)
     return rule
 
 
-def _encrypt(preset: str, table: _Table) -> Rule:
+def _encrypt(preset: str, table: _Table) -> PolicyRule:
     return _made(table, Encrypt(**_about(preset, table)), asks=True, expected="")
 
 
-def _require(preset: str, table: _Table) -> Rule:
+def _require(preset: str, table: _Table) -> PolicyRule:
     rule = Require(**_about(preset, table), **_fields(table))
     asks = bool(rule.fields or rule.any_of or rule.values)
     return _made(table, rule, asks=asks, expected="fields, any_of or values")
 
 
-def _forbid(preset: str, table: _Table) -> Rule:
+def _forbid(preset: str, table: _Table) -> PolicyRule:
     rule = Forbid(
         **_about(preset, table),
         fields=table.take("fields", _FIELDS, _NONE),
@@ -430,7 +430,7 @@ def _forbid(preset: str, table: _Table) -> Rule:
     return _made(table, rule, asks=bool(rule.fields or rule.tags), expected="fields or tags")
 
 
-def _keep(preset: str, table: _Table) -> Rule:
+def _keep(preset: str, table: _Table) -> PolicyRule:
     rule = Keep(
         **_about(preset, table),
         years=table.take("years", from_to(1, 100), 0),
@@ -441,13 +441,13 @@ def _keep(preset: str, table: _Table) -> Rule:
     return _made(table, rule, asks=asks, expected="either years or years_field")
 
 
-def _expire(preset: str, table: _Table) -> Rule:
+def _expire(preset: str, table: _Table) -> PolicyRule:
     days = table.take("days", from_to(1, 36_500))
     return _made(table, Expire(**_about(preset, table), days=days), asks=True, expected="")
 
 
-def _export(preset: str, table: _Table) -> Rule:
-    rule = Export(
+def _export(preset: str, table: _Table) -> PolicyRule:
+    rule = ExportRule(
         **_about(preset, table),
         **_fields(table),
         purposes=table.take("purposes", _PURPOSES, PURPOSES),
@@ -459,8 +459,8 @@ def _export(preset: str, table: _Table) -> Rule:
     return _made(table, rule, asks=rule.deny != needs, expected=expected)
 
 
-def _review(preset: str, table: _Table) -> Rule:
-    rule = Review(
+def _review(preset: str, table: _Table) -> PolicyRule:
+    rule = ReviewRule(
         **_about(preset, table),
         on=table.take("on", list_of(one_of(REVIEWED)), REVIEWED),
         purposes=table.take("purposes", _PURPOSES, PURPOSES),
@@ -468,7 +468,7 @@ def _review(preset: str, table: _Table) -> Rule:
     return _made(table, rule, asks=True, expected="")
 
 
-_KINDS: dict[str, Callable[[str, _Table], Rule]] = {
+_KINDS: dict[str, Callable[[str, _Table], PolicyRule]] = {
     "encrypt": _encrypt,
     "require": _require,
     "forbid": _forbid,

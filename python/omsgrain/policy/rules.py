@@ -147,7 +147,7 @@ E = TypeVar("E", bound=OmsError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class PolicyRule:
     """What all rules have.
 
     Attributes:
@@ -186,7 +186,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Encrypt(Rule):
+class Encrypt(PolicyRule):
     """It must be stored encrypted."""
 
     kind: ClassVar[str] = "encrypt"
@@ -203,7 +203,7 @@ class Encrypt(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fields(Rule):
+class Fields(PolicyRule):
     """What rules about fields have.
 
     Attributes:
@@ -252,7 +252,7 @@ class Require(Fields):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forbid(Rule):
+class Forbid(PolicyRule):
     """What must not be there.
 
     Attributes:
@@ -283,7 +283,7 @@ class Forbid(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Export(Fields):
+class ExportRule(Fields):
     """What may leave the store.
 
     Attributes:
@@ -315,7 +315,7 @@ class Export(Fields):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Review(Rule):
+class ReviewRule(PolicyRule):
     """What is accepted, and looked at by a person later.
 
     Attributes:

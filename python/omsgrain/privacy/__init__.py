@@ -20,15 +20,15 @@ from omsgrain.policy.presets import (
     explain,
     load,
 )
-from omsgrain.policy.rules import PURPOSES, Purpose, Rule
+from omsgrain.policy.rules import PURPOSES, PolicyRule, Purpose
 
 __all__ = [
     "BUILT_IN",
     "PURPOSES",
     "Explained",
+    "PolicyRule",
     "Preset",
     "Purpose",
-    "Rule",
     "explain",
     "load",
 ]

@@ -19,7 +19,7 @@ _ROUNDS = 8
 that kept something else from being found, and the result must be one in which nothing is."""
 
 
-class Finding(NamedTuple):
+class Detection(NamedTuple):
     """Something found in a text.
 
     Attributes:
@@ -51,11 +51,12 @@ class Span(NamedTuple):
     personal: bool
 
 
-def detect(text: str, detectors: Sequence[Detector] = DEFAULT) -> list[Finding]:
+def detect(text: str, detectors: Sequence[Detector] = DEFAULT) -> list[Detection]:
     """Find secrets and personal data in a text."""
     found = spans(text, detectors)
     return [
-        Finding(span.types[0], *at) for span, at in zip(found, in_bytes(text, found), strict=True)
+        Detection(span.types[0], *at)
+        for span, at in zip(found, in_bytes(text, found), strict=True)
     ]
 
 

@@ -119,7 +119,7 @@ def redact_value(
     A key tells of its value: ``{"password": "x"}`` is redacted, and so is the ``value`` beside a
     ``name`` or a ``key``. Numbers are left. Keys that become the same are numbered.
     """
-    return _Walk(detectors, keeps(keep)).run(value)
+    return _TreeWalk(detectors, keeps(keep)).run(value)
 
 
 def _replaced(text: str, found: list[Span]) -> Redacted:
@@ -146,7 +146,7 @@ class _Task(NamedTuple):
     key: str | None
 
 
-class _Walk:
+class _TreeWalk:
     """One run over a tree, without recursion, so that depth costs no stack."""
 
     def __init__(self, detectors: Sequence[Detector], kept: Callable[[str], bool]) -> None:
@@ -313,7 +313,7 @@ def redact_record(
     return RedactedRecord(found.value, found.found, found.keys, flags, dropped)
 
 
-class Scan(NamedTuple):
+class RecordScan(NamedTuple):
     """What was found in records, and left there.
 
     Attributes:
@@ -334,7 +334,7 @@ class Scan(NamedTuple):
 
 def scan_records(
     records: Iterable[tuple[dict[str, Any], Keep]], detectors: Sequence[Detector] = DEFAULT
-) -> Scan:
+) -> RecordScan:
     """Look for the same in records, and change none."""
     flags, counts = Flags(), Counter[str]()
     for record, keep in records:
@@ -342,4 +342,4 @@ def scan_records(
         flags |= found.flags
         for several in (*found.redactions.values(), *found.keys.values()):
             counts.update(one["type"] for one in several)
-    return Scan(flags.pii_detected, flags.secrets_detected, dict(sorted(counts.items())))
+    return RecordScan(flags.pii_detected, flags.secrets_detected, dict(sorted(counts.items())))

@@ -12,7 +12,7 @@ from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_fo
 from omsgrain.grain import Grain
 from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Time, conditions
-from omsgrain.query.walk import Terms, Walk, is_opened
+from omsgrain.query.walk import QueryContext, Walk, is_opened
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS
 from omsgrain.storage.records import Verification
 
@@ -121,7 +121,7 @@ _FIRST = 16  # grains read for a first `next`
 
 
 def run(
-    terms: Terms,
+    terms: QueryContext,
     filters: Mapping[str, Any],
     *,
     valid_at: Time | None = None,
@@ -188,7 +188,9 @@ def run(
     )
 
 
-def among(terms: Terms, asked: Conditions, sealed: bool, *, scan: bool = False) -> Terms:
+def among(
+    terms: QueryContext, asked: Conditions, sealed: bool, *, scan: bool = False
+) -> QueryContext:
     """Choose the grains to look among: with the sealed ones that are open here, or without."""
     if not is_opened(terms):
         return terms
@@ -211,7 +213,7 @@ def among(terms: Terms, asked: Conditions, sealed: bool, *, scan: bool = False) 
 
 
 def match(
-    read: Callable[[], AbstractContextManager[Terms]],
+    read: Callable[[], AbstractContextManager[QueryContext]],
     subject: str | None = None,
     relation: str | None = None,
     object: Any = None,
@@ -226,7 +228,7 @@ def match(
 
 
 def _match(
-    read: Callable[[], AbstractContextManager[Terms]], asked: Conditions
+    read: Callable[[], AbstractContextManager[QueryContext]], asked: Conditions
 ) -> Iterator[Grain]:
     after: bytes | None = None
     most = _FIRST
@@ -239,7 +241,7 @@ def _match(
 
 
 def _page(
-    read: Callable[[], AbstractContextManager[Terms]],
+    read: Callable[[], AbstractContextManager[QueryContext]],
     asked: Conditions,
     after: bytes | None,
     most: int,

@@ -130,7 +130,7 @@ _OPEN = 64  # lists that are walked at the same time
 _COUNTED = 16  # lists whose grains are counted at a time
 
 
-class Terms(States, Protocol):
+class QueryContext(States, Protocol):
     """What a query needs of a store's snapshot."""
 
     def count(self) -> int:
@@ -177,7 +177,7 @@ class Terms(States, Protocol):
 class Opened(Protocol):
     """A snapshot in which sealed grains are open."""
 
-    inner: Terms
+    inner: QueryContext
 
     @property
     def users(self) -> int:
@@ -188,7 +188,7 @@ class Opened(Protocol):
         """Whether there are any."""
         ...
 
-    def narrowed(self, user_id: str | None, words: Iterable[str]) -> Terms:
+    def narrowed(self, user_id: str | None, words: Iterable[str]) -> QueryContext:
         """The same, with the sealed grains of one user only, or with those words."""
         ...
 
@@ -231,7 +231,7 @@ class Walk:
         "tested",
     )
 
-    def __init__(self, terms: Terms, asked: Conditions, newest: bool) -> None:
+    def __init__(self, terms: QueryContext, asked: Conditions, newest: bool) -> None:
         self.rows = 0
         self.blobs = 0
         self.passed = 0
@@ -451,7 +451,7 @@ def lists_beside(asked: Conditions) -> list[Term]:
     ]
 
 
-def there(terms: Terms, lists: Sequence[Term], which: Which) -> list[Term]:
+def there(terms: QueryContext, lists: Sequence[Term], which: Which) -> list[Term]:
     """Those of some lists that hold grains."""
     counts = terms.term_counts([(one.key, which) for one in lists]) if lists else []
     return [one for one, count in zip(lists, counts, strict=True) if count]

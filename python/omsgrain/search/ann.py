@@ -29,7 +29,7 @@ from blake3 import blake3
 
 from omsgrain.errors import StoreError
 from omsgrain.search.vectors import Model, models
-from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS, event_of
 
 _STAMP = struct.Struct(">4sIIIQQ41s")
@@ -66,7 +66,7 @@ class Stamp:
     row: bytes
 
 
-class Graph:
+class VectorGraph:
     """Vectors by sequence number. Needs the library."""
 
     def __init__(self, dimension: int) -> None:
@@ -85,16 +85,16 @@ class Graph:
         self._data: Any = None
 
     @classmethod
-    def of(cls, data: bytes | memoryview, dimension: int) -> Graph:
+    def of(cls, data: bytes | memoryview, dimension: int) -> VectorGraph:
         """Return the graph in some bytes, which stay where they are; it cannot change."""
         graph = cls(dimension)
         graph._data = data  # usearch does not keep them alive
         graph._index.view(data)
         return graph
 
-    def copy(self) -> Graph:
+    def copy(self) -> VectorGraph:
         """Return one that can change of one that cannot."""
-        graph = Graph(self._dimension)
+        graph = VectorGraph(self._dimension)
         graph._index.load(self._data)
         return graph
 
@@ -154,7 +154,7 @@ class Graph:
         self._index.save(str(path))
 
 
-def write(path: Path, graph: Graph, stamp: Stamp) -> None:
+def write(path: Path, graph: VectorGraph, stamp: Stamp) -> None:
     """Write a graph to a file, which is on the disk then."""
     try:
         graph.save(path)
@@ -225,19 +225,19 @@ def events(reader: Reader, after: int) -> tuple[set[int], set[int], int]:
     return changed, deleted, after
 
 
-def is_clean(reader: Reader, graph: Graph, stamp: Stamp) -> bool:
+def is_clean(reader: Reader, graph: VectorGraph, stamp: Stamp) -> bool:
     """Whether a graph has no vector of a grain that is removed by now."""
     return not any(seq in graph for seq in events(reader, stamp.event)[1])
 
 
-def make_graph(store: Store, model: Model) -> tuple[Graph, Stamp]:
+def make_graph(store: Storage, model: Model) -> tuple[VectorGraph, Stamp]:
     """A new graph of all vectors that are there, stamped with an event before it was begun."""
     with store.read() as reader:
         last = reader.last_row(EVENTS)
     if last is None:
         raise StoreError("the store has vectors, and no event of their coming")
     stamp = Stamp(model.id, model.dimension, 0, SEQUENCE.unpack(last[0])[0], last[1])
-    graph, after = Graph(model.dimension), None
+    graph, after = VectorGraph(model.dimension), None
     while True:
         with store.read() as reader:
             page = list(islice(reader.rows(VECTORS, after, model.prefix), _TOGETHER))
@@ -251,7 +251,9 @@ def _seq(key: bytes) -> int:
     return int.from_bytes(key[-8:], "big")
 
 
-def follow(store: Store, model: Model, graph: Graph, stamp: Stamp) -> tuple[Graph, Stamp] | None:
+def follow(
+    store: Storage, model: Model, graph: VectorGraph, stamp: Stamp
+) -> tuple[VectorGraph, Stamp] | None:
     """Bring a graph up to the store; None if it has to be made anew."""
     with store.read() as reader:
         changed, deleted, _ = events(reader, stamp.event)
@@ -324,7 +326,7 @@ class Neighbours(Protocol):
         """Return candidates that a snapshot agrees with; None where comparing all is as good."""
         ...
 
-    def catch_up(self, store: Store, make: bool) -> None:
+    def catch_up(self, store: Storage, make: bool) -> None:
         """Bring the candidates up to the store."""
         ...
 
@@ -333,7 +335,7 @@ class Neighbours(Protocol):
         ...
 
 
-class Graphs:
+class VectorGraphs:
     """The graphs of a store by model, in files beside it or in memory."""
 
     def __init__(self, folder: Path | None, large: int) -> None:
@@ -341,9 +343,9 @@ class Graphs:
         self._large = large
         self._lock = threading.Lock()  # taken inside transactions, so none is begun under it
         self._catching_up = threading.Lock()
-        self._open: dict[Model, tuple[_File | None, Covered[Graph] | None]] = {}
+        self._open: dict[Model, tuple[_File | None, Covered[VectorGraph] | None]] = {}
 
-    def covering(self, reader: Reader, model: Model) -> Covered[Graph] | None:
+    def covering(self, reader: Reader, model: Model) -> Covered[VectorGraph] | None:
         """Return the graph of a model that a snapshot agrees with, its tail up to date."""
         with self._lock:
             covered = self._opened(model)
@@ -352,7 +354,7 @@ class Graphs:
             covered.follow(reader, model)
             return covered
 
-    def _opened(self, model: Model) -> Covered[Graph] | None:
+    def _opened(self, model: Model) -> Covered[VectorGraph] | None:
         file, covered = self._open.get(model, (None, None))
         if self._folder is None:
             return covered
@@ -367,7 +369,7 @@ class Graphs:
             self._open[model] = (now, covered)
         return covered
 
-    def _read(self, model: Model) -> Covered[Graph] | None:
+    def _read(self, model: Model) -> Covered[VectorGraph] | None:
         found = read(self._path(model)) if library() else None
         if found is None:
             return None
@@ -375,12 +377,12 @@ class Graphs:
         if (stamp.model, stamp.dimension) != (model.id, model.dimension):
             return None
         try:
-            graph = Graph.of(data, model.dimension)
+            graph = VectorGraph.of(data, model.dimension)
         except RuntimeError:  # of another usearch
             return None
         return Covered(stamp, graph, frozenset(), stamp.event)
 
-    def catch_up(self, store: Store, make: bool) -> None:
+    def catch_up(self, store: Storage, make: bool) -> None:
         """Bring the graphs up to the store; of those without removals, where it is worth it."""
         if store.readonly:
             return
@@ -405,8 +407,8 @@ class Graphs:
                 if path.name not in names:
                     _unlink(path)
 
-    def _catch_up(self, store: Store, model: Model, make: bool) -> None:
-        made: tuple[Graph, Stamp] | None = None
+    def _catch_up(self, store: Storage, model: Model, make: bool) -> None:
+        made: tuple[VectorGraph, Stamp] | None = None
         covered = self._current(store, model)
         if covered is not None:
             with store.read() as reader:
@@ -427,7 +429,7 @@ class Graphs:
                 return
         self._drop(model)  # grains are removed faster than graphs are written
 
-    def _current(self, store: Store, model: Model) -> Covered[Graph] | None:
+    def _current(self, store: Storage, model: Model) -> Covered[VectorGraph] | None:
         for _ in range(2):  # the file may be newer than the first snapshot
             with store.read() as reader:
                 covered = self.covering(reader, model)
@@ -435,15 +437,15 @@ class Graphs:
                 return covered
         return None
 
-    def _is_large(self, store: Store, model: Model) -> bool:
+    def _is_large(self, store: Storage, model: Model) -> bool:
         with store.read() as reader:
             rows = islice(reader.rows(VECTORS, prefix=model.prefix), self._large + 1)
             return sum(1 for _ in rows) > self._large
 
-    def _publish(self, store: Store, model: Model, graph: Graph, stamp: Stamp) -> bool:
+    def _publish(self, store: Storage, model: Model, graph: VectorGraph, stamp: Stamp) -> bool:
         """Put a graph in place, unless removals came meanwhile that it has not seen."""
         if self._folder is None:
-            kept = Graph.of(graph.dump(), model.dimension)
+            kept = VectorGraph.of(graph.dump(), model.dimension)
             with self._lock:
                 self._open[model] = (None, Covered(stamp, kept, frozenset(), stamp.event))
             return True
@@ -474,7 +476,7 @@ class Graphs:
         finally:
             _unlink(new)
 
-    def _drop_unless_sound(self, store: Store, model: Model) -> None:
+    def _drop_unless_sound(self, store: Storage, model: Model) -> None:
         """Without the library a file cannot change, so one with a removed grain has to go."""
         stamp = None if self._folder is None else stamp_of(self._path(model))
         if stamp is not None:

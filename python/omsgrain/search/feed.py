@@ -48,7 +48,7 @@ _PUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FeedState:
     """How far an index has come.
 
     Attributes:
@@ -65,7 +65,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FeedPage:
     """What is to be taken in next.
 
     Attributes:
@@ -81,15 +81,15 @@ class Page:
     last: int
 
 
-def state(db: sqlite3.Connection) -> State:
+def state(db: sqlite3.Connection) -> FeedState:
     """Return how far an index has come."""
     match db.execute("SELECT last, known, digest, grains FROM state").fetchall():
         case [(int(last), int(known), bytes(digest), int(grains))]:
-            return State(last, known, digest, grains)
+            return FeedState(last, known, digest, grains)
     raise sqlite3.DatabaseError("no state")
 
 
-def next_page(read: Read, before: State, *, sure: bool, most: int = PAGE) -> Page | None:
+def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) -> FeedPage | None:
     """Read what comes after the state of an index; None if nothing does."""
     with read() as reader:
         end = reader.last_seq()
@@ -101,10 +101,10 @@ def next_page(read: Read, before: State, *, sure: bool, most: int = PAGE) -> Pag
         last = 0 if anew else before.last
         blobs = reader.page(last, min(PAGE, most))
         upto = blobs[-1][0] if blobs else end
-        return Page(anew, blobs, list(_removed(reader, last, upto)), upto)
+        return FeedPage(anew, blobs, list(_removed(reader, last, upto)), upto)
 
 
-def write(db: sqlite3.Connection, page: Page, before: State) -> None:
+def write(db: sqlite3.Connection, page: FeedPage, before: FeedState) -> None:
     """Take in a page that follows a state, unless another process has done so."""
     with transaction(db):
         if state(db) != before:
@@ -124,17 +124,17 @@ def write(db: sqlite3.Connection, page: Page, before: State) -> None:
         _forget(db, page.removed)
 
 
-def after(page: Page, before: State, taken: int) -> State:
+def after(page: FeedPage, before: FeedState, taken: int) -> FeedState:
     """Return the state of an index that has taken in a page."""
     known, digest = before.known, before.digest
     if page.blobs:
         known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()
     elif known in page.removed:
         known, digest = 0, b""
-    return State(page.last, known, digest, before.grains + taken)
+    return FeedState(page.last, known, digest, before.grains + taken)
 
 
-def rows_of(page: Page) -> Iterator[list[Words]]:
+def rows_of(page: FeedPage) -> Iterator[list[Words]]:
     """Give what an index is given of a page, some grains at a time."""
     for start in range(0, len(page.blobs), _TOGETHER):
         yield list(_rows(page.blobs[start : start + _TOGETHER]))
@@ -208,7 +208,7 @@ def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[Words]:
             yield (seq, *columns(fields))
 
 
-def _knows(reader: Reader, before: State) -> bool:
+def _knows(reader: Reader, before: FeedState) -> bool:
     """Whether the store still has the grain that the index knows, or says that it was removed."""
     if before.known == 0:
         return True

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.search.feed import Read
 from omsgrain.search.words import normal, pairs, prepare, split
-from omsgrain.storage.base import Problem
+from omsgrain.storage.base import CheckProblem
 
 LONGEST = 10_000
 """Characters of a query."""
@@ -162,7 +162,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TextMatches:
     """The answer to a search.
 
     Attributes:
@@ -190,7 +190,7 @@ class Start(NamedTuple):
     more: More
 
 
-class Texts(ABC):
+class TextIndex(ABC):
     """The text index of a store. Any thread may use it; in a forked child it refuses.
 
     Never call it while you hold a snapshot of the store: others may have to wait for that.
@@ -218,7 +218,7 @@ class Texts(ABC):
         seqs: Set[int] | None = None,
         accept: Callable[[int], bool] | None = None,
         most: int = MOST,
-    ) -> Found:
+    ) -> TextMatches:
         """Find grains by their words, after catching up with the store."""
         query = query if isinstance(query, Query) else read_query(query)
         if limit < 1 or most < 1:
@@ -237,7 +237,7 @@ class Texts(ABC):
                     break
         best = found[0][1] if found else 0.0
         scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
-        return Found(tuple(scored[:limit]), len(found) == wanted, rows, complete)
+        return TextMatches(tuple(scored[:limit]), len(found) == wanted, rows, complete)
 
     def _rows(
         self,
@@ -277,7 +277,7 @@ class Texts(ABC):
         self.scrub(read)
 
     @abstractmethod
-    def check(self, read: Read) -> tuple[Problem, ...]:
+    def check(self, read: Read) -> tuple[CheckProblem, ...]:
         """Compare an index that exists, word by word, with what the grains give."""
 
     @abstractmethod

@@ -21,11 +21,11 @@ from omsgrain.errors import RangeError, number_found
 from omsgrain.search.ann import (
     Candidates,
     Covered,
-    Graphs,
     Neighbours,
+    VectorGraphs,
 )
 from omsgrain.search.vectors import Model, Vector, model_of, pack
-from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.tables import VECTORS
 
 LARGE = 20_000
@@ -62,7 +62,7 @@ class Nearest:
         large: int = LARGE,
         graphs: Neighbours | None = None,
     ) -> None:
-        self._graphs: Neighbours = graphs or Graphs(
+        self._graphs: Neighbours = graphs or VectorGraphs(
             None if folder is None else Path(folder), large
         )
 
@@ -98,7 +98,7 @@ class Nearest:
             found = _exact(query, reader.rows(VECTORS, prefix=known.prefix), limit, accept)
         return [Near(seq, score) for score, seq in found]
 
-    def catch_up(self, store: Store, *, make: bool = True) -> None:
+    def catch_up(self, store: Storage, *, make: bool = True) -> None:
         """Bring the graphs up to the store. Nothing but speed and what is removed depends on it.
 
         It belongs behind a removal and before closing, with ``make=False``, and where time does

@@ -70,7 +70,7 @@ _WEIGHED = (
 _NEWEST = f"SELECT rowid, 0.0 {_MATCHING} %s ORDER BY rowid DESC LIMIT ? OFFSET ?"
 
 
-class Counts:
+class PhraseCounts:
     """Which phrases are common; counted once, until the index has grown by a tenth."""
 
     def __init__(self) -> None:
@@ -117,10 +117,10 @@ def stages(query: Query, common: set[Phrase]) -> list[Stage]:
     return found
 
 
-class Walk:
+class RankedMatches:
     """The matches of a query, page by page."""
 
-    def __init__(self, counts: Counts, query: Query, seqs: Set[int] | None) -> None:
+    def __init__(self, counts: PhraseCounts, query: Query, seqs: Set[int] | None) -> None:
         self._counts = counts
         self._query = query
         self._seqs = seqs

@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from omsgrain.errors import StoreError
 from omsgrain.search import feed, text_file
 from omsgrain.search.feed import Read
-from omsgrain.search.find import TRIES, Query, Row, Start, Texts
-from omsgrain.search.rank import Counts, Walk
+from omsgrain.search.find import TRIES, Query, Row, Start, TextIndex
+from omsgrain.search.rank import PhraseCounts, RankedMatches
 from omsgrain.search.text_file import FILE, in_memory
-from omsgrain.storage.base import Problem
+from omsgrain.storage.base import CheckProblem
 from omsgrain.storage.lmdb.files import Budget
-from omsgrain.storage.location import beside
+from omsgrain.storage.location import sidecar_of
 
 if TYPE_CHECKING:
     from omsgrain.search.nearest import Nearest
-    from omsgrain.storage.base import Store
+    from omsgrain.storage.base import Storage
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -188,7 +188,7 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-class TextIndex(Texts):
+class SqliteTextIndex(TextIndex):
     """An index in a file, or in memory."""
 
     def __init__(
@@ -199,7 +199,7 @@ class TextIndex(Texts):
         self._page = given.page
         self._feeding = threading.Lock()
         self._sure = False  # the index is of this store
-        self._counts = Counts()
+        self._counts = PhraseCounts()
 
     @property
     def exists(self) -> bool:
@@ -228,7 +228,7 @@ class TextIndex(Texts):
         damaged = False
         for _ in range(TRIES):
             upto = self.catch_up(read)
-            walk = Walk(self._counts, query, seqs)
+            walk = RankedMatches(self._counts, query, seqs)
             try:
                 page = self._handle.read(_page_of, walk, size, upto)
             except DamagedError:
@@ -240,7 +240,7 @@ class TextIndex(Texts):
                 return Start(page, partial(self._next, walk))
         raise StoreError("the text index is made anew again and again", expected="one at a time")
 
-    def _next(self, walk: Walk, size: int) -> list[Row]:
+    def _next(self, walk: RankedMatches, size: int) -> list[Row]:
         return self._handle.read(walk.page, size)
 
     def rebuild(self, read: Read) -> None:
@@ -260,7 +260,7 @@ class TextIndex(Texts):
             else:
                 self._handle.truncate()
 
-    def check(self, read: Read) -> tuple[Problem, ...]:
+    def check(self, read: Read) -> tuple[CheckProblem, ...]:
         """Compare an index that exists, word by word, with one that is made anew in memory.
 
         SQLite notices most damage when it meets it, and then the index is made anew unasked. This
@@ -276,10 +276,10 @@ class TextIndex(Texts):
                 if wrong is None:
                     wrong = self._alive(read)
             except DamagedError:
-                return (Problem("text", None, "the text index was damaged; it is made anew"),)
+                return (CheckProblem("text", None, "the text index was damaged; it is made anew"),)
         if wrong is None:
             return ()
-        return (Problem("text", wrong, "the text index is not what the grains give"),)
+        return (CheckProblem("text", wrong, "the text index is not what the grains give"),)
 
     def _alive(self, read: Read) -> int | None:
         """A grain that cannot be found though the store has it."""
@@ -292,7 +292,7 @@ class TextIndex(Texts):
         self._handle.close()
 
 
-def _page_of(db: Connection, walk: Walk, size: int, upto: int) -> list[Row] | None:
+def _page_of(db: Connection, walk: RankedMatches, size: int, upto: int) -> list[Row] | None:
     """Read a page of an index that has come so far; None if somebody makes it anew just now."""
     db.execute("BEGIN")
     try:
@@ -301,25 +301,25 @@ def _page_of(db: Connection, walk: Walk, size: int, upto: int) -> list[Row] | No
         db.execute("ROLLBACK")  # nothing was written
 
 
-def texts_of(store: Store, budget: Budget) -> Texts:
+def texts_of(store: Storage, budget: Budget) -> TextIndex:
     """Return the text index of a store: in its directory, in its database, or in memory."""
-    there = beside(store)
+    there = sidecar_of(store)
     if there.database is not None:
-        from omsgrain.search.postgres.text_index import PostgresTexts
+        from omsgrain.search.postgres.text_index import PostgresTextIndex
 
-        return PostgresTexts(
+        return PostgresTextIndex(
             there.database, there.store_id, readonly=store.readonly, page=budget.page
         )
 
     path = None if there.folder is None else there.folder / FILE
-    return TextIndex(path, readonly=store.readonly, budget=budget)
+    return SqliteTextIndex(path, readonly=store.readonly, budget=budget)
 
 
-def vectors_of(store: Store) -> Nearest:
+def vectors_of(store: Storage) -> Nearest:
     """Return what finds neighbours among the vectors of a store."""
     from omsgrain.search.nearest import Nearest
 
-    there = beside(store)
+    there = sidecar_of(store)
     if there.database is None:
         return Nearest(there.folder)
     from omsgrain.search.postgres.vectors import PostgresGraphs

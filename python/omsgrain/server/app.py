@@ -28,9 +28,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.server import auth, request
 from omsgrain.server.bodies import BUNDLE, VERSION, Body, Gone, answer_early, media_of
-from omsgrain.server.errors import Refusal, answer, refusal_of
+from omsgrain.server.errors import HttpRefusal, answer, refusal_of
 from omsgrain.server.log import Log
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 from omsgrain.server.request import Call
 from omsgrain.server.routes import ROUTES, Route
 from omsgrain.server.service import (
@@ -38,7 +38,7 @@ from omsgrain.server.service import (
     ROUTE,
     TOKEN,
     AccessLog,
-    Service,
+    HttpService,
     Stopped,
     head_size,
     patient,
@@ -48,7 +48,7 @@ from omsgrain.server.serving import Listening, Stores
 _REFUSED = 400  # a status from here on
 
 
-def application(service: Service, log: Log) -> Starlette:
+def application(service: HttpService, log: Log) -> Starlette:
     """Make the ASGI application of a server."""
     by_path = groupby(sorted(ROUTES, key=lambda route: route.path), lambda route: route.path)
     paths = [
@@ -68,7 +68,7 @@ def application(service: Service, log: Log) -> Starlette:
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
-    return answer(Refusal("not_found", "no such resource"))
+    return answer(HttpRefusal("not_found", "no such resource"))
 
 
 class _Framed:
@@ -86,9 +86,9 @@ class _Framed:
         headers, close = Headers(scope=scope), {"connection": "close"}
         if "content-length" in headers and "transfer-encoding" in headers:
             detail = "a Content-Length and a Transfer-Encoding"
-            refusal = Refusal("invalid_request", detail, headers=close)
+            refusal = HttpRefusal("invalid_request", detail, headers=close)
         elif head_size(scope) > HEAD:
-            refusal = Refusal("headers_too_large", f"at most {HEAD} bytes", headers=close)
+            refusal = HttpRefusal("headers_too_large", f"at most {HEAD} bytes", headers=close)
         else:
             await self._app(scope, receive, send)
             return
@@ -98,7 +98,7 @@ class _Framed:
 class _Resource:
     """All methods of a path; an ASGI application."""
 
-    def __init__(self, service: Service, path: str, routes: Mapping[str, Route]) -> None:
+    def __init__(self, service: HttpService, path: str, routes: Mapping[str, Route]) -> None:
         self._service = service
         self._path = path
         self._routes = routes
@@ -112,19 +112,19 @@ class _Resource:
             send = _without_body(send)
         try:
             response = await service.until_cut(self._answer(scope, body))
-        except Refusal as refusal:
+        except HttpRefusal as refusal:
             response = answer(refusal)
         except OmsError as error:
             response = answer(refusal_of(error, service.options.retry_after))
         except OSError:  # no room for a body, say
             retry = {"retry-after": str(service.options.retry_after)}
-            response = answer(Refusal("store_unavailable", headers=retry))
+            response = answer(HttpRefusal("store_unavailable", headers=retry))
         except (Gone, Stopped):
             return  # nobody is there to be told
         if response.status_code >= _REFUSED:
             await answer_early(response, scope, body, send, service.options.timeout)
             return
-        with suppress(Refusal):  # it was cut in its middle
+        with suppress(HttpRefusal):  # it was cut in its middle
             await service.until_cut(_send(response, scope, body, send))
 
     async def _answer(self, scope: Scope, body: Body) -> Response:
@@ -137,7 +137,7 @@ class _Resource:
     def _other(self, method: str) -> Response:
         if method == "OPTIONS":
             return Response(status_code=204, headers=self._allow)
-        raise Refusal("method_not_allowed", headers=self._allow)
+        raise HttpRefusal("method_not_allowed", headers=self._allow)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive, head: bool) -> Call:
         """Look at all but the body: who asks, for what, and in which form."""
@@ -166,10 +166,10 @@ def _media(route: Route, headers: Headers) -> str:
     media = media_of(headers)
     if media.name not in route.bodies:
         expected = ", ".join(route.bodies)
-        raise Refusal("unsupported_media_type", f"taken are: {expected}")
+        raise HttpRefusal("unsupported_media_type", f"taken are: {expected}")
     version = media.parameters.get("version", VERSION)
     if media.name == BUNDLE and version != VERSION:
-        raise Refusal("unsupported_media_version", f'expected version="{VERSION}"')
+        raise HttpRefusal("unsupported_media_version", f'expected version="{VERSION}"')
     return media.name
 
 
@@ -189,10 +189,10 @@ def of(count: int, ready: Callable[[], None], log: Log) -> Callable[[], None] | 
     """Make workers, and look after them."""
     if not hasattr(os, "fork"):
         raise UnsupportedError("several workers need a system with fork", expected="--workers 1")
-    return _Crew(ready, log).keep(count)
+    return _Workers(ready, log).keep(count)
 
 
-class _Crew:
+class _Workers:
     """The workers of this process."""
 
     def __init__(self, ready: Callable[[], None], log: Log) -> None:
@@ -289,7 +289,7 @@ _IDLE = 15  # seconds that a connection may be idle between two requests
 
 def run(
     opening: Callable[[], Stores],
-    options: Options,
+    options: ServerOptions,
     listening: Listening,
     log: Log,
     ready: Callable[[str], None],
@@ -308,14 +308,14 @@ def run(
 
 def _serve(
     stores: Stores,
-    options: Options,
+    options: ServerOptions,
     listening: Listening,
     log: Log,
     ready: Callable[[], None],
     bound: socket.socket,
 ) -> None:
     """Serve in this process."""
-    service = Service(stores, options)
+    service = HttpService(stores, options)
     try:
         config = uvicorn.Config(
             application(service, log),
@@ -348,7 +348,7 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        service: Service,
+        service: HttpService,
         grace: float,
         ready: Callable[[], None],
     ) -> None:

@@ -14,8 +14,8 @@ from omsgrain.crypto.trust import Checked, Trust, look, read
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.check import RULES
-from omsgrain.server.errors import Refusal, refusal_of
-from omsgrain.server.options import Options
+from omsgrain.server.errors import HttpRefusal, refusal_of
+from omsgrain.server.options import ServerOptions
 from omsgrain.storage.tokens import Scope, Token, Tokens, is_token
 
 _REALM: Final = 'Bearer realm="omsgrain"'
@@ -26,11 +26,11 @@ def secret_of(headers: Headers) -> str:
     """The token that a request shows."""
     given = headers.getlist("authorization")
     if not given:
-        raise Refusal("missing_token", headers={"www-authenticate": _REALM})
+        raise HttpRefusal("missing_token", headers={"www-authenticate": _REALM})
     scheme, _, secret = given[0].strip().partition(" ")
     secret = secret.strip()
     if len(given) > 1 or scheme.lower() != _SCHEME or not secret:
-        raise Refusal(
+        raise HttpRefusal(
             "malformed_token", headers={"www-authenticate": _challenge("invalid_request")}
         )
     if not is_token(secret):
@@ -46,12 +46,12 @@ def token_of(tokens: Tokens, secret: str, scopes: Sequence[Scope]) -> Token:
     if not set(scopes) & set(token.scopes):
         asked = _challenge("insufficient_scope", f'scope="{" ".join(scopes)}"')
         detail = f"the scope {' or '.join(scopes)} is needed"
-        raise Refusal("missing_scope", detail, headers={"www-authenticate": asked})
+        raise HttpRefusal("missing_scope", detail, headers={"www-authenticate": asked})
     return token
 
 
-def _unknown() -> Refusal:
-    return Refusal("invalid_token", headers={"www-authenticate": _challenge("invalid_token")})
+def _unknown() -> HttpRefusal:
+    return HttpRefusal("invalid_token", headers={"www-authenticate": _challenge("invalid_token")})
 
 
 def _challenge(error: str, more: str | None = None) -> str:
@@ -62,7 +62,7 @@ LEFT_OUT: Final = {"aimem-signature-omitted": "too-large"}
 """The header of an answer that would be signed, were it smaller."""
 
 
-def signed(text: Callable[[], bytes], options: Options) -> dict[str, str]:
+def signed(text: Callable[[], bytes], options: ServerOptions) -> dict[str, str]:
     """The header with our signature; none without a signer."""
     if options.signer is None:
         return {}
@@ -70,15 +70,17 @@ def signed(text: Callable[[], bytes], options: Options) -> dict[str, str]:
     return {signature.HEADER.lower(): signature.to_header(made)}
 
 
-def checked(headers: Headers, text: Callable[[], bytes | Pieces], options: Options) -> Checked:
+def checked(
+    headers: Headers, text: Callable[[], bytes | Pieces], options: ServerOptions
+) -> Checked:
     """Check the signature of what comes in: one that is none, or false, is always refused."""
     given = headers.getlist(signature.HEADER)
     if not given and not options.require_signature:
         return "missing"
     if not given:
-        raise Refusal("signature_missing", status=RULES["signature_missing"].status)
+        raise HttpRefusal("signature_missing", status=RULES["signature_missing"].status)
     if len(given) > 1:
-        raise Refusal(
+        raise HttpRefusal(
             "signature_invalid", "it stands twice", status=RULES["signature_invalid"].status
         )
     try:

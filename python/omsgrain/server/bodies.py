@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from omsgrain.crypto.seal import spool
-from omsgrain.server.errors import Refusal
-from omsgrain.server.options import Options
+from omsgrain.server.errors import HttpRefusal
+from omsgrain.server.options import ServerOptions
 
 _IN_MEMORY = 1 << 20  # bytes of a body that needs no file
 _PIECE = 256 << 10  # bytes that are gathered for one step of a thread
@@ -73,17 +73,17 @@ def media_of(headers: Headers) -> Media:
     given = headers.getlist("content-type")
     found = _TYPE.match(given[0].strip()) if len(given) == 1 else None
     if found is None:
-        raise Refusal("unsupported_media_type", "the body has no media type")
+        raise HttpRefusal("unsupported_media_type", "the body has no media type")
     text, parameters, at = given[0].strip(), {}, found.end()
     while at < len(text):
         part = _PARAMETER.match(text, at)
         if part is None or part.end() == at:
-            raise Refusal("unsupported_media_type", "the media type cannot be read")
+            raise HttpRefusal("unsupported_media_type", "the media type cannot be read")
         if part[1] is not None:
             parameters[part[1].lower()] = part[2].strip('"')
         at = part.end()
     if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
-        raise Refusal("unsupported_media_type", "texts are taken in UTF-8")
+        raise HttpRefusal("unsupported_media_type", "texts are taken in UTF-8")
     return Media(found[0].lower(), parameters)
 
 
@@ -103,12 +103,12 @@ def _length(headers: Headers) -> int | None:
 
 
 async def receive_body(
-    receive: Receive, headers: Headers, limit: int, options: Options, step: Step
+    receive: Receive, headers: Headers, limit: int, options: ServerOptions, step: Step
 ) -> IO[bytes]:
     """Receive a body; the file stands at its beginning."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
-        raise Refusal("unsupported_encoding", "identity and gzip are taken")
+        raise HttpRefusal("unsupported_encoding", "identity and gzip are taken")
     check_length(headers, limit)
     sink = _Sink(limit, options.ratio, packed=encoding != "identity")
     loop = asyncio.get_running_loop()
@@ -121,7 +121,7 @@ async def receive_body(
             try:
                 message = await asyncio.wait_for(receive(), max(left, 0))
             except (asyncio.TimeoutError, TimeoutError):
-                raise Refusal("slow_request", headers={"connection": "close"}) from None
+                raise HttpRefusal("slow_request", headers={"connection": "close"}) from None
             if message["type"] == "http.disconnect":
                 raise Gone
             piece, more = message.get("body", b""), message.get("more_body", False)
@@ -212,7 +212,7 @@ class _Sink:
             try:
                 self._put(self._unpacker.decompress(data, _UNPACKED))
             except zlib.error:
-                raise Refusal("invalid_encoding", "not gzip") from None
+                raise HttpRefusal("invalid_encoding", "not gzip") from None
             self._begun = True
             data = self._unpacker.unconsumed_tail or self._unpacker.unused_data
 
@@ -223,7 +223,7 @@ class _Sink:
                 # What stays in the unpacker comes with further calls, until nothing does.
                 rest = self._unpacker.decompress(b"", _UNPACKED)
                 if not rest:
-                    raise Refusal("invalid_encoding", "the gzip was cut short")
+                    raise HttpRefusal("invalid_encoding", "the gzip was cut short")
                 self._put(rest)
         self._measure()
         self.file.seek(0)
@@ -240,11 +240,11 @@ class _Sink:
     def _measure(self) -> None:
         """Refuse what unpacks to more than anything does that is worth sending."""
         if self.packed and self._size > self._came * self._ratio:
-            raise Refusal("body_too_large", "it unpacks to more than such a body can hold")
+            raise HttpRefusal("body_too_large", "it unpacks to more than such a body can hold")
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal("body_too_large", f"at most {limit} bytes", headers={"connection": "close"})
+def _too_large(limit: int) -> HttpRefusal:
+    return HttpRefusal("body_too_large", f"at most {limit} bytes", headers={"connection": "close"})
 
 
 BUNDLE: Final = "application/aimem-bundle+json"

@@ -33,16 +33,16 @@ from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem import document as bundles
 from omsgrain.formats.aimem.check import RULES as AIMEM
 from omsgrain.formats.aimem.document import TAG
-from omsgrain.formats.aimem.fields import ARRAYS, Kind, Limits
+from omsgrain.formats.aimem.fields import ARRAYS, AimemLimits, Kind
 from omsgrain.formats.aimem.records import FORMAT
 from omsgrain.interchange import aimem_export
 from omsgrain.interchange.aimem_erase import erase_tenant
-from omsgrain.interchange.aimem_export import ExportReport, export_stream
+from omsgrain.interchange.aimem_export import AimemExportReport, export_stream
 from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.server import auth
 from omsgrain.server.bodies import BUNDLE, LINES, weights
-from omsgrain.server.errors import Refusal, refusal_of
-from omsgrain.server.options import Options
+from omsgrain.server.errors import HttpRefusal, refusal_of
+from omsgrain.server.options import ServerOptions
 from omsgrain.server.request import Call, as_json, is_gone
 from omsgrain.server.service import Flag, Stopped
 from omsgrain.server.streaming import PIECE, Stream, gathered
@@ -63,7 +63,7 @@ _STARTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BundleRequest:
     """What an export shall hold.
 
     Attributes:
@@ -83,25 +83,30 @@ class Wanted:
     producer: str | None
 
 
-def wanted(given: Mapping[str, Any]) -> Wanted:
+def wanted(given: Mapping[str, Any]) -> BundleRequest:
     """Look at the parameters of an export together."""
-    asked = Wanted(**given)
+    asked = BundleRequest(**given)
     if asked.scope != "SINCE":
         asked = replace(asked, since=None)
     aimem_export.wanted(asked.scope, asked.since)
     if asked.embedding_model is not None and not asked.include_embeddings:
-        raise Refusal("invalid_parameter", "embedding_model goes with include_embeddings=true")
+        raise HttpRefusal("invalid_parameter", "embedding_model goes with include_embeddings=true")
     return asked
 
 
 def lines_of(
-    store: GrainStore, tenant: str, actor: str, asked: Wanted, options: Options, flag: Flag
+    store: GrainStore,
+    tenant: str,
+    actor: str,
+    asked: BundleRequest,
+    options: ServerOptions,
+    flag: Flag,
 ) -> tuple[Iterator[bytes], dict[str, str]]:
     """An export by lines, and the headers that tell of it.
 
     Who asks for no producer gets all there is, in one bundle; a header names who has named it.
     """
-    report = ExportReport()
+    report = AimemExportReport()
     try:
         pieces = export_stream(
             store,
@@ -121,16 +126,16 @@ def lines_of(
     except (UnsupportedError, SchemaError, KeyMissingError) as error:
         if error.field == "/embedding_model":
             one = f"embedding_model: expected one of {error.found}"
-            raise Refusal("invalid_parameter", one, code=error.code) from None
+            raise HttpRefusal("invalid_parameter", one, code=error.code) from None
         if error.rule is None or error.rule in AIMEM:
             raise
         kept = f"the rule {error.rule} keeps memory here"
-        raise Refusal("refused_by_policy", kept, code=error.code) from None
+        raise HttpRefusal("refused_by_policy", kept, code=error.code) from None
     if asked.embedding_dim is not None:
         first = next(pieces)
         found = json.loads(first.partition(b"\n")[0]).get("embedding_dim")
         if found not in (None, asked.embedding_dim):
-            raise Refusal("invalid_parameter", f"embedding_dim: expected {found}")
+            raise HttpRefusal("invalid_parameter", f"embedding_dim: expected {found}")
         pieces = chain((first,), pieces)
     headers = {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
     if report.withheld:
@@ -257,7 +262,7 @@ def _head(media: str) -> Response:
 
 
 def _lines(
-    call: Call, asked: Wanted, flag: Flag
+    call: Call, asked: BundleRequest, flag: Flag
 ) -> tuple[Generator[bytes, None, None], dict[str, str]]:
     """The lines of an export, and the headers that tell of it."""
     lines, headers = lines_of(
@@ -268,7 +273,9 @@ def _lines(
     return watched(lines, flag), headers
 
 
-def _document(call: Call, asked: Wanted, flag: Flag) -> tuple[IO[bytes], int, dict[str, str]]:
+def _document(
+    call: Call, asked: BundleRequest, flag: Flag
+) -> tuple[IO[bytes], int, dict[str, str]]:
     lines, headers = _lines(call, asked, flag)
     with closing(lines):
         file, size, _ = spooled(as_document(lines))
@@ -342,7 +349,7 @@ async def _stream(
     try:
         await check()
     except Stopped:  # later it can only be cut short
-        raise Refusal("erased", "the tenant was erased meanwhile") from None
+        raise HttpRefusal("erased", "the tenant was erased meanwhile") from None
     timeout = call.service.options.timeout
     headers = headers | {"vary": "accept-encoding"}
     return Stream(
@@ -406,7 +413,7 @@ async def import_(call: Call) -> Response:
     lines = call.media == LINES
     try:
         file = await call.body(options.lines if lines else options.document)
-    except Refusal as refusal:
+    except HttpRefusal as refusal:
         raise refusal if lines else _to_lines(refusal) from None
     with file:
         size = file.seek(0, 2)
@@ -419,8 +426,8 @@ def _audited(call: Call, work: Callable[[Flag], Response], flag: Flag) -> Respon
     """Take a bundle in; that it was refused stands in the audit trail too, with the rule."""
     try:
         return work(flag)
-    except (Refusal, OmsError) as error:
-        refusal = error if isinstance(error, Refusal) else refusal_of(error)
+    except (HttpRefusal, OmsError) as error:
+        refusal = error if isinstance(error, HttpRefusal) else refusal_of(error)
         if refusal.status < _OURS:  # else the store could not tell it either
             told: dict[str, int | str] = {"refused": refusal.rule, "status": refusal.status}
             call.service.stores.main.note_import(FORMAT, told, actor=call.actor)
@@ -429,7 +436,7 @@ def _audited(call: Call, work: Callable[[Flag], Response], flag: Flag) -> Respon
         raise
 
 
-def _to_lines(refusal: Refusal) -> Refusal:
+def _to_lines(refusal: HttpRefusal) -> HttpRefusal:
     """A refusal of a document that is too large says what is taken instead."""
     if refusal.status == _TOO_LARGE:
         refusal.detail = "; ".join(filter(None, (refusal.detail, _LARGER)))
@@ -439,7 +446,7 @@ def _to_lines(refusal: Refusal) -> Refusal:
 def _import_document(call: Call, file: IO[bytes], flag: Flag) -> Response:
     data = file.read()
     options = call.service.options
-    limits = Limits(document=options.document, values=options.values)
+    limits = AimemLimits(document=options.document, values=options.values)
     bundle = bundles.read_bundle(data, limits, alive=flag.check)
     done = _checked(call, partial(signature.canonical, data))
     return _taken(call, bundle, done, flag)

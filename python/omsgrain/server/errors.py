@@ -32,46 +32,46 @@ _REST = "invalid_grain"
 _CONFLICT, _NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 409, 404, 422, 503
 
 
-class Rule(NamedTuple):
+class ServerRule(NamedTuple):
     """One rule of the server: its status, and what its breach is called."""
 
     status: int
     title: str
 
 
-RULES: Final[dict[str, Rule]] = {
-    "invalid_request": Rule(400, "not a request of HTTP whose end is certain"),
-    "missing_token": Rule(401, "a token is needed"),
-    "malformed_token": Rule(401, "not a bearer token"),
-    "invalid_token": Rule(401, "the token does not hold"),
-    "missing_scope": Rule(403, "the token is not good for this"),
-    "other_tenant": Rule(403, "the grain does not belong to the tenant of the token"),
-    "not_let": Rule(403, "not something that the token lets another store do"),
-    "not_found": Rule(404, "there is nothing here"),
-    "method_not_allowed": Rule(405, "not a method of this resource"),
-    "slow_request": Rule(408, "the body came too slowly"),
-    "erased": Rule(409, "it was erased, and does not come back"),
-    "refused_by_policy": Rule(409, "a policy or a hold refuses"),
-    "body_too_large": Rule(413, "the body is larger than is taken"),
-    "unsupported_media_type": Rule(415, "not a media type that is taken here"),
-    "unsupported_encoding": Rule(415, "not an encoding that is taken"),
-    "unsupported_media_version": Rule(415, "not a version of the media type that is known"),
-    "headers_too_large": Rule(431, "the request line and headers are larger than is taken"),
-    "invalid_encoding": Rule(422, "the body is not what its encoding says"),
-    "unknown_parameter": Rule(422, "not a parameter of this resource"),
-    "invalid_parameter": Rule(422, "not a value of this parameter"),
-    "invalid_message": Rule(422, "not a message of a sync"),
-    "unknown_reference": Rule(422, "the grain names one that the tenant does not have"),
-    "invalid_grain": Rule(422, "not a grain that can be stored, or not an address"),
-    "too_many_requests": Rule(429, "too many requests are waiting"),
-    "internal": Rule(500, "a defect of the server"),
-    "store_unavailable": Rule(503, "the store cannot do it now"),
-    "stopping": Rule(503, "the server is stopping"),
+RULES: Final[dict[str, ServerRule]] = {
+    "invalid_request": ServerRule(400, "not a request of HTTP whose end is certain"),
+    "missing_token": ServerRule(401, "a token is needed"),
+    "malformed_token": ServerRule(401, "not a bearer token"),
+    "invalid_token": ServerRule(401, "the token does not hold"),
+    "missing_scope": ServerRule(403, "the token is not good for this"),
+    "other_tenant": ServerRule(403, "the grain does not belong to the tenant of the token"),
+    "not_let": ServerRule(403, "not something that the token lets another store do"),
+    "not_found": ServerRule(404, "there is nothing here"),
+    "method_not_allowed": ServerRule(405, "not a method of this resource"),
+    "slow_request": ServerRule(408, "the body came too slowly"),
+    "erased": ServerRule(409, "it was erased, and does not come back"),
+    "refused_by_policy": ServerRule(409, "a policy or a hold refuses"),
+    "body_too_large": ServerRule(413, "the body is larger than is taken"),
+    "unsupported_media_type": ServerRule(415, "not a media type that is taken here"),
+    "unsupported_encoding": ServerRule(415, "not an encoding that is taken"),
+    "unsupported_media_version": ServerRule(415, "not a version of the media type that is known"),
+    "headers_too_large": ServerRule(431, "the request line and headers are larger than is taken"),
+    "invalid_encoding": ServerRule(422, "the body is not what its encoding says"),
+    "unknown_parameter": ServerRule(422, "not a parameter of this resource"),
+    "invalid_parameter": ServerRule(422, "not a value of this parameter"),
+    "invalid_message": ServerRule(422, "not a message of a sync"),
+    "unknown_reference": ServerRule(422, "the grain names one that the tenant does not have"),
+    "invalid_grain": ServerRule(422, "not a grain that can be stored, or not an address"),
+    "too_many_requests": ServerRule(429, "too many requests are waiting"),
+    "internal": ServerRule(500, "a defect of the server"),
+    "store_unavailable": ServerRule(503, "the store cannot do it now"),
+    "stopping": ServerRule(503, "the server is stopping"),
 }
 """The rules of the server. Those of bundles stand in ``formats.aimem.rules``."""
 
 
-class Refusal(Exception):
+class HttpRefusal(Exception):
     """A request that is not done, and why.
 
     Attributes:
@@ -105,7 +105,7 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
 
-def refusal_of(error: OmsError, retry_after: int = 1) -> Refusal:
+def refusal_of(error: OmsError, retry_after: int = 1) -> HttpRefusal:
     """The refusal that an error of the library becomes."""
     if isinstance(error, DocumentError):
         rule = error.rule or "not_json"
@@ -115,12 +115,12 @@ def refusal_of(error: OmsError, retry_after: int = 1) -> Refusal:
         more = {"problems": problems, "total": error.total}
         return _refusal(error, rule, status, more)
     if isinstance(error, NotFoundError):
-        return Refusal("not_found", code=error.code)
+        return HttpRefusal("not_found", code=error.code)
     if isinstance(error, StoreError | IntegrityError | KeyMissingError):
         headers = {"retry-after": str(retry_after)}
-        return Refusal("store_unavailable", code=error.code, headers=headers)
+        return HttpRefusal("store_unavailable", code=error.code, headers=headers)
     if isinstance(error, ErasedError):
-        return Refusal("erased", code=error.code)
+        return HttpRefusal("erased", code=error.code)
     if isinstance(error, PolicyError):
         return _refusal(error, "refused_by_policy", _CONFLICT)
     return _refusal(error, error.rule or "invalid_grain", _UNPROCESSABLE)
@@ -128,11 +128,13 @@ def refusal_of(error: OmsError, retry_after: int = 1) -> Refusal:
 
 def _refusal(
     error: OmsError, rule: str, status: int, more: Mapping[str, Any] | None = None
-) -> Refusal:
+) -> HttpRefusal:
     detail = error.message
     if error.expected is not None:
         detail += f"; expected {error.expected}"
-    return Refusal(rule, detail, pointer=error.field, status=status, code=error.code, more=more)
+    return HttpRefusal(
+        rule, detail, pointer=error.field, status=status, code=error.code, more=more
+    )
 
 
 def _about(rule: str) -> tuple[str, str]:
@@ -143,7 +145,7 @@ def _about(rule: str) -> tuple[str, str]:
     return f"{_PAGES}serving.md#{known}", RULES[known].title
 
 
-def answer(refusal: Refusal) -> Response:
+def answer(refusal: HttpRefusal) -> Response:
     """The answer that tells of a refusal."""
     rule = refusal.rule
     type_, title = _about(rule)

@@ -21,7 +21,7 @@ import omsgrain as og
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError, NotFoundError, OmsError, TrustError, UnsupportedError
 from omsgrain.formats.aimem.document import validate
-from omsgrain.formats.aimem.fields import Limits
+from omsgrain.formats.aimem.fields import AimemLimits
 from omsgrain.formats.json_text import bounded, parse
 from omsgrain.formats.problems import DocumentError
 from omsgrain.grain import make, plain
@@ -31,7 +31,7 @@ from omsgrain.ops import removing
 from omsgrain.ops.query import envelope
 from omsgrain.query.query import Page
 from omsgrain.server.bodies import BLOB, BUNDLE, JSON, weights
-from omsgrain.server.errors import Refusal, refusal_of
+from omsgrain.server.errors import HttpRefusal, refusal_of
 from omsgrain.server.request import Call, as_json
 from omsgrain.server.service import Flag
 
@@ -117,7 +117,7 @@ def _items(
     """
     tenant, adapt = call.tenant, call.given["adapt"]
     if adapt and call.media != BLOB:
-        raise Refusal("invalid_parameter", "adapt: for a blob as application/octet-stream")
+        raise HttpRefusal("invalid_parameter", "adapt: for a blob as application/octet-stream")
     if call.media == BLOB:
         data = given = file.read()
         try:
@@ -126,11 +126,11 @@ def _items(
             grain = og.decode(_core.envelope_blob(data) if data[:1] == ENVELOPE_BYTE else data)
         except KeyMissingError as error:
             detail = "a sealed grain does not show whose it is"
-            raise Refusal("invalid_grain", detail, code=error.code) from None
+            raise HttpRefusal("invalid_grain", detail, code=error.code) from None
         except OmsError as error:
             raise refusal_of(error) from None
         if grain.get("user_id") != tenant:
-            raise Refusal("other_tenant", "a blob must have the tenant as its user_id")
+            raise HttpRefusal("other_tenant", "a blob must have the tenant as its user_id")
         return [data], [grain], set() if data == given else {og.address(given)}
     found: list[og.Grain] = []
     bad: list[tuple[int, OmsError]] = []
@@ -172,24 +172,24 @@ def _by_lines(data: bytes, known: dict[str, Any]) -> Iterator[Any]:
             found = refusal_of(error)
             detail, code = found.detail, found.code
             pointer = f"/{i}{found.pointer or ''}"
-            raise Refusal(
+            raise HttpRefusal(
                 found.rule, detail, pointer=pointer, status=found.status, code=code
             ) from None
 
 
 def _made(fields: Any, tenant: str, i: int) -> og.Grain:
     if not isinstance(fields, dict):
-        raise Refusal("invalid_grain", "a grain is an object", pointer=f"/{i}")
+        raise HttpRefusal("invalid_grain", "a grain is an object", pointer=f"/{i}")
     try:
         fields = revive(fields)
     except ValueError:
         detail = "$bytes that are not base64, or a $float that is none"
-        raise Refusal("invalid_grain", detail, pointer=f"/{i}") from None
+        raise HttpRefusal("invalid_grain", detail, pointer=f"/{i}") from None
     grain = make(fields)
     if "user_id" not in grain:
         grain = make({**fields, "user_id": tenant})
     if grain.get("user_id") != tenant:
-        raise Refusal("other_tenant", pointer=f"/{i}/user_id")
+        raise HttpRefusal("other_tenant", pointer=f"/{i}/user_id")
     return grain
 
 
@@ -207,10 +207,10 @@ def _check_references(
                 try:
                     theirs(store, address, tenant)
                 except (NotFoundError, KeyMissingError):
-                    raise Refusal("unknown_reference", pointer=f"/{i}/{name}") from None
+                    raise HttpRefusal("unknown_reference", pointer=f"/{i}/{name}") from None
 
 
-def _refused(bad: Sequence[tuple[int, OmsError]]) -> Refusal:
+def _refused(bad: Sequence[tuple[int, OmsError]]) -> HttpRefusal:
     """The refusal of a list: the first of it, and what is wrong with each."""
     first = refusal_of(bad[0][1])
     if first.status >= 500:
@@ -220,7 +220,7 @@ def _refused(bad: Sequence[tuple[int, OmsError]]) -> Refusal:
         one = error.to_dict()
         pointer = f"/{i}{error.field or ''}"
         problems.append({"code": one["code"], "rule": error.rule, "pointer": pointer})
-    return Refusal(
+    return HttpRefusal(
         first.rule,
         first.detail,
         pointer=problems[0]["pointer"],
@@ -304,7 +304,7 @@ def _query_refused(error: OmsError) -> Exception:
     if found.rule != "invalid_grain":
         return error
     detail, pointer = found.detail, found.pointer
-    return Refusal("invalid_parameter", detail, pointer=pointer, code=error.code)
+    return HttpRefusal("invalid_parameter", detail, pointer=pointer, code=error.code)
 
 
 def _told(page: Page) -> dict[str, Any]:
@@ -321,7 +321,7 @@ async def verify(call: Call) -> Response:
 
     def work(data: bytes, flag: Flag) -> Response:
         if call.media == BUNDLE:
-            limits = Limits(document=options.document, values=options.values)
+            limits = AimemLimits(document=options.document, values=options.values)
             verdict = validate(data, limits, alive=flag.check)
             problems = [one.to_dict() for one in verdict.problems]
             warned = [one.to_dict() for one in verdict.warnings]
@@ -355,10 +355,10 @@ def _asked(data: bytes) -> str:
     """The address in a body."""
     value = parse(data, most=_QUESTION, depth=8)
     if not isinstance(value, dict) or value.keys() != {"address"}:
-        raise Refusal("invalid_type", 'expected {"address": ...}', status=422)
+        raise HttpRefusal("invalid_type", 'expected {"address": ...}', status=422)
     address = value["address"]
     if not isinstance(address, str):
-        raise Refusal("invalid_type", "expected a string", pointer="/address", status=422)
+        raise HttpRefusal("invalid_type", "expected a string", pointer="/address", status=422)
     _core.parse_address(address)
     return address
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ServerOptions:
     """How a server behaves.
 
     Attributes:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from omsgrain.crypto import signers
 from omsgrain.crypto.did import PublicKey, resolve
 from omsgrain.server.bodies import COSE_KEY
-from omsgrain.server.errors import Refusal
+from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.request import Call, as_json
 
 
@@ -16,7 +16,7 @@ async def pubkey(call: Call) -> Response:
     """The key that signs our exports. Spec: AIMEM §5.3."""
     signer = call.service.options.signer
     if signer is None:
-        raise Refusal("not_found", "nothing is signed here")
+        raise HttpRefusal("not_found", "nothing is signed here")
     key: PublicKey = getattr(signer, "public_key", None) or resolve(signer.did)
     return Response(signers.dumps_public(key, signer.did), media_type=COSE_KEY)
 

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from omsgrain.server.bodies import Gone, check_length, receive_body
-from omsgrain.server.errors import Refusal
-from omsgrain.server.service import Flag, Service
+from omsgrain.server.errors import HttpRefusal
+from omsgrain.server.service import Flag, HttpService
 from omsgrain.storage.tokens import Token
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Call:
         token: who asks; None where everybody may.
     """
 
-    service: Service
+    service: HttpService
     headers: Headers
     receive: Receive
     head: bool
@@ -164,9 +164,9 @@ def read(query: bytes, known: Sequence[Parameter]) -> dict[str, Any]:
         key, text = _text(name), _text(value)
         if key is None or key not in table:
             expected = ", ".join(table) or "none"
-            raise Refusal("unknown_parameter", f"known are: {expected}")
+            raise HttpRefusal("unknown_parameter", f"known are: {expected}")
         if key in found:
-            raise Refusal("invalid_parameter", f"{key} stands twice")
+            raise HttpRefusal("invalid_parameter", f"{key} stands twice")
         found[key] = _value(table[key], text)
     for one in known:
         if one.required and one.name not in found:
@@ -188,7 +188,7 @@ def _value(known: Parameter, text: str | None) -> Any:
     if known.choices and text not in known.choices:
         status = None if known.rule == "invalid_parameter" else 422
         expected = ", ".join(known.choices)
-        raise Refusal(known.rule, f"{known.name}: expected {expected}", status=status)
+        raise HttpRefusal(known.rule, f"{known.name}: expected {expected}", status=status)
     if known.kind == "boolean":
         if text not in _BOOLEANS:
             raise _wrong(known, "true or false")
@@ -211,5 +211,5 @@ def _bounded(known: Parameter, number: Any) -> Any:
     return number
 
 
-def _wrong(known: Parameter, expected: str) -> Refusal:
-    return Refusal("invalid_parameter", f"{known.name}: expected {expected}")
+def _wrong(known: Parameter, expected: str) -> HttpRefusal:
+    return HttpRefusal("invalid_parameter", f"{known.name}: expected {expected}")

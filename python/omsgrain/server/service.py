@@ -21,9 +21,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from omsgrain.errors import OmsError
 from omsgrain.interchange.aimem_erase import erasures
-from omsgrain.server.errors import Refusal, answer
+from omsgrain.server.errors import HttpRefusal, answer
 from omsgrain.server.log import Log
-from omsgrain.server.options import Options
+from omsgrain.server.options import ServerOptions
 
 if TYPE_CHECKING:
     from omsgrain.server.serving import Stores
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omsgrain.sync.peer import Peer
 
 
-class Gate:
+class FairSemaphore:
     """A gate that lets in so many at once, in order of arrival. Of one event loop.
 
     A gate with a single place, or a line for one, gives it to anybody.
@@ -81,7 +81,7 @@ class Gate:
             raise self._stopping()
         before = sum(1 for other, _ in self._line if other == who)
         if len(self._line) >= self._most or (who is not None and before >= self._longest):
-            raise Refusal("too_many_requests", headers=self._retry)
+            raise HttpRefusal("too_many_requests", headers=self._retry)
         turn = asyncio.get_running_loop().create_future()
         place = who, turn
         self._line.append(place)
@@ -114,8 +114,8 @@ class Gate:
             self._take(place[0])
             place[1].set_result(None)
 
-    def _stopping(self) -> Refusal:
-        return Refusal("stopping", headers=self._retry)
+    def _stopping(self) -> HttpRefusal:
+        return HttpRefusal("stopping", headers=self._retry)
 
 
 _KEPT = 8
@@ -149,7 +149,7 @@ class Peers:
         kept = self._kept.pop(token, None) or _Kept()
         self._kept[token] = kept  # the latest is the last
         if kept.users >= _WAITING:
-            raise Refusal("too_many_requests", headers=self._retry)
+            raise HttpRefusal("too_many_requests", headers=self._retry)
         kept.users += 1
         try:
             async with kept.turn:
@@ -205,17 +205,17 @@ class Flag:
             raise Stopped
 
 
-class Service:
+class HttpService:
     """What all requests share."""
 
-    def __init__(self, stores: Stores, options: Options) -> None:
+    def __init__(self, stores: Stores, options: ServerOptions) -> None:
         self.stores = stores
         self.tokens: Tokens = stores.tokens
         self.options = options
         line = options.waiting, options.retry_after
-        self.work = Gate(options.at_work, *line)
-        self.large = Gate(options.at_large, *line)
-        self.uploads = Gate(options.uploads, *line)
+        self.work = FairSemaphore(options.at_work, *line)
+        self.large = FairSemaphore(options.at_large, *line)
+        self.uploads = FairSemaphore(options.uploads, *line)
         self.peers = Peers(stores.peer, options.retry_after)
         self._threads = ThreadPoolExecutor(options.at_work, "work")
         self._quick = ThreadPoolExecutor(_QUICK, "quick")
@@ -308,9 +308,9 @@ class Service:
         if self._stopping:
             raise self._refusal()
 
-    def _refusal(self) -> Refusal:
+    def _refusal(self) -> HttpRefusal:
         headers = {"retry-after": str(self.options.retry_after), "connection": "close"}
-        return Refusal("stopping", headers=headers)
+        return HttpRefusal("stopping", headers=headers)
 
 
 async def _run(threads: Executor, flag: Flag | None, function: Callable[[], T]) -> T:
@@ -339,7 +339,7 @@ def head_size(scope: Scope) -> int:
     return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 
-class Connection(H11Protocol):
+class WatchedConnection(H11Protocol):
     """A connection that is looked at now and then; one that is as it was is closed.
 
     Attributes:
@@ -373,7 +373,7 @@ class Connection(H11Protocol):
             return
         hint = getattr(sys.exc_info()[1], "error_status_hint", None)
         rule = "headers_too_large" if hint == _TOO_LARGE else "invalid_request"
-        told = answer(Refusal(rule, headers={"connection": "close"}))
+        told = answer(HttpRefusal(rule, headers={"connection": "close"}))
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):  # else it is answered already
             headless = self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD"
             head = h11.Response(status_code=told.status_code, headers=told.raw_headers)
@@ -401,10 +401,10 @@ class Connection(H11Protocol):
         self._look = self.loop.call_later(self.patience, self.look)
 
 
-def patient(seconds: float) -> type[Connection]:
+def patient(seconds: float) -> type[WatchedConnection]:
     """Connections that are looked at each so many seconds."""
 
-    class Patient(Connection):
+    class Patient(WatchedConnection):
         patience = seconds
 
     return Patient
@@ -473,7 +473,7 @@ class AccessLog:
         except Exception as error:
             self._log.defect(error, request)
             if told.status is None:
-                await answer(Refusal("internal"))(scope, receive, tell)
+                await answer(HttpRefusal("internal"))(scope, receive, tell)
         finally:
             names = {"token": TOKEN, "code": CODE}
             known = {name: scope[key] for name, key in names.items() if key in scope}

@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.ops.opening import open_store
-from omsgrain.storage.location import Where, home_of
+from omsgrain.storage.location import Where, location_of
 from omsgrain.storage.tokens import Scope, Token, Tokens
 from omsgrain.sync.http import is_loopback
 from omsgrain.sync.local import LocalPeer
@@ -100,14 +100,14 @@ class Stores:
 
 def open_stores(path: Where, *, actor: str | None = None, **options: Any) -> Stores:
     """Open a store that is there for a server, with the keys that are in use."""
-    home_of(path).must_exist()  # or an empty directory would become a store
+    location_of(path).must_exist()  # or an empty directory would become a store
     # Reads are not counted: a request for another tenant's grain must leave no trace on it.
     return Stores(open_store(path, actor=actor, count_access=False, **options))
 
 
 def open_one(path: Where, *, readonly: bool = False, actor: str | None = None) -> og.GrainStore:
     """Open a store that is there for a server with one user, with the keys that are in use."""
-    home_of(path).must_exist()  # or an empty directory would become a store
+    location_of(path).must_exist()  # or an empty directory would become a store
     return open_store(path, readonly=readonly, actor=actor)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.responses import Response
 
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
-from omsgrain.server.errors import Refusal
+from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.request import Call
 from omsgrain.server.service import Flag
 from omsgrain.sync import protocol
@@ -115,16 +115,16 @@ def _read(name: str, data: bytes) -> Any:
     try:
         return protocol.unpack(protocol.QUESTIONS[name], data)
     except OmsError as error:
-        raise Refusal("invalid_message", _says(error), code=error.code) from None
+        raise HttpRefusal("invalid_message", _says(error), code=error.code) from None
 
 
 def _told(answer: Callable[[], Any]) -> Response:
     try:
         return Response(protocol.pack(answer()), media_type=protocol.MEDIA)
     except UnsupportedError as error:
-        raise Refusal("not_let", _says(error), code=error.code) from None
+        raise HttpRefusal("not_let", _says(error), code=error.code) from None
     except SchemaError as error:
-        raise Refusal("invalid_message", _says(error), code=error.code) from None
+        raise HttpRefusal("invalid_message", _says(error), code=error.code) from None
 
 
 def _says(error: OmsError) -> str:

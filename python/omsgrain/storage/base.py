@@ -117,7 +117,7 @@ class CompactReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CheckProblem:
     """Something that a check found.
 
     Attributes:
@@ -143,7 +143,7 @@ class CheckReport:
     """
 
     ok: bool
-    problems: tuple[Problem, ...]
+    problems: tuple[CheckProblem, ...]
     grains: int
     rows: int
 
@@ -309,7 +309,7 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class Unsealing(Protocol):
+class KeyedReader(Protocol):
     """A reader that has keys."""
 
     def keys_of(self, seq: int) -> UserKeys:
@@ -398,7 +398,7 @@ class Writer(Reader, Protocol):
         ...
 
 
-class Store(Protocol):
+class Storage(Protocol):
     """A place for blobs. Every method may be called from any thread.
 
     After ``close`` and in a forked child every method but ``close`` raises StoreError.

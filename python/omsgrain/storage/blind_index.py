@@ -50,7 +50,7 @@ SEALS_RECORD = b"sealed"
 _NO, _YES = b"\0", b"\1"
 
 
-class Veil(NamedTuple):
+class BlindEntry(NamedTuple):
     """What is stored beside a sealed grain, made from what is in it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Veil(NamedTuple):
     kept: bool
 
 
-class Trying:
+class KeyTrial:
     """Opens sealed grains of which nothing says whose they are: a blob does not tell its key.
 
     The key that opened one is the first that is tried on the next.
@@ -97,7 +97,7 @@ def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
     return head + SEQUENCE.pack(seq)[-4:]
 
 
-def add(writer: Writer, rows: list[tuple[int, bytes, Veil]]) -> None:
+def add(writer: Writer, rows: list[tuple[int, bytes, BlindEntry]]) -> None:
     """Write the rows of sealed grains that were just put."""
     blind = [(veil.number, veil.tokens, place) for _, place, veil in rows]
     writer.set_rows(BLIND, _core.blind_rows(blind))
@@ -149,7 +149,7 @@ def forget(writer: Writer, seq: int) -> None:
         _delete(writer, number, key, blind, plain)
 
 
-def remove(writer: Writer, seq: int, place: bytes, veil: Veil) -> None:
+def remove(writer: Writer, seq: int, place: bytes, veil: BlindEntry) -> None:
     """Delete the rows of a sealed grain whose key is here."""
     number, tokens = veil.number, veil.tokens
     starts = range(0, len(tokens), TOKEN)
@@ -169,7 +169,7 @@ def _delete(
     writer.set_row(SEALED, key, None)
 
 
-def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[Veil]:
+def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[BlindEntry]:
     """Make what is stored beside sealed grains, on all cores."""
     fields = [_core.decode(bare(blob)) for blob in blobs]
     words = [[word.encode() for word in words_of(one)] for one in fields]
@@ -177,7 +177,7 @@ def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[Veil]:
     digests = [sha256(blob).digest() for blob in blobs]
     plain = _core.tokens_each([one.address for one in keys], digests)
     return [
-        Veil(one.number, digest, name, together, created_at, not _KEEPING.isdisjoint(said))
+        BlindEntry(one.number, digest, name, together, created_at, not _KEEPING.isdisjoint(said))
         for one, said, digest, name, (together, created_at) in zip(
             keys, fields, digests, plain, tokens, strict=True
         )

@@ -25,13 +25,13 @@ from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.storage import mentions, records
 from omsgrain.storage.audit.verify import verify
-from omsgrain.storage.base import PAGE_BYTES, CheckReport, Problem, Reader, Which
+from omsgrain.storage.base import PAGE_BYTES, CheckProblem, CheckReport, Reader, Which
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
-from omsgrain.storage.lmdb.memtable import RUN, Recent
+from omsgrain.storage.lmdb.memtable import RUN, Memtable
 from omsgrain.storage.lmdb.open import DATA_FILE
 from omsgrain.storage.lmdb.pages import broken_pages
 from omsgrain.storage.lmdb.reader import LmdbReader
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.records import unpack
 from omsgrain.storage.signatures import SEALED as signatures_SEALED
 from omsgrain.storage.signatures import examine_many, read_row
@@ -68,7 +68,7 @@ from omsgrain.storage.tables import (
 )
 
 
-class Examined(Reader, Protocol):
+class CheckReader(Reader, Protocol):
     """A snapshot that is examined."""
 
     def has_blob(self, seq: int) -> bool:
@@ -84,7 +84,7 @@ _FLAGS = MARK + 1  # where the flags of a blob stand in a row of blobs-0
 _MODEL = 4
 
 
-def sealed_problems(reader: Examined) -> Iterator[Problem]:
+def sealed_problems(reader: CheckReader) -> Iterator[CheckProblem]:
     """Walk the tables of life BLIND, and yield what is wrong."""
     numbers: dict[bytes, bytes] = {}  # the keys, by the last four bytes of the grains they seal
     keyed = 0
@@ -114,15 +114,15 @@ def sealed_problems(reader: Examined) -> Iterator[Problem]:
             yield _problem(VEILED, key[_MODEL:], "a vector of no sealed grain")
 
 
-def _problem(table: Table, key: bytes, message: str) -> Problem:
+def _problem(table: Table, key: bytes, message: str) -> CheckProblem:
     seq = SEQUENCE.unpack(key)[0] if len(key) == SEQUENCE.size else None
-    return Problem("state", seq, f"{table.name.decode()}: {message}")
+    return CheckProblem("state", seq, f"{table.name.decode()}: {message}")
 
 
 _KEY = SEQUENCE.size + 16
 
 
-def signature_problems(reader: Examined) -> Iterator[Problem]:
+def signature_problems(reader: CheckReader) -> Iterator[CheckProblem]:
     """Yield what is wrong with the signatures, and the signed grains that have none.
 
     A signature by a DID that needs a resolver is only taken apart: a check asks nobody.
@@ -156,13 +156,13 @@ def signature_problems(reader: Examined) -> Iterator[Problem]:
     yield from _unsigned(reader)
 
 
-def _refused(numbers: list[int], envelopes: list[bytes]) -> Iterator[Problem]:
+def _refused(numbers: list[int], envelopes: list[bytes]) -> Iterator[CheckProblem]:
     for seq, found in zip(numbers, examine_many(envelopes), strict=True):
         if isinstance(found, OmsError):
             yield _signature_problem(seq, f"a signature does not hold ({found.code})")
 
 
-def _unsigned(reader: Examined) -> Iterator[Problem]:
+def _unsigned(reader: CheckReader) -> Iterator[CheckProblem]:
     after = 0
     while page := reader.page(after):
         after = page[-1][0]
@@ -175,8 +175,8 @@ def _unsigned(reader: Examined) -> Iterator[Problem]:
                 )
 
 
-def _signature_problem(seq: int | None, message: str) -> Problem:
-    return Problem("signature", seq, message)
+def _signature_problem(seq: int | None, message: str) -> CheckProblem:
+    return CheckProblem("signature", seq, message)
 
 
 _KINDS = get_args(Kind)
@@ -186,7 +186,7 @@ _GONE = "it is about a grain that is not there"
 _DAMAGED = "a row is damaged"
 
 
-def state_problems(reader: Examined) -> Iterator[Problem]:
+def state_problems(reader: CheckReader) -> Iterator[CheckProblem]:
     """Walk every table of life STATE but the audit trail, and yield what is wrong."""
     yield from _Supersessions(reader).problems()
     yield from _about_grains(reader, COUNTERS)
@@ -201,7 +201,7 @@ def state_problems(reader: Examined) -> Iterator[Problem]:
 class _Supersessions:
     """The states, and the table that leads from a new grain to those that it superseded."""
 
-    def __init__(self, reader: Examined) -> None:
+    def __init__(self, reader: CheckReader) -> None:
         self.reader = reader
         self.absent: dict[
             bytes, int
@@ -213,7 +213,7 @@ class _Supersessions:
             if len(row) == EVENT.size and row[:1] == DELETED
         }
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[CheckProblem]:
         for key, row in self.reader.rows(STATES):
             seq = _number(key)
             if seq is None:
@@ -233,7 +233,7 @@ class _Supersessions:
             )
         yield from self._absent()
 
-    def _successors(self, seq: int, digests: list[bytes]) -> Iterator[Problem]:
+    def _successors(self, seq: int, digests: list[bytes]) -> Iterator[CheckProblem]:
         for digest, new in zip(digests, self.reader.find(digests), strict=True):
             if new is None:
                 self.absent.setdefault(digest, seq)
@@ -245,14 +245,14 @@ class _Supersessions:
                     SUPERSEDES, seq, "the grain that superseded it does not lead to it"
                 )
 
-    def _absent(self) -> Iterator[Problem]:
+    def _absent(self) -> Iterator[CheckProblem]:
         """A successor may have been removed, and then an event says so."""
         for digest, seq in self.absent.items():
             if digest not in self.removed:
                 yield _state_problem(STATES, seq, "a grain that superseded it is not there")
 
 
-def _about_grains(reader: Examined, table: Table) -> Iterator[Problem]:
+def _about_grains(reader: CheckReader, table: Table) -> Iterator[CheckProblem]:
     for key, row in reader.rows(table):
         seq = _number(key)
         if seq is None or not (len(row) == COUNTER.size if table is COUNTERS else _list(row)):
@@ -261,7 +261,7 @@ def _about_grains(reader: Examined, table: Table) -> Iterator[Problem]:
             yield _state_problem(table, seq, _GONE)
 
 
-def _toggles(reader: Examined) -> Iterator[Problem]:
+def _toggles(reader: CheckReader) -> Iterator[CheckProblem]:
     for key, row in reader.rows(TOGGLES):
         seq, what = _number(key[: SEQUENCE.size]), key[SEQUENCE.size :]
         if seq is None or not what or not records.is_sound(row):
@@ -270,7 +270,7 @@ def _toggles(reader: Examined) -> Iterator[Problem]:
             yield _state_problem(TOGGLES, seq, _GONE)
 
 
-def _events(reader: Examined) -> Iterator[Problem]:
+def _events(reader: CheckReader) -> Iterator[CheckProblem]:
     before, last = 0, reader.last_seq()
     for key, row in reader.rows(EVENTS):
         number = _number(key)
@@ -288,7 +288,7 @@ def _events(reader: Examined) -> Iterator[Problem]:
         before = number
 
 
-def _reviews(reader: Examined) -> Iterator[Problem]:
+def _reviews(reader: CheckReader) -> Iterator[CheckProblem]:
     for key, row in reader.rows(REVIEWS):
         number, review = _number(key), _unpack(row)
         if number is None or not isinstance(review, dict):
@@ -300,7 +300,7 @@ def _reviews(reader: Examined) -> Iterator[Problem]:
             yield _state_problem(REVIEWS, None, f"there is no event {number} that it is of")
 
 
-def _vectors(reader: Examined) -> Iterator[Problem]:
+def _vectors(reader: CheckReader) -> Iterator[CheckProblem]:
     dimensions: dict[int, int] = {}
     for _, row in reader.rows(MODELS):
         try:
@@ -325,7 +325,7 @@ def _vectors(reader: Examined) -> Iterator[Problem]:
             yield _state_problem(VECTORS, seq, _GONE)
 
 
-def _mentions(reader: Examined) -> Iterator[Problem]:
+def _mentions(reader: CheckReader) -> Iterator[CheckProblem]:
     last = reader.row(META, mentions.NAMED_RECORD) or b""
     for key, row in reader.rows(EVENTS):
         if key > last:
@@ -350,8 +350,8 @@ def _unpack(row: bytes) -> Any:
         return None
 
 
-def _state_problem(table: Table, seq: int | None, message: str) -> Problem:
-    return Problem("state", seq, f"{table.name.decode()}: {message}")
+def _state_problem(table: Table, seq: int | None, message: str) -> CheckProblem:
+    return CheckProblem("state", seq, f"{table.name.decode()}: {message}")
 
 
 _MOST = 1_000  # problems that are told one by one
@@ -359,7 +359,7 @@ _MOST = 1_000  # problems that are told one by one
 Hashed = tuple[int, bytes, bytes | None]
 """A number, a blob, and its address; no address for a damaged blob."""
 
-R = TypeVar("R", bound=Examined)
+R = TypeVar("R", bound=CheckReader)
 
 
 class Pass(Generic[R]):
@@ -376,41 +376,45 @@ class Pass(Generic[R]):
         self.reader = reader
         self.grains = self.rows = self.blob_bytes = 0
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[CheckProblem]:
         """Walk, and yield what is wrong."""
         raise NotImplementedError
 
-    def of_blobs(self, page: list[Hashed]) -> Iterator[Problem]:
+    def of_blobs(self, page: list[Hashed]) -> Iterator[CheckProblem]:
         """Count the blobs of a page, and yield which are no longer what was put."""
         self.grains += len(page)
         self.blob_bytes += sum(len(blob) for _, blob, _ in page)
         bad = [seq for seq, _, digest in page if digest is None]
-        yield from (Problem("blob", seq, "the bytes are not those that were put") for seq in bad)
+        yield from (
+            CheckProblem("blob", seq, "the bytes are not those that were put") for seq in bad
+        )
         # Of a sealed one only its address can be told; signatures are looked at elsewhere.
         good = [(seq, blob) for seq, blob, digest in page if digest is not None]
         plain = [(seq, bare(blob)) for seq, blob in good if not blob[1] & ENCRYPTED_BIT]
         for index, error in _core.check_many([blob for _, blob in plain])[1]:
-            yield Problem("blob", plain[index][0], str(error))
+            yield CheckProblem("blob", plain[index][0], str(error))
 
     def of_head(
         self, last: int, head: tuple[int, int, int], addresses: tuple[int, int], rows: int
-    ) -> Iterator[Problem]:
+    ) -> Iterator[CheckProblem]:
         """Compare the counts of a store with what was met."""
         event = self.reader.last_row(EVENTS)
         if event is not None and len(event[0]) == SEQUENCE.size:
             last = max(last, *SEQUENCE.unpack(event[0]))
         if head[:2] != (self.grains, self.blob_bytes) or last > head[2]:
-            yield Problem("head", None, "the counts of the store are not those of its blobs")
+            yield CheckProblem("head", None, "the counts of the store are not those of its blobs")
         if addresses[0] != addresses[1]:
-            yield Problem("address", None, "there are more or fewer addresses than grains")
+            yield CheckProblem("address", None, "there are more or fewer addresses than grains")
         if rows != self.rows:
-            yield Problem("term", None, "there are more or fewer index rows than the grains have")
+            yield CheckProblem(
+                "term", None, "there are more or fewer index rows than the grains have"
+            )
 
 
 def examine(
-    reader: Examined,
+    reader: CheckReader,
     blobs: Pass[R],
-    first: tuple[Problem, ...] = (),
+    first: tuple[CheckProblem, ...] = (),
     passing: tuple[type[OmsError], ...] = (),
 ) -> CheckReport:
     """Look at all there is in a snapshot."""
@@ -430,14 +434,14 @@ def examine(
     except passing:
         raise
     except OmsError as error:
-        problems.append(Problem("file", None, str(error)))
+        problems.append(CheckProblem("file", None, str(error)))
     return CheckReport(not problems, tuple(problems), grains, rows)
 
 
-def _audit_problems(reader: Examined) -> Iterator[Problem]:
+def _audit_problems(reader: CheckReader) -> Iterator[CheckProblem]:
     for problem in verify(reader).problems:
         where = "" if problem.number is None else f"entry {problem.number}: "
-        yield Problem("audit", None, where + problem.message)
+        yield CheckProblem("audit", None, where + problem.message)
 
 
 class BlobCheck(Pass[LmdbReader]):
@@ -447,17 +451,17 @@ class BlobCheck(Pass[LmdbReader]):
         super().__init__(reader)
         self._addressed = 0
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[CheckProblem]:
         """Walk, and yield what is wrong."""
         head = self.reader.head
-        run, before, after = Recent(0), 0, 0
+        run, before, after = Memtable(0), 0, 0
         while page := self.reader.hashed_page(after):
             after = page[-1][0]
             yield from self._blobs(page)
             run.add_rows([(s, b, d) for s, b, d in page if d is not None and s <= head.watermark])
             if run.tail.rows() > 8 * RUN:
                 yield from self._terms(run, before + 1, after)
-                run, before = Recent(0), after
+                run, before = Memtable(0), after
         yield from self._terms(run, before + 1, after)
         entries, addressed = self.reader.entries, self._addressed
         yield from self.of_head(
@@ -467,7 +471,7 @@ class BlobCheck(Pass[LmdbReader]):
             entries(TERMS) + entries(PAST_TERMS),
         )
 
-    def _blobs(self, page: list[Hashed]) -> Iterator[Problem]:
+    def _blobs(self, page: list[Hashed]) -> Iterator[CheckProblem]:
         yield from self.of_blobs(page)
         good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
         row_at, number_of = self.reader.getter(BLOBS), self.reader.getter(ADDRESSES)
@@ -476,14 +480,14 @@ class BlobCheck(Pass[LmdbReader]):
             key = SEQUENCE.pack(seq)
             row = row_at(key)
             if row is None or row[MARK:] != blob:
-                yield Problem("blob", seq, "the number does not lead to the grain")
+                yield CheckProblem("blob", seq, "the number does not lead to the grain")
             if seq <= watermark:
                 self._addressed += 1
                 # A row of another length is damage of another kind, and raised as such.
                 if number_of(digest) != key and self.reader.row_of(digest) != seq:
-                    yield Problem("address", seq, "the address does not lead to the grain")
+                    yield CheckProblem("address", seq, "the address does not lead to the grain")
 
-    def _terms(self, run: Recent, first: int, last: int) -> Iterator[Problem]:
+    def _terms(self, run: Memtable, first: int, last: int) -> Iterator[CheckProblem]:
         """Look up every row of the grains between two numbers, each by a search of its own."""
         past = self.reader.past_between(first, last)
         key: bytes | None = None
@@ -499,13 +503,15 @@ class BlobCheck(Pass[LmdbReader]):
                     if not found:
                         yield from self._missing(key, places, past)
 
-    def _missing(self, key: bytes, places: list[bytes], past: set[bytes]) -> Iterator[Problem]:
+    def _missing(
+        self, key: bytes, places: list[bytes], past: set[bytes]
+    ) -> Iterator[CheckProblem]:
         """Name the grains that lack a row under a key."""
         for place in places:
             which: Which = "past" if place[12:] in past else "current"
             if not self.reader.has_term(key, place, which):
                 seq = int.from_bytes(place[12:], "big")
-                yield Problem("term", seq, "an index row is missing, or in the wrong table")
+                yield CheckProblem("term", seq, "an index row is missing, or in the wrong table")
 
 
 _SLOWEST = 1 << 20  # bytes a second that a check reads at the least; ten times that is usual
@@ -528,28 +534,28 @@ def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
         how = f"signal {-child.returncode}" if child.returncode < 0 else "an error"
         return _unread(how)
     found = json.loads(child.stdout)
-    problems = tuple(Problem(**problem) for problem in found.pop("problems"))
+    problems = tuple(CheckProblem(**problem) for problem in found.pop("problems"))
     return CheckReport(problems=problems, **found)
 
 
 def _unread(how: str) -> CheckReport:
-    problem = Problem("file", None, f"the file could not be read to its end ({how})")
+    problem = CheckProblem("file", None, f"the file could not be read to its end ({how})")
     return CheckReport(False, (problem,), 0, 0)
 
 
 def check(path: Path) -> CheckReport:
     """Check the store at a path in this process."""
     try:
-        store = LmdbStore(path, readonly=True)
+        store = LmdbStorage(path, readonly=True)
     except OmsError as error:
-        return CheckReport(False, (Problem("file", None, error.message),), 0, 0)
+        return CheckReport(False, (CheckProblem("file", None, error.message),), 0, 0)
     try:
         with store.read() as reader:
             broken = broken_pages(store.descriptor(), *reader.commit())
-            first = (Problem("file", None, broken),) if broken else ()
+            first = (CheckProblem("file", None, broken),) if broken else ()
             return examine(reader, BlobCheck(reader), first)
     except OmsError as error:
-        return CheckReport(False, (Problem("file", None, str(error)),), 0, 0)
+        return CheckReport(False, (CheckProblem("file", None, str(error)),), 0, 0)
     finally:
         store.close()
 

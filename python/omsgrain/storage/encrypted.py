@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store seen by somebody who holds keys: what is sealed is open to them.
 
-    store = SealedStore(LmdbStore(path), ring)
+    store = EncryptedStorage(LmdbStorage(path), ring)
 
 It is the store below, with the same rows; only reading differs. ``grain`` opens what the ring has
 a key for. ``find`` knows plain addresses too. A list of the index has the sealed grains among the
@@ -32,13 +32,13 @@ from omsgrain.storage.base import (
     CompactReport,
     Reader,
     RebuildReport,
-    Store,
+    Storage,
     StoreStats,
     Which,
     Writer,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
-from omsgrain.storage.location import Beside, beside
+from omsgrain.storage.location import Sidecar, sidecar_of
 from omsgrain.storage.scan import placed, stored
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
@@ -50,7 +50,7 @@ _COUNTED = 4_096  # rows of a blind list that are counted; more is many
 _KEY = NUMBER + TOKEN
 
 
-class SealedReader:
+class DecryptingReader:
     """A snapshot in which sealed grains are open."""
 
     def __init__(
@@ -68,7 +68,7 @@ class SealedReader:
         self._owners: dict[bytes, UserKeys] = {}  # whose a place of a list is
         self._lists: dict[bytes, list[bytes]] = {}
         self._sealers: dict[bytes, Sealer] = {}
-        self._trying: blind_index.Trying | None = None
+        self._trying: blind_index.KeyTrial | None = None
 
     def has_sealed(self) -> bool:
         """Tell whether any grain is sealed with a key of the ring."""
@@ -86,7 +86,7 @@ class SealedReader:
         """Among the grains of how many users is looked: each costs a token for each term."""
         return self.ring.live if self._users is None else len(self._users)
 
-    def narrowed(self, user_id: str | None, words: Iterable[str]) -> SealedReader:
+    def narrowed(self, user_id: str | None, words: Iterable[str]) -> DecryptingReader:
         """The same snapshot, asked for the grains of one user, or with some words, only."""
         users = self._users
         if user_id is not None:
@@ -94,7 +94,7 @@ class SealedReader:
             with suppress(RangeError):  # so long a user id has no keys
                 keys = self.ring.of_user(user_id)
                 users = () if keys is None else (keys,)
-        return SealedReader(self.inner, self.ring, users, words)
+        return DecryptingReader(self.inner, self.ring, users, words)
 
     def count(self) -> int:
         """Return the number of grains."""
@@ -205,7 +205,7 @@ class SealedReader:
             from omsgrain.crypto.seal import open_plain
 
             if self._trying is None:
-                self._trying = blind_index.Trying(self.ring)
+                self._trying = blind_index.KeyTrial(self.ring)
             if (opened := self._trying.open(blob)) is not None:
                 return Grain._stored(open_plain(opened[0]), _core.address(blob))
         self.keys_of(seq)  # says why it is not open
@@ -330,7 +330,7 @@ class SealedReader:
         )
 
 
-class SealedWriter(SealedReader):
+class EncryptingWriter(DecryptingReader):
     """A write transaction in which sealed grains are open."""
 
     inner: Writer
@@ -389,17 +389,17 @@ class SealedWriter(SealedReader):
 T = TypeVar("T")
 
 
-class SealedStore:
-    """A ``Store`` whose sealed grains are open."""
+class EncryptedStorage:
+    """A ``Storage`` whose sealed grains are open."""
 
-    def __init__(self, inner: Store, ring: KeyRing) -> None:
+    def __init__(self, inner: Storage, ring: KeyRing) -> None:
         self.inner = inner
         self.ring = ring
 
     @property
-    def beside(self) -> Beside:
+    def sidecar_of(self) -> Sidecar:
         """What the store has beside its tables."""
-        return beside(self.inner)
+        return sidecar_of(self.inner)
 
     @property
     def readonly(self) -> bool:
@@ -411,14 +411,14 @@ class SealedStore:
         """Open a snapshot."""
         self.ring.refresh()
         with self.inner.read() as reader:
-            yield SealedReader(reader, self.ring)
+            yield DecryptingReader(reader, self.ring)
 
     def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction."""
 
         def run(writer: Writer) -> T:
             self.ring.refresh()  # here, since the turn may have been long in coming
-            return work(SealedWriter(writer, self.ring))
+            return work(EncryptingWriter(writer, self.ring))
 
         return self.inner.write(run, expecting=expecting)
 

@@ -3,7 +3,7 @@
 
 All that opens a store by name goes through here, and all that stands beside its tables:
 
-    home = home_of("memory.omsg")               # or "postgresql://robots@hub/memory?tenant=fleet7"
+    home = location_of("memory.omsg")               # or "postgresql://robots@hub/memory?tenant=fleet7"
     home.must_exist()
     store = home.open(readonly=True)
     beside(store).folder                        # where its text index and its graphs are
@@ -22,7 +22,7 @@ from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage.url import StoreUrl, is_url
 
 if TYPE_CHECKING:
-    from omsgrain.storage.base import CheckReport, Store
+    from omsgrain.storage.base import CheckReport, Storage
     from omsgrain.storage.postgres.connection import Database
 
 Where: TypeAlias = str | os.PathLike[str] | StoreUrl
@@ -34,7 +34,7 @@ IN_MEMORY = ":memory:"
 Durability: TypeAlias = Literal["commit", "relaxed"]
 
 
-class Home(Protocol):
+class Location(Protocol):
     """Where a store is kept, whether there is one already or not. ``str`` shows it to people."""
 
     def exists(self) -> bool:
@@ -55,7 +55,7 @@ class Home(Protocol):
         readonly: bool = False,
         durability: Durability = "commit",
         memory: int | str | None = None,
-    ) -> Store:
+    ) -> Storage:
         """Open the store; make it if it is not there and may be written."""
         ...
 
@@ -65,7 +65,7 @@ class Home(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Sidecar:
     """What a store that is open has beside its tables. In memory it has nothing.
 
     Attributes:
@@ -79,25 +79,29 @@ class Beside:
     store_id: int = 0
 
 
-def beside(store: Store) -> Beside:
+def sidecar_of(store: Storage) -> Sidecar:
     """Return what a store has beside its tables."""
     found = getattr(store, "beside", None)
-    return found if isinstance(found, Beside) else Beside()
+    return found if isinstance(found, Sidecar) else Sidecar()
 
 
-def home_of(where: Where) -> Home:
+def location_of(where: Where) -> Location:
     """Return where a store is kept."""
     if isinstance(where, str) and is_url(where):
         where = StoreUrl.parse(where)
     if where == IN_MEMORY:
-        return Memory()
-    return Served(where) if isinstance(where, StoreUrl) else Directory(file_path(where))
+        return MemoryLocation()
+    return (
+        ServerLocation(where)
+        if isinstance(where, StoreUrl)
+        else DirectoryLocation(file_path(where))
+    )
 
 
 def directory_of(where: Where) -> Path:
     """Return the directory of a store that is files, and can be handled as such."""
-    home = home_of(where)
-    if isinstance(home, Directory):
+    home = location_of(where)
+    if isinstance(home, DirectoryLocation):
         return home.path
     raise UnsupportedError(
         "only a store in files can be copied and restored; a database has its own tools",
@@ -107,8 +111,8 @@ def directory_of(where: Where) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
-    """A directory with the files of an ``LmdbStore``."""
+class DirectoryLocation:
+    """A directory with the files of an ``LmdbStorage``."""
 
     path: Path
 
@@ -140,13 +144,13 @@ class Directory:
         readonly: bool = False,
         durability: Durability = "commit",
         memory: int | str | None = None,
-    ) -> Store:
+    ) -> Storage:
         """Open the store."""
         from omsgrain.storage.lmdb.files import parse
-        from omsgrain.storage.lmdb.storage import LmdbStore
+        from omsgrain.storage.lmdb.storage import LmdbStorage
 
         budget = parse(memory)
-        return LmdbStore(self.path, readonly=readonly, durability=durability, budget=budget)
+        return LmdbStorage(self.path, readonly=readonly, durability=durability, budget=budget)
 
     def check(self) -> CheckReport:
         """Look at every byte, in a process of its own: LMDB trusts its pages."""
@@ -156,7 +160,7 @@ class Directory:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryLocation:
     """The memory of this process, until the store is closed. Each time it is a new store."""
 
     def __str__(self) -> str:
@@ -180,7 +184,7 @@ class Memory:
         readonly: bool = False,
         durability: Durability = "commit",
         memory: int | str | None = None,
-    ) -> Store:
+    ) -> Storage:
         """Open a new store."""
         if readonly:
             self.must_exist()
@@ -190,9 +194,9 @@ class Memory:
                 field="/memory",
                 expected="no amount",
             )
-        from omsgrain.storage.memory import MemoryStore
+        from omsgrain.storage.memory import MemoryStorage
 
-        return MemoryStore()
+        return MemoryStorage()
 
     def check(self) -> CheckReport:
         """Refuse, as there is nothing to look at."""
@@ -201,7 +205,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServerLocation:
     """A database on a server."""
 
     url: StoreUrl
@@ -232,7 +236,7 @@ class Served:
         readonly: bool = False,
         durability: Durability = "commit",
         memory: int | str | None = None,
-    ) -> Store:
+    ) -> Storage:
         """Open the store."""
         if memory is not None:
             raise UnsupportedError(
@@ -240,9 +244,9 @@ class Served:
                 field="/memory",
                 expected="no amount",
             )
-        from omsgrain.storage.postgres.storage import PostgresStore
+        from omsgrain.storage.postgres.storage import PostgresStorage
 
-        return PostgresStore(
+        return PostgresStorage(
             self.url.secret,
             tenant=self.url.tenant,
             readonly=readonly,

@@ -19,16 +19,16 @@ from omsgrain.grain import Grain
 from omsgrain.storage.base import (
     PAGE_BYTES,
     PAGE_GRAINS,
+    CheckProblem,
     CheckReport,
     CompactReport,
-    Problem,
     Reader,
     RebuildReport,
     StoreStats,
     Which,
     Writer,
 )
-from omsgrain.storage.lmdb.memtable import Recent
+from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import PAST, forget
 from omsgrain.storage.scan import dropped, pages, placed, stored
 from omsgrain.storage.tables import (
@@ -45,7 +45,7 @@ from omsgrain.storage.tables import (
 )
 
 
-class Versions:
+class MvccTable:
     """Keys with their values, each value from one commit on; None where the key has none.
 
     One thread writes at a time, and others read meanwhile: what they may hold is never shortened
@@ -144,17 +144,17 @@ class _Head(NamedTuple):
     grains: int = 0
 
 
-_Tables = dict[Table, Versions]
+_Tables = dict[Table, MvccTable]
 
 
-class MemoryStore:
+class MemoryStorage:
     """A ``Store`` in memory."""
 
     readonly = False
 
     def __init__(self) -> None:
         self._tables = _tables()
-        self._recent = Recent(0)  # the index of it all
+        self._recent = Memtable(0)  # the index of it all
         self._head = _Head()
         self._snapshots: Counter[int] = Counter()  # open ones, by commit
         self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to be pruned
@@ -218,7 +218,7 @@ class MemoryStore:
     def rebuild(self) -> RebuildReport:
         """Make the index anew."""
         with self._turn():
-            self._recent = Recent(0)
+            self._recent = Memtable(0)
             with self.read() as reader:
                 reader.term_count(b"")
                 return RebuildReport(reader.count(), self._recent.tail.rows(), 0, ())
@@ -226,13 +226,13 @@ class MemoryStore:
     def check(self) -> CheckReport:
         """Look at every blob."""
         bad = [e for page in pages(self) for e in page if not e.sound]
-        problems = tuple(Problem("blob", e.seq, "not what was put") for e in bad)
+        problems = tuple(CheckProblem("blob", e.seq, "not what was put") for e in bad)
         return CheckReport(not bad, problems, self.stats().grains, self._recent.tail.rows())
 
     def compact(self) -> CompactReport:
         """Forget the index rows of removed grains; all else of them is gone already."""
         with self._turn():
-            self._recent = Recent(0)
+            self._recent = Memtable(0)
         return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -252,7 +252,7 @@ class MemoryStore:
     def close(self) -> None:
         """Forget everything."""
         self._closed = True
-        self._tables, self._recent = _tables(), Recent(0)
+        self._tables, self._recent = _tables(), Memtable(0)
 
     def _check_open(self) -> None:
         """Refuse use; asked before a lock is taken, which no thread of a forked child lets go."""
@@ -263,13 +263,13 @@ class MemoryStore:
 
 
 def _tables() -> _Tables:
-    return {table: Versions() for table in TABLES}
+    return {table: MvccTable() for table in TABLES}
 
 
 class _MemoryReader:
     """Rows as the commit left them that was the last one when the snapshot was taken."""
 
-    def __init__(self, tables: _Tables, head: _Head, recent: Recent) -> None:
+    def __init__(self, tables: _Tables, head: _Head, recent: Memtable) -> None:
         self._tables = tables
         self._commit = head.commit
         self._recent = recent
@@ -360,7 +360,7 @@ class _MemoryReader:
             return False
         return which == "all" or self.is_past(seq) == (which == "past")
 
-    def _parts(self) -> list[tuple[Recent, int, int]]:
+    def _parts(self) -> list[tuple[Memtable, int, int]]:
         """Index rows, and between which numbers this may see them."""
         self._recent.load_rows(self, self.head.last_seq)
         return [(self._recent, 0, self.head.last_seq)]
@@ -383,10 +383,10 @@ class _MemoryReader:
 class _MemoryWriter(_MemoryReader):
     """Writes versions of the next commit, which readers do not see before it."""
 
-    def __init__(self, tables: _Tables, head: _Head, recent: Recent) -> None:
+    def __init__(self, tables: _Tables, head: _Head, recent: Memtable) -> None:
         super().__init__(tables, head, recent)
         self._base = _MemoryReader(tables, head, recent)
-        self._own = Recent(head.last_seq)  # index rows that may be taken back
+        self._own = Memtable(head.last_seq)  # index rows that may be taken back
         self._commit += 1
         self.head = head._replace(commit=self._commit)
         self.changed: set[tuple[Table, bytes]] = set()
@@ -445,7 +445,7 @@ class _MemoryWriter(_MemoryReader):
         for table, key in self.changed:
             self._tables[table].take_back(key, self._commit)
 
-    def _parts(self) -> list[tuple[Recent, int, int]]:
+    def _parts(self) -> list[tuple[Memtable, int, int]]:
         base, last = self._own.watermark, self.head.last_seq
         self._own.load_rows(self, last)
         return [*self._base._parts(), (self._own, base, last)]

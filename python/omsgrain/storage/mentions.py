@@ -26,7 +26,7 @@ from omsgrain.storage.records import pack, unpack
 from omsgrain.storage.tables import EVENT, EVENTS, META, NAMED, SEQUENCE, STATES, SUPERSEDED, Table
 
 if TYPE_CHECKING:
-    from omsgrain.storage.base import Reader, Store, Writer
+    from omsgrain.storage.base import Reader, Storage, Writer
 
 NAMED_RECORD = b"named"
 """The last event that the table covers, u64."""
@@ -51,7 +51,7 @@ def said(table: Table, row: bytes) -> list[bytes]:
         return []  # `check` tells it
 
 
-def prepare(store: Store) -> None:
+def prepare(store: Storage) -> None:
     """Bring the table up before something is erased, in transactions of a bearable size."""
     with store.read() as reader:
         late = next(reader.rows(EVENTS, after=reader.row(META, NAMED_RECORD)), None)

@@ -60,7 +60,7 @@ _MODEL = 4  # bytes of a model's number in the keys of vectors-0
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class GrainStatus:
     """What became of a grain.
 
     Attributes:
@@ -94,7 +94,7 @@ class State:
         return bits | RESTRICTED if self.restricted else bits
 
 
-def pack(state: State) -> bytes | None:
+def pack(state: GrainStatus) -> bytes | None:
     """Make the row of a state; None if there is nothing to say.
 
     Reads and holds are not in it.
@@ -113,10 +113,10 @@ def pack(state: State) -> bytes | None:
     return bytes([state.bits]) + packed
 
 
-def unpack(row: bytes | None) -> State:
+def unpack(row: bytes | None) -> GrainStatus:
     """Read a row of states-0, or the absence of one."""
     if row is None:
-        return State()
+        return GrainStatus()
     try:
         bits, rest = row[0], msgpack.unpackb(row[1:])
         status = _NAMED[bits & _STATUS_BITS]
@@ -134,7 +134,7 @@ def unpack(row: bytes | None) -> State:
     if not sound:
         raise IntegrityError("the state of a stored grain is damaged")
     successors = tuple(map(bytes.hex, found))
-    return State(
+    return GrainStatus(
         superseded_by=successors[0] if successors else None,
         system_valid_to=until,
         verification_status=status,

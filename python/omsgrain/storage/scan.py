@@ -11,11 +11,11 @@ from typing import NamedTuple
 from omsgrain import _core
 from omsgrain.errors import IntegrityError
 from omsgrain.grain import Grain
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import Table
 
 
-class Entry(NamedTuple):
+class ScannedBlob(NamedTuple):
     """One blob met on a walk.
 
     Attributes:
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     sound: bool
 
 
-def pages(store: Store, after: int = 0) -> Iterator[list[Entry]]:
+def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:
     """Walk through all blobs that are there now, and hash each.
 
     Each page is a snapshot of its own, closed before the page is yielded: a long walk holds back
@@ -48,13 +48,13 @@ def pages(store: Store, after: int = 0) -> Iterator[list[Entry]]:
         if not rows:
             return
         yield [
-            Entry(seq, digest, blob, seq == known)
+            ScannedBlob(seq, digest, blob, seq == known)
             for (seq, blob), digest, known in zip(rows, digests, found, strict=True)
         ]
         after = rows[-1][0]
 
 
-def entries(store: Store, after: int = 0) -> Iterator[Entry]:
+def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
     """Walk through all blobs that are there now, as ``pages`` does."""
     for page in pages(store, after):
         for entry in page:
@@ -63,7 +63,7 @@ def entries(store: Store, after: int = 0) -> Iterator[Entry]:
             yield entry
 
 
-def damaged(entry: Entry) -> IntegrityError:
+def damaged(entry: ScannedBlob) -> IntegrityError:
     """Make the error for an entry that is not sound."""
     return IntegrityError(
         f"the bytes stored under number {entry.seq} are not those that were put",

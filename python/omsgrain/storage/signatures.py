@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.errors import DidError, IntegrityError, OmsError, RangeError, SignedMismatchError
 from omsgrain.header import SIGNED_BIT
-from omsgrain.storage.base import Unsealing
+from omsgrain.storage.base import KeyedReader
 from omsgrain.storage.tables import SEQUENCE, SIGNATURES
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _unsealed(reader: Reader, seq: int, rows: list[tuple[bytes, bytes]]) -> Iter
     from omsgrain.crypto.seal import Sealer
 
     grain = reader.grain(seq)
-    if grain is None or grain.sealed or not isinstance(reader, Unsealing):
+    if grain is None or grain.sealed or not isinstance(reader, KeyedReader):
         return
     keys = reader.keys_of(seq)
     sealer = Sealer(keys.content)

@@ -26,7 +26,7 @@ import msgpack
 
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.storage import audit
-from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.tables import TOKENS
 
 Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:admin"]
@@ -82,7 +82,7 @@ class Tokens:
 
     def __init__(
         self,
-        store: Store,
+        store: Storage,
         *,
         actor: str | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,

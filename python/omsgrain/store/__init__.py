@@ -106,7 +106,7 @@ def open(
     """
     from omsgrain.storage.base import is_durable
     from omsgrain.storage.lmdb.files import parse
-    from omsgrain.storage.location import home_of
+    from omsgrain.storage.location import location_of
 
     budget = parse(memory)
     if keys is not None and not hasattr(keys, "of_user"):
@@ -145,7 +145,7 @@ def open(
         resolver=resolver,
         budget=budget,
     )
-    below = home_of(path).open(readonly=readonly, durability=durability, memory=memory)
+    below = location_of(path).open(readonly=readonly, durability=durability, memory=memory)
     return GrainStore(below, settings)
 
 
@@ -176,12 +176,12 @@ def restore(
         UnsupportedError: the backup or the path is a database.
     """
     from omsgrain.storage.lmdb.restore import staged
-    from omsgrain.storage.location import directory_of, home_of
+    from omsgrain.storage.location import directory_of, location_of
 
     with staged(directory_of(backup), directory_of(path)) as part:
         with open(part, actor=actor, keys=keys) as store:
             if tombstones_from is not None:
-                with closing(home_of(tombstones_from).open(readonly=True)) as other:
+                with closing(location_of(tombstones_from).open(readonly=True)) as other:
                     if store._replay_erasures(other):
                         store.compact()
             store._note_restore()

@@ -19,14 +19,14 @@ from omsgrain.grain import _json_bytes, bare
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader
-from omsgrain.storage.records import PAST, State, unpack
+from omsgrain.storage.records import PAST, GrainStatus, unpack
 from omsgrain.storage.tables import COUNTERS, SEQUENCE, STATES, Table, counter_of
 from omsgrain.store.export_filter import Leavers, Numbered
 from omsgrain.store.mg_files import Moving
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
-    from omsgrain.store.parquet import Written
+    from omsgrain.store.parquet import WrittenParquet
     from omsgrain.store.state_merge import ImportReport
 
 Kind: TypeAlias = Literal[
@@ -178,7 +178,7 @@ _TYPE = "type"
 Fields = Mapping[str, Any]
 
 
-class Row(NamedTuple):
+class ArrowRow(NamedTuple):
     """A grain as it stands in a store.
 
     Attributes:
@@ -195,12 +195,12 @@ class Row(NamedTuple):
     address: str
     blob: bytes
     envelopes: Sequence[bytes]
-    state: State
+    state: GrainStatus
     type: str | None
     fields: Fields | None
 
 
-def batches(rows: Iterable[Row], asked: Sequence[Column]) -> Iterator[Any]:
+def batches(rows: Iterable[ArrowRow], asked: Sequence[Column]) -> Iterator[Any]:
     """Make Arrow batches of rows, of bounded size, with the columns asked for."""
     pa, form = arrow(), schema(asked)
     source = iter(rows)
@@ -208,8 +208,8 @@ def batches(rows: Iterable[Row], asked: Sequence[Column]) -> Iterator[Any]:
         yield pa.record_batch(_arrays(pa, page, asked, form), schema=form)
 
 
-def _page(source: Iterator[Row]) -> list[Row]:
-    page: list[Row] = []
+def _page(source: Iterator[ArrowRow]) -> list[ArrowRow]:
+    page: list[ArrowRow] = []
     size = 0
     for row in islice(source, ROWS):
         page.append(row)
@@ -219,9 +219,9 @@ def _page(source: Iterator[Row]) -> list[Row]:
     return page
 
 
-def _arrays(pa: Any, page: Sequence[Row], asked: Sequence[Column], form: Any) -> list[Any]:
+def _arrays(pa: Any, page: Sequence[ArrowRow], asked: Sequence[Column], form: Any) -> list[Any]:
     named = {column.field for column in asked if column.field is not None}
-    whole = SimpleNamespace(**dict(zip(Row._fields, zip(*page, strict=True), strict=True)))
+    whole = SimpleNamespace(**dict(zip(ArrowRow._fields, zip(*page, strict=True), strict=True)))
     fields: list[Fields] = [one or {} for one in whole.fields] if named else []
     present: set[str] = set().union(*fields)
     left: list[dict[str, Any]] = [{} for _ in fields]
@@ -361,7 +361,7 @@ _STORED: dict[str, Callable[[Any], Sequence[Any]]] = {
 
 
 _SPREAD = 4  # numbers a grain, up to which it is quicker to walk the states than to look them up
-_UNTOUCHED = State()
+_UNTOUCHED = GrainStatus()
 
 
 class Tabling(Moving):
@@ -397,7 +397,7 @@ class Tabling(Moving):
         asked = chosen(columns)
         form = schema(asked)
         leavers = self._leavers("transfer")
-        rows = self._rows(_all_unless(filters), leavers, _Look.of(asked, unsealed))
+        rows = self._rows(_all_unless(filters), leavers, _RowChoice.of(asked, unsealed))
         return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
 
     def export_parquet(
@@ -408,7 +408,7 @@ class Tabling(Moving):
         unsealed: bool = False,
         purpose: Purpose = "transfer",
         **filters: Any,
-    ) -> Written:
+    ) -> WrittenParquet:
         """Write grains to a Parquet file, by the rules of ``export_mg`` for what may leave.
 
         With the columns ``address`` and ``blob`` the file brings the same grains back.
@@ -433,7 +433,7 @@ class Tabling(Moving):
         form = schema(asked)
         filters = _all_unless(filters)
         _, rules, leavers = self._leaving(filters, purpose)
-        rows = self._rows(filters, leavers, _Look.of(asked, unsealed))
+        rows = self._rows(filters, leavers, _RowChoice.of(asked, unsealed))
         written = parquet.write(path, form, batches(rows, asked))
         self._note_export(written.grains, purpose, rules, leavers)
         return replace(written, withheld=dict(leavers.withheld))
@@ -467,7 +467,9 @@ class Tabling(Moving):
         put, merge = self._taking_in(allow_erased)
         return import_parquet(path, put, merge, errors=errors)
 
-    def _rows(self, filters: dict[str, Any], leavers: Leavers, look: _Look) -> Iterator[Row]:
+    def _rows(
+        self, filters: dict[str, Any], leavers: Leavers, look: _RowChoice
+    ) -> Iterator[ArrowRow]:
         """The chosen grains, page by page, each page from one snapshot.
 
         The first page is read now: what cannot be asked is refused to who asks, and not to who
@@ -476,7 +478,7 @@ class Tabling(Moving):
         pages = self._chosen(filters)
         first = next(pages, [])
 
-        def rows() -> Iterator[Row]:
+        def rows() -> Iterator[ArrowRow]:
             for page in chain([first], pages):
                 with self._store.read() as reader:
                     found = _looked_at(reader, leavers.of(page), look)
@@ -490,7 +492,7 @@ def _all_unless(filters: dict[str, Any]) -> dict[str, Any]:
     return {"current": None, **filters} if filters else {}
 
 
-class _Look(NamedTuple):
+class _RowChoice(NamedTuple):
     """What of a grain is looked at: what no column shows, is not read."""
 
     fields: bool
@@ -498,14 +500,14 @@ class _Look(NamedTuple):
     unsealed: bool
 
     @classmethod
-    def of(cls, asked: Iterable[Column], unsealed: bool) -> _Look:
+    def of(cls, asked: Iterable[Column], unsealed: bool) -> _RowChoice:
 
         named = {column.name: column.field for column in asked}
         fields = any(field is not None for field in named.values())
         return cls(fields, not named.keys().isdisjoint(COUNTS), unsealed)
 
 
-def _looked_at(reader: Reader, page: list[Numbered], look: _Look) -> list[Row]:
+def _looked_at(reader: Reader, page: list[Numbered], look: _RowChoice) -> list[ArrowRow]:
     """The rows of some grains; what can be done for all of them at once, is."""
     seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
     states = _states(reader, seqs, look.counts)
@@ -521,7 +523,7 @@ def _looked_at(reader: Reader, page: list[Numbered], look: _Look) -> list[Row]:
                 if blob[1] & ENCRYPTED_BIT and (opened := reader.grain(seq)) and not opened.sealed:
                     types[i], fields[i] = opened.type, opened.fields
     addresses = _core.address_many(blobs)
-    return list(map(Row, seqs, addresses, blobs, envelopes, states, types, fields))
+    return list(map(ArrowRow, seqs, addresses, blobs, envelopes, states, types, fields))
 
 
 def _envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
@@ -530,7 +532,7 @@ def _envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
     return [one.envelope for one in found if signatures.over(one, blob)]
 
 
-def _states(reader: Reader, seqs: list[int], counts: bool) -> list[State]:
+def _states(reader: Reader, seqs: list[int], counts: bool) -> list[GrainStatus]:
     """What became of some grains, without holds."""
     rows = _near(reader, STATES, seqs)
     found = {seq: unpack(row) for seq, row in rows.items()}

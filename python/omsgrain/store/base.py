@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain.errors import SchemaError, StoreError
-from omsgrain.storage.base import Store, Writer
+from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.lmdb.files import Budget
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
 
@@ -173,14 +173,14 @@ class Base:
         settings: how it behaves.
     """
 
-    def __init__(self, store: Store, settings: Settings | None = None) -> None:
+    def __init__(self, store: Storage, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
         self._below = store
         self._store = store
         if self._settings.keys is not None:
-            from omsgrain.storage.encrypted import SealedStore
+            from omsgrain.storage.encrypted import EncryptedStorage
 
-            self._store = SealedStore(store, self._settings.keys)
+            self._store = EncryptedStorage(store, self._settings.keys)
         self._access = Access(self._settings.budget.counts)
         self._counts = self._settings.count_access and not store.readonly
 

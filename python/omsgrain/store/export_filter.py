@@ -14,9 +14,9 @@ from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
 from omsgrain.storage import due
-from omsgrain.storage.base import Reader, Store
-from omsgrain.storage.records import State
-from omsgrain.storage.scan import Entry, pages
+from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.records import GrainStatus
+from omsgrain.storage.scan import ScannedBlob, pages
 from omsgrain.storage.tables import MARK
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def retention_over(reader: Reader, now: int) -> frozenset[int]:
     )
 
 
-def manifest_entry(state: State) -> dict[str, Any]:
+def manifest_entry(state: GrainStatus) -> dict[str, Any]:
     """What a manifest says of a grain: only what is not the default, and no counts of reads."""
     said = {
         "superseded_by": state.superseded_by,
@@ -119,7 +119,7 @@ def under_rules(reader: Reader) -> set[int]:
     }
 
 
-def whole(store: Store, last: int, *, singly: bool) -> Iterator[Block | list[Entry]]:
+def whole(store: Storage, last: int, *, singly: bool) -> Iterator[Block | list[ScannedBlob]]:
     """All blobs up to a number, in order of arrival."""
     after = 0
     while after < last:

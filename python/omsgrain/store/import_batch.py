@@ -20,7 +20,7 @@ from omsgrain.store import lifecycle
 from omsgrain.store.policy_context import address_of, seq_of
 from omsgrain.store.prepared import Incoming, Intake, intakes
 from omsgrain.store.search import sealer_of
-from omsgrain.store.source_index import Snapshot, Sources
+from omsgrain.store.source_index import Sources, SourceSnapshot
 from omsgrain.store.write import Putting, admit, let_back, refuse
 
 _MOST = 2**63 - 1
@@ -29,7 +29,7 @@ JOINED: Final = "a newer version was there already"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ImportStep:
     """What is to be done with one record.
 
     Attributes:
@@ -70,7 +70,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RecordOutcome:
     """What became of one record.
 
     Attributes:
@@ -92,14 +92,14 @@ class Recorded(NamedTuple):
         seq: the last sequence number after them; None if nothing was done.
     """
 
-    outcomes: list[Outcome]
+    outcomes: list[RecordOutcome]
     seq: int | None
 
 
 class _Undone(Exception):
     """A transaction that is taken back: one of its steps could not be done."""
 
-    def __init__(self, outcomes: list[Outcome]) -> None:
+    def __init__(self, outcomes: list[RecordOutcome]) -> None:
         super().__init__()
         self.outcomes = outcomes
 
@@ -109,7 +109,7 @@ class Recording(Putting, Sources):
 
     def record(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[ImportStep],
         *,
         user_id: str,
         since: int,
@@ -140,10 +140,10 @@ class Recording(Putting, Sources):
         for n, step in enumerate(steps):
             for i in range(at, at := at + len(_grains(step))):
                 if i in errors:
-                    refused[n] = Outcome(error=errors[i])
+                    refused[n] = RecordOutcome(error=errors[i])
 
         def work(writer: Writer, given: Incoming) -> Recorded:
-            done = _Turn(self, writer, given, places, actor, allow_erased).run(
+            done = _ImportTransaction(self, writer, given, places, actor, allow_erased).run(
                 steps, dict(refused), user_id, since
             )
             if together and any(one.moved or one.error is not None for one in done):
@@ -172,7 +172,7 @@ class Recording(Putting, Sources):
         self._store.write(work)
 
 
-class _Turn:
+class _ImportTransaction:
     """One transaction."""
 
     def __init__(
@@ -193,41 +193,47 @@ class _Turn:
         self._stands: dict[int, bytes] = {}  # where the grain of a step stands now
 
     def run(
-        self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str, since: int
-    ) -> list[Outcome]:
+        self,
+        steps: Sequence[ImportStep],
+        found: dict[int, RecordOutcome],
+        user_id: str,
+        since: int,
+    ) -> list[RecordOutcome]:
         if self._writer.last_seq() != since:
             self._look_again(steps, found, user_id)
-        waves: dict[int, dict[int, Step]] = {}
+        waves: dict[int, dict[int, ImportStep]] = {}
         for n, step in enumerate(steps):
             waves.setdefault(step.wave, {})[n] = step
         for _, wave in sorted(waves.items()):
             self._wave(wave, found)
-        return [found.get(n, Outcome()) for n in range(len(steps))]
+        return [found.get(n, RecordOutcome()) for n in range(len(steps))]
 
-    def _look_again(self, steps: Sequence[Step], found: dict[int, Outcome], user_id: str) -> None:
+    def _look_again(
+        self, steps: Sequence[ImportStep], found: dict[int, RecordOutcome], user_id: str
+    ) -> None:
         """Find the steps that were decided by what is not there any more, or counts no more."""
         watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
         names = (name for _, step in watched for name in (step.id, *step.also))
-        now = Snapshot(self._writer, user_id).find(names, "current")
+        now = SourceSnapshot(self._writer, user_id).find(names, "current")
         for n, step in watched:
             there = {one.address for name in (step.id, *step.also) for one in now.get(name, ())}
             if there != set(step.seen or ()):
-                found[n] = Outcome(moved=True)
+                found[n] = RecordOutcome(moved=True)
         replaced = [(n, step.replaces) for n, step in enumerate(steps) if step.replaces]
         seqs = self._writer.find([bytes.fromhex(address) for _, address in replaced])
         for (n, _), seq in zip(replaced, seqs, strict=True):
             # What is not there may come with an earlier wave.
             if seq is not None and self._writer.is_past(seq):
-                found[n] = Outcome(moved=True)
+                found[n] = RecordOutcome(moved=True)
 
-    def _wave(self, steps: Mapping[int, Step], found: dict[int, Outcome]) -> None:
+    def _wave(self, steps: Mapping[int, ImportStep], found: dict[int, RecordOutcome]) -> None:
         for n, step in steps.items():
             if n not in found and (step.parts or step.replaces is not None):
                 self._try(n, step, found)
             if n not in found and step.under is not None:
                 (there,) = self._writer.find([bytes.fromhex(step.under)])
                 if there is None:
-                    found[n] = Outcome(moved=True)
+                    found[n] = RecordOutcome(moved=True)
         plain = {
             i: n
             for n in steps
@@ -243,7 +249,7 @@ class _Turn:
             if n not in found and (step.reads is not None or step.until is not None):
                 self._tell(n, step)
 
-    def _try(self, n: int, step: Step, found: dict[int, Outcome]) -> None:
+    def _try(self, n: int, step: ImportStep, found: dict[int, RecordOutcome]) -> None:
         """Supersede what a step replaces; look whether the parts of a record may come in."""
         try:
             if step.parts:
@@ -254,13 +260,13 @@ class _Turn:
             if step.replaces is not None:
                 self._supersede(n, step, step.replaces)
         except NotFoundError:
-            found[n] = Outcome(moved=True)
+            found[n] = RecordOutcome(moved=True)
         except StoreError:
             raise
         except OmsError as error:
-            found[n] = Outcome(error=error)
+            found[n] = RecordOutcome(error=error)
 
-    def _supersede(self, n: int, step: Step, replaces: str) -> None:
+    def _supersede(self, n: int, step: ImportStep, replaces: str) -> None:
         writer, before = self._writer, bytes.fromhex(replaces)
         given = self._given.only(self._places[n][-1:])
         settings = self._store._settings
@@ -272,7 +278,7 @@ class _Turn:
             self._store._note(writer, "supersede", [before, after], actor=self._actor)
         self._stands[n] = after
 
-    def _bury(self, n: int, under: str, found: dict[int, Outcome]) -> None:
+    def _bury(self, n: int, under: str, found: dict[int, RecordOutcome]) -> None:
         """Let what was put be superseded by what is there, which is newer."""
         writer, old = self._writer, self._stands[n]
         try:
@@ -286,20 +292,20 @@ class _Turn:
             raise
         except OmsError as error:  # it is not to count beside what is newer
             writer.remove(seq_of(writer, old))
-            found[n] = Outcome(error=error)
+            found[n] = RecordOutcome(error=error)
 
-    def _put(self, plain: dict[int, int], found: dict[int, Outcome]) -> None:
+    def _put(self, plain: dict[int, int], found: dict[int, RecordOutcome]) -> None:
         if not plain:
             return
         given = self._given.only(list(plain))
         outcome = self._store._take(self._writer, given, False, self._allow_erased, self._actor)
         for at, (i, n) in enumerate(plain.items()):
             if at in outcome.refused:
-                found[n] = Outcome(error=outcome.refused[at])
+                found[n] = RecordOutcome(error=outcome.refused[at])
             elif i == self._places[n][-1]:
                 self._stands[n] = outcome.digests[at]
 
-    def _tell(self, n: int, step: Step) -> None:
+    def _tell(self, n: int, step: ImportStep) -> None:
         """Keep beside the grains of a step how often they were read, and how long they may be."""
         writer = self._writer
         if step.reads is not None and n in self._stands:
@@ -315,7 +321,7 @@ class _Turn:
                 if seq is not None:
                     due.add(writer, step.until, {"kind": due.RETENTION, "seq": seq})
 
-    def _vectors(self, steps: Mapping[int, Step], found: dict[int, Outcome]) -> None:
+    def _vectors(self, steps: Mapping[int, ImportStep], found: dict[int, RecordOutcome]) -> None:
         from omsgrain.search import vectors
 
         writer, given = self._writer, []
@@ -331,20 +337,20 @@ class _Turn:
                 vectors.add(writer, seq, data, model, seal)
                 given.append(digest)
             except NotFoundError:  # of what was there: nothing else was to be done with it
-                found[n] = Outcome(moved=True)
+                found[n] = RecordOutcome(moved=True)
             except StoreError:
                 raise
             except OmsError as error:
-                found[n] = Outcome(unkept=error)
+                found[n] = RecordOutcome(unkept=error)
         if given:
             self._store._note(writer, "vector", given, actor=self._actor)
 
 
-def _grains(step: Step) -> tuple[Grain, ...]:
+def _grains(step: ImportStep) -> tuple[Grain, ...]:
     return () if step.grain is None else (*step.parts, step.grain)
 
 
-def _places(steps: Sequence[Step], intake: Intake) -> list[list[int]]:
+def _places(steps: Sequence[ImportStep], intake: Intake) -> list[list[int]]:
     """Of each step where its grains stand among those that were not refused; its own is last."""
     known = {i: n for n, i in enumerate(intake.good())}
     places, at = [], 0

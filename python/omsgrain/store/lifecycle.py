@@ -28,8 +28,8 @@ from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.history import MOST_VERSIONS
 from omsgrain.storage import records
-from omsgrain.storage.base import Reader, Unsealing, Writer
-from omsgrain.storage.records import PAST, State, Verification, pack, unpack
+from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.records import PAST, GrainStatus, Verification, pack, unpack
 from omsgrain.storage.tables import (
     COUNTERS,
     DELETED,
@@ -47,7 +47,7 @@ from omsgrain.store import policy_context, reviews
 from omsgrain.store import reviews as reviewing
 from omsgrain.store.base import check_reason
 from omsgrain.store.holds import Hold
-from omsgrain.store.policy_context import StoreWorld, address_of, seq_of, stored_digest
+from omsgrain.store.policy_context import PolicyContext, address_of, seq_of, stored_digest
 from omsgrain.store.prepared import Incoming, Item, take_one
 from omsgrain.store.reviews import Review
 from omsgrain.store.write import Bringing, check_basis, known, place, refuse
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _WALK = 4_096  # grains of another lineage that are looked at for a circle
 
 
-def state_of(reader: Reader, seq: int) -> State:
+def state_of(reader: Reader, seq: int) -> GrainStatus:
     """Return what became of a grain, counters and holds with it."""
     key = SEQUENCE.pack(seq)
     found = unpack(reader.row(STATES, key))
@@ -82,7 +82,7 @@ def supersede(
     there = _there(writer, given)
     new = given.grain(0) if there is None else _at(writer, there)
     signers = _signers(writer, given, there)
-    world = StoreWorld(writer, new, signed={new.address: signers})
+    world = PolicyContext(writer, new, signed={new.address: signers})
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
     key = SEQUENCE.pack(seq)
@@ -155,7 +155,7 @@ def set_verification(
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
     act = policy.Act(operation, old, justification=reason, now=settings.clock())
-    rules = _check(StoreWorld(writer), act, settings)
+    rules = _check(PolicyContext(writer), act, settings)
     _set(writer, seq, before, replace(before, verification_status=status))
     _review(writer, writer.event(VERIFIED, seq, bytes.fromhex(old)), act, rules)
     return operation
@@ -179,7 +179,7 @@ def restrict_asked(
     if grain is None or not _is_about_nobody(grain):
         return restrict(writer, seq, restricted)
     act = policy.Act("restrict", grain.address, justification=reason, now=settings.clock())
-    rules = _check(StoreWorld(writer), act, settings)
+    rules = _check(PolicyContext(writer), act, settings)
     done = _restrict(writer, seq, restricted)
     if done is None:
         return None
@@ -224,7 +224,7 @@ def delete(
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
     act = policy.Act("delete", old, justification=reason, now=settings.clock())
-    world = StoreWorld(writer)
+    world = PolicyContext(writer)
     rules = _check(world, act, settings)
     if (grain := world.grain(act.address)) is not None:
         preset = settings.preset or load(())  # what a grain says of its own retention binds always
@@ -272,7 +272,9 @@ def _signers(writer: Writer, given: Incoming, there: bytes | None) -> tuple[str,
     return tuple(sorted(found))
 
 
-def _co_signers(world: StoreWorld, settings: Settings, new: Grain, old: str) -> Mapping[str, str]:
+def _co_signers(
+    world: PolicyContext, settings: Settings, new: Grain, old: str
+) -> Mapping[str, str]:
     """Who has signed that the new grain may supersede the old one, each with the key."""
     if "supersession_auth" not in new:
         return {}
@@ -284,7 +286,7 @@ def _co_signers(world: StoreWorld, settings: Settings, new: Grain, old: str) -> 
     ).keys
 
 
-def _check(world: StoreWorld, act: policy.Act, settings: Settings) -> tuple[str, ...]:
+def _check(world: PolicyContext, act: policy.Act, settings: Settings) -> tuple[str, ...]:
     """Ask the policies; gives what asks for a review."""
     verdict = policy.check(
         world, act, hold_authorities=settings.hold_authorities, delegation=settings.delegation
@@ -313,7 +315,7 @@ def _about_sealed(reader: Reader, act: policy.Act) -> bool:
     return any(blob is not None and blob[1] & ENCRYPTED_BIT for blob in blobs)
 
 
-def _set(writer: Writer, seq: int, before: State, after: State) -> None:
+def _set(writer: Writer, seq: int, before: GrainStatus, after: GrainStatus) -> None:
     writer.set_row(STATES, SEQUENCE.pack(seq), pack(after))
     past = bool(after.bits & PAST)
     if past != bool(before.bits & PAST):
@@ -330,12 +332,12 @@ def _is_joined(reader: Reader, seq: int, new: str) -> bool:
 def _refuse_destroyed(reader: Reader, seq: int) -> None:
     """Refuse what nobody can read any more."""
     blob = reader.blob_at(seq)
-    if blob is not None and blob[1] & ENCRYPTED_BIT and isinstance(reader, Unsealing):
+    if blob is not None and blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
         with suppress(KeyMissingError):
             reader.keys_of(seq)
 
 
-def _refuse_circle(world: StoreWorld, old: str, new: str, most: int, *, sure: bool) -> None:
+def _refuse_circle(world: PolicyContext, old: str, new: str, most: int, *, sure: bool) -> None:
     """Refuse a successor that the old grain itself supersedes, however far back."""
     if old == new:
         raise SchemaError("a grain cannot supersede itself")
@@ -618,7 +620,7 @@ class Changing(Bringing):
 
         self._store.write(work)
 
-    def state(self, address: str) -> State:
+    def state(self, address: str) -> GrainStatus:
         """Return what became of a grain.
 
         ``access_count`` includes what this handle has counted; what other processes have counted

@@ -18,7 +18,7 @@ from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RESTRICTED
-from omsgrain.storage.scan import Entry, damaged, pages
+from omsgrain.storage.scan import ScannedBlob, damaged, pages
 from omsgrain.storage.tables import HOLDS, SEQUENCE, STATES
 from omsgrain.store import export_filter, state_merge
 from omsgrain.store.export_filter import Leavers, Numbered
@@ -30,7 +30,7 @@ from omsgrain.store.write import Putting
 if TYPE_CHECKING:
     from omsgrain.container.layout import Codec
     from omsgrain.container.region import Block
-    from omsgrain.container.write import Written
+    from omsgrain.container.write import WrittenContainer
     from omsgrain.policy.rules import Purpose
     from omsgrain.store.state_merge import Claim, ImportReport, Merge, Merged, PutMany
 
@@ -50,7 +50,7 @@ class Moving(Finding, Putting, Changing):
         sort: bool = False,
         purpose: Purpose = "transfer",
         **filters: Any,
-    ) -> Written:
+    ) -> WrittenContainer:
         """Write grains to a .mg file, or to several if one cannot hold them.
 
         What became of them (superseded by which, until when, verification) goes along in the
@@ -317,7 +317,7 @@ class Moving(Finding, Putting, Changing):
             )
 
 
-def _sound(entries: list[Entry]) -> list[Numbered]:
+def _sound(entries: list[ScannedBlob]) -> list[Numbered]:
     for entry in entries:
         if not entry.sound:
             raise damaged(entry)

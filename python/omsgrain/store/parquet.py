@@ -36,7 +36,7 @@ _MUST = ("address", "blob")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenParquet:
     """What was written.
 
     Attributes:
@@ -54,7 +54,7 @@ class Written:
     __repr__ = counted
 
 
-def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Written:
+def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> WrittenParquet:
     """Write batches to a file, packed with zstd; one that is there is replaced at the end."""
     pa = arrow()
     import pyarrow.parquet as pq
@@ -81,7 +81,7 @@ def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> Wr
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
-    return Written(target, grains, size)
+    return WrittenParquet(target, grains, size)
 
 
 def _groups(batches: Iterable[Any]) -> Iterator[list[Any]]:
@@ -97,7 +97,7 @@ def _groups(batches: Iterable[Any]) -> Iterator[list[Any]]:
         yield group
 
 
-class Rows(NamedTuple):
+class ParquetRows(NamedTuple):
     """Some rows of a file.
 
     Attributes:
@@ -120,7 +120,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[Rows]:
+def read(path: str | os.PathLike[str]) -> Iterator[ParquetRows]:
     """Read the grains of a file, some rows at a time, each compared with its address."""
     pa, path = arrow(), file_path(path)
     import pyarrow.parquet as pq
@@ -159,14 +159,14 @@ def _damage(pa: Any, path: Path) -> Iterator[None]:
             raise FormatError("not a Parquet file, or a damaged one") from None
 
 
-def _rows(columns: dict[str, list[Any]], count: int) -> Rows:
+def _rows(columns: dict[str, list[Any]], count: int) -> ParquetRows:
     nothing: list[Any] = [None] * count
     addresses, blobs = columns["address"], columns["blob"]
     if set(map(type, addresses)) - {str} or set(map(type, blobs)) - {bytes}:
         raise SchemaError("an address is a text and a blob is bytes", field="/blob")
     if set(map(type, columns.get("envelopes", ()))) - {list, NoneType}:
         raise SchemaError("envelopes are lists of bytes", field="/envelopes")
-    found = Rows([], {}, {})
+    found = ParquetRows([], {}, {})
     more = (columns.get(name, nothing) for name in NEEDED[2:])
     given = zip(addresses, _core.address_many(blobs), blobs, *more, strict=True)
     for i, (address, has, blob, envelopes, by, status) in enumerate(given):

@@ -13,8 +13,8 @@ from omsgrain.policy.reach import Scope
 from omsgrain.query.graph import naming
 from omsgrain.query.history import members
 from omsgrain.storage import signatures
-from omsgrain.storage.base import Reader, Unsealing, Writer
-from omsgrain.storage.records import State, unpack
+from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.records import GrainStatus, unpack
 from omsgrain.storage.tables import GUARDS, HOLDS, LINEAGES, SEQUENCE, STATES
 
 
@@ -84,7 +84,7 @@ def _name(reader: Reader, seq: int) -> bytes:
 _NOBODY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
-class StoreWorld:
+class PolicyContext:
     """The grains of one snapshot, by address."""
 
     __slots__ = ("_new", "_reader", "_signed")
@@ -142,10 +142,12 @@ class StoreWorld:
         """Whether any grain has a policy; not known, so perhaps."""
         return True
 
-    def state(self, address: str) -> State:
+    def state(self, address: str) -> GrainStatus:
         """What became of a grain."""
         seq = self._seq(address)
-        return State() if seq is None else unpack(self._reader.row(STATES, SEQUENCE.pack(seq)))
+        return (
+            GrainStatus() if seq is None else unpack(self._reader.row(STATES, SEQUENCE.pack(seq)))
+        )
 
     def _seq(self, address: str) -> int | None:
         return self._reader.find([bytes.fromhex(address)])[0]
@@ -153,7 +155,7 @@ class StoreWorld:
 
 def destroyed(reader: Reader, seq: int) -> bool:
     """Whether the key that sealed a grain is known to be destroyed, so that nobody can read it."""
-    if not isinstance(reader, Unsealing):
+    if not isinstance(reader, KeyedReader):
         return False
     try:
         reader.keys_of(seq)

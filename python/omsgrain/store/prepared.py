@@ -29,7 +29,7 @@ from omsgrain.errors import (
 from omsgrain.grain import Grain, bare, options
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index
-from omsgrain.storage.blind_index import Veil
+from omsgrain.storage.blind_index import BlindEntry
 from omsgrain.storage.scan import stored
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class Sealed(NamedTuple):
 
     plain: bytes
     keys: UserKeys
-    veil: Veil
+    veil: BlindEntry
 
 
 class Consents(NamedTuple):
@@ -472,7 +472,7 @@ def _adopt(ring: KeyRing, given: Incoming, resolver: Resolver | None) -> Incomin
     from omsgrain.storage.signatures import examine
 
     generation = ring.refresh()
-    trying = blind_index.Trying(ring)
+    trying = blind_index.KeyTrial(ring)
     opened: dict[int, tuple[bytes, UserKeys]] = {}
     signatures, refused = dict(given.signatures), dict(given.refused)
     for i in sealed:

@@ -17,9 +17,9 @@ from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query import query as queries
 from omsgrain.query.filters import Time, conditions
 from omsgrain.query.query import Order, Page
-from omsgrain.storage.base import PAGE_GRAINS, Reader, Unsealing
+from omsgrain.storage.base import PAGE_GRAINS, KeyedReader, Reader
 from omsgrain.storage.records import Verification
-from omsgrain.storage.scan import Entry, damaged, entries, pages, stored
+from omsgrain.storage.scan import ScannedBlob, damaged, entries, pages, stored
 from omsgrain.storage.tables import (
     DELETED,
     EMBEDDED,
@@ -337,7 +337,7 @@ class Reading(Base):
             verified += len(page) - len(wrong)
         return VerifyReport(verified, bad)
 
-    def _wrong(self, page: Sequence[Entry]) -> dict[int, OmsError]:
+    def _wrong(self, page: Sequence[ScannedBlob]) -> dict[int, OmsError]:
         """What is wrong with grains, by position; sealed ones as far as they can be opened."""
         blobs = [bare(entry.blob) for entry in page]
         sealed = [i for i, entry in enumerate(page) if entry.blob[1] & ENCRYPTED_BIT]
@@ -368,6 +368,6 @@ def _read(reader: Reader, digest: bytes) -> Grain:
     address = digest.hex()
     if grain._address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain._blob[1] & ENCRYPTED_BIT and isinstance(reader, Unsealing):
+    if grain._blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
         return reader.tried(seq_of(reader, digest))
     return grain

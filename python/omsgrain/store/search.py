@@ -17,14 +17,14 @@ from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.filters import conditions
 from omsgrain.query.query import Hit, Page
 from omsgrain.query.walk import Walk, holds, is_opened, lists_beside, state_holds, there
-from omsgrain.storage.base import Reader, Unsealing, Writer
+from omsgrain.storage.base import KeyedReader, Reader, Writer
 from omsgrain.store.base import Base
 from omsgrain.store.policy_context import seq_of, stored_digest
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import Sealer
     from omsgrain.query.filters import Conditions
-    from omsgrain.search.find import Texts
+    from omsgrain.search.find import TextIndex
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.vectors import Vector
 
@@ -36,7 +36,7 @@ _DEEP = 100  # results of each kind that a common ranking is made of, at least
 class Searching(Base):
     """The part of a GrainStore that searches."""
 
-    _text_index: Texts | None = None
+    _text_index: TextIndex | None = None
     _nearest: Nearest | None = None
     _opening = threading.Lock()
 
@@ -246,7 +246,7 @@ class Searching(Base):
             size += len(grain.blob)
         return Page(hits, None, None, None, "bytes" if incomplete else None)
 
-    def _texts(self) -> Texts:
+    def _texts(self) -> TextIndex:
         with self._opening:
             if self._text_index is None:
                 from omsgrain.search.text_index import texts_of
@@ -281,7 +281,7 @@ class Searching(Base):
 def sealer_of(reader: Reader, seq: int) -> Sealer | None:
     """What seals and opens the vectors of a grain; None if it is not sealed, or without keys."""
     blob = reader.blob_at(seq)
-    if blob is None or not blob[1] & ENCRYPTED_BIT or not isinstance(reader, Unsealing):
+    if blob is None or not blob[1] & ENCRYPTED_BIT or not isinstance(reader, KeyedReader):
         return None
     from omsgrain.crypto.seal import Sealer
 

@@ -12,7 +12,7 @@ from omsgrain.errors import IntegrityError, KeyMissingError, NotFoundError, Sche
 from omsgrain.grain import Grain, make
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.storage import signatures
-from omsgrain.storage.base import Reader, Unsealing, Writer
+from omsgrain.storage.base import KeyedReader, Reader, Writer
 from omsgrain.storage.signatures import Signature
 from omsgrain.storage.tables import SIGNED
 from omsgrain.store import lifecycle
@@ -178,12 +178,12 @@ def _read(reader: Reader, seq: int) -> _Stored:
         raise IntegrityError("the stored bytes are damaged")
     grain = reader.grain(seq)
     if grain is None or (grain.sealed and not blob[1] & SIGNED_BIT):
-        if isinstance(reader, Unsealing):
+        if isinstance(reader, KeyedReader):
             reader.keys_of(seq)  # says why it is not open
         raise KeyMissingError("the grain is sealed: who signs it must be able to read it")
     if not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) or blob[1] & SIGNED_BIT:
         return _Stored(grain, blob, None)
-    keys = reader.keys_of(seq) if isinstance(reader, Unsealing) else None
+    keys = reader.keys_of(seq) if isinstance(reader, KeyedReader) else None
     return _Stored(grain, grain.blob, keys)
 
 

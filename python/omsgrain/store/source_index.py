@@ -19,7 +19,7 @@ from omsgrain.grain import Grain
 from omsgrain.query.origin import origins as names_of
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
-from omsgrain.storage.encrypted import SealedReader
+from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.records import RESTRICTED, RETRACTED
 from omsgrain.storage.tables import BLIND, KEYED, SEQUENCE, STATES
 from omsgrain.store import source_tombstones
@@ -34,7 +34,7 @@ _SEALED = _core.term("sealed", None)
 _BEFORE = 12  # bytes of a place before its sequence number: time and address
 
 
-class Found(NamedTuple):
+class SourcedGrain(NamedTuple):
     """A grain that came from a document.
 
     Attributes:
@@ -51,7 +51,7 @@ class Found(NamedTuple):
         return self.grain.address
 
 
-class Snapshot:
+class SourceSnapshot:
     """The grains of one user at one moment; ``GrainStore.sources`` opens it.
 
     Attributes:
@@ -64,16 +64,16 @@ class Snapshot:
         self._reader = self._plain = reader
         self._keys: UserKeys | None = None
         self.seq = reader.last_seq()
-        if isinstance(reader, SealedReader):
+        if isinstance(reader, DecryptingReader):
             self._reader, self._plain = reader.narrowed(user_id, ()), reader.inner
             with suppress(RangeError):  # so long a user id has no keys
                 self._keys = reader.ring.of_user(user_id)
 
-    def find(self, ids: Iterable[str], which: Which = "all") -> dict[str, list[Found]]:
+    def find(self, ids: Iterable[str], which: Which = "all") -> dict[str, list[SourcedGrain]]:
         """Find the grains that were called so, those that are current first, then the newest."""
         # No grain is found by a name that begins with a byte order mark: no string of OMS does.
         wanted = [name for name in dict.fromkeys(ids) if not name.startswith("\ufeff")]
-        found: dict[str, list[Found]] = {}
+        found: dict[str, list[SourcedGrain]] = {}
         for name, seq in chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which)):
             one = self._own(seq)
             # Long names stand in the index by a hash.
@@ -107,12 +107,12 @@ class Snapshot:
                 if which == "all" or self._plain.is_past(seq) == (which == "past"):
                     yield name, seq
 
-    def get(self, address: str) -> Found | None:
+    def get(self, address: str) -> SourcedGrain | None:
         """Return one of the user's grains by its stored or its plain address."""
         (seq,) = self._reader.find([_core.parse_address(address)])
         return None if seq is None else self._own(seq)
 
-    def begins(self, prefix: str, created_at: int) -> Found | None:
+    def begins(self, prefix: str, created_at: int) -> SourcedGrain | None:
         """Return one of the user's grains by how the address begins that it stands under."""
         address = bytes(255 - byte for byte in bytes.fromhex(prefix[:12]))
         # A sealed grain does not show its time, and counts as of 1970 where its header tells.
@@ -142,7 +142,7 @@ class Snapshot:
         """Tell of records of the user whether they were erased."""
         return source_tombstones.erased(self._plain, self._user_id, records, format=format)
 
-    def is_withdrawn(self, found: Found) -> bool:
+    def is_withdrawn(self, found: SourcedGrain) -> bool:
         """Tell of a grain that does not count whether it was retracted or restricted.
 
         If not, another one has superseded it.
@@ -151,11 +151,11 @@ class Snapshot:
         row = None if seq is None else self._plain.row(STATES, SEQUENCE.pack(seq))
         return row is not None and bool(row[0] & (RETRACTED | RESTRICTED))
 
-    def _own(self, seq: int) -> Found | None:
+    def _own(self, seq: int) -> SourcedGrain | None:
         grain = self._reader.grain(seq)
         if grain is None or grain.sealed or grain.get("user_id") != self._user_id:
             return None
-        return Found(grain, not self._plain.is_past(seq))
+        return SourcedGrain(grain, not self._plain.is_past(seq))
 
 
 def _seq(place: bytes) -> int:
@@ -166,16 +166,16 @@ class Sources(Base):
     """The part of a GrainStore that knows what grains were called elsewhere."""
 
     @contextmanager
-    def sources(self, user_id: str) -> Iterator[Snapshot]:
+    def sources(self, user_id: str) -> Iterator[SourceSnapshot]:
         """Open a snapshot in which the grains of a user are found by their origins; keep it short.
 
         Args:
             user_id: whose they are.
         """
         with self._store.read() as reader:
-            yield Snapshot(reader, user_id)
+            yield SourceSnapshot(reader, user_id)
 
-    def find_origins(self, ids: Iterable[str], *, user_id: str) -> dict[str, list[Found]]:
+    def find_origins(self, ids: Iterable[str], *, user_id: str) -> dict[str, list[SourcedGrain]]:
         """Find the grains of a user by what they were called in documents of other formats.
 
         Args:

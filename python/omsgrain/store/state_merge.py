@@ -145,7 +145,7 @@ def export_mg(
     codec: Codec,
     seekable: bool,
     sort: bool,
-) -> container.Written:
+) -> container.WrittenContainer:
     """Write blobs and envelopes of a store to a .mg file, with what became of them."""
     return container.write(
         path,

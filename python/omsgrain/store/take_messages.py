@@ -28,7 +28,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class MessageRefusal:
     """Why a message was not taken, or not all of it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class MessageReport:
     """What became of some messages.
 
     Attributes:
@@ -56,25 +56,25 @@ class Taken:
     stored: int = 0
     duplicates: int = 0
     warnings: int = 0
-    refused: dict[int, Refusal] = field(default_factory=dict)
+    refused: dict[int, MessageRefusal] = field(default_factory=dict)
 
     __repr__ = counted
 
 
-class _Place(NamedTuple):
+class _GrainPlace(NamedTuple):
     """Where a grain stood: the message, and its line if it has several."""
 
     message: int
     line: int | None
 
 
-class _Refused(dict[int, Refusal]):
-    def add(self, place: _Place, error: OmsError) -> None:
+class _Refused(dict[int, MessageRefusal]):
+    def add(self, place: _GrainPlace, error: OmsError) -> None:
         if error.line is not None or place.line is not None:
             error.line = place.line
-        before = self.get(place.message) or Refusal(error, 0)
+        before = self.get(place.message) or MessageRefusal(error, 0)
         erased = before.erased or isinstance(error, ErasedError)
-        self[place.message] = Refusal(before.error, before.count + 1, erased)
+        self[place.message] = MessageRefusal(before.error, before.count + 1, erased)
 
 
 def take(
@@ -83,45 +83,45 @@ def take(
     *,
     most: int = MESSAGE,
     allow_erased: bool = False,
-) -> Taken:
+) -> MessageReport:
     """Store what the messages hold; it is durable when this returns.
 
     What cannot be stored because the store cannot be written is no refusal: the call raises, and
     nothing, or some whole part of it, is stored. It can be made again.
     """
     refused = _Refused()
-    places: list[_Place] = []
+    places: list[_GrainPlace] = []
     blobs: list[bytes] = []
     lines: list[bytes] = []  # JSON, of which blobs are made all at once
     slots: list[int] = []  # where in `blobs` that of a line goes
     for i, data in enumerate(messages):
-        place = _Place(i, None)
+        place = _GrainPlace(i, None)
         try:
             for line, grain in _grains(data, most):
-                place = _Place(i, line)
+                place = _GrainPlace(i, line)
                 if data[:1] not in (_BLOB, ENVELOPE_BYTE):
                     slots.append(len(blobs))
                     lines.append(grain)
                 blobs.append(grain)
                 places.append(place)
         except OmsError as error:
-            refused.add(_Place(i, error.line), error)
+            refused.add(_GrainPlace(i, error.line), error)
     warnings = _encode(lines, slots, places, blobs, refused)
     good = [n for n, blob in enumerate(blobs) if blob]
     if not good:
-        return Taken(warnings=warnings, refused=dict(refused))
+        return MessageReport(warnings=warnings, refused=dict(refused))
     report = store.put_many(
         [blobs[n] for n in good], errors="collect", batch_size=len(good), allow_erased=allow_erased
     )
     for item in report.errors:
         refused.add(places[good[item.index]], item.error)
-    return Taken(report.stored, report.duplicates, warnings, dict(refused))
+    return MessageReport(report.stored, report.duplicates, warnings, dict(refused))
 
 
 def _encode(
     lines: list[bytes],
     slots: list[int],
-    places: list[_Place],
+    places: list[_GrainPlace],
     blobs: list[bytes],
     refused: _Refused,
 ) -> int:

@@ -29,7 +29,7 @@ from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.encrypted import SealedWriter
+from omsgrain.storage.encrypted import EncryptingWriter
 from omsgrain.storage.tables import PLAIN, SEQUENCE, SIGNED
 from omsgrain.store import source_tombstones
 from omsgrain.store.base import Base, Settings
@@ -301,7 +301,7 @@ def in_the_clear(writer: Writer, settings: Settings, given: Incoming) -> dict[in
 
 def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple[str, ...]:
     from omsgrain import policy
-    from omsgrain.store.policy_context import StoreWorld
+    from omsgrain.store.policy_context import PolicyContext
 
     grain = given.grain(i)
     signature = given.signatures.get(i)
@@ -312,7 +312,7 @@ def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple
         )
     if grain.sealed:
         return ()
-    world = StoreWorld(writer, grain, signed={grain.address: signers})
+    world = PolicyContext(writer, grain, signed={grain.address: signers})
     policy.check_goal(world, grain)
     if settings.delegation:
         policy.check_delegation(world, grain, settings.clock())
@@ -388,7 +388,7 @@ BATCH = 1_000
 """Grains a commit: enough that syncing to the disk costs little beside encoding."""
 
 
-class Outcome(NamedTuple):
+class PutOutcome(NamedTuple):
     """What became of some grains.
 
     Attributes:
@@ -565,7 +565,7 @@ class Putting(Bringing):
         stop: bool,
         allow_erased: bool,
         actor: str | None = None,
-    ) -> Outcome:
+    ) -> PutOutcome:
         """Put what is admitted, and note it."""
         pairs = given.pairs
         admission = admit(writer, self._settings, given, allow_erased)
@@ -574,7 +574,7 @@ class Putting(Bringing):
             digests, flags = [digest for digest, _ in pairs], writer.put(pairs)
             if fresh := list(compress(digests, flags)):
                 self._note(writer, "put", fresh, actor=actor)
-            return Outcome(digests, flags, refused)
+            return PutOutcome(digests, flags, refused)
         if stop and refused:
             raise refused[min(refused)]
         admitted = [i for i in range(len(pairs)) if i not in refused]
@@ -593,7 +593,7 @@ class Putting(Bringing):
             self._note(writer, "sign", signed, actor=actor)
         refused.update((i, one.refusal) for i, one in found.items() if one.refusal is not None)
         ends = [found.get(i) or Placed(pair[0], False) for i, pair in enumerate(pairs)]
-        return Outcome([one.digest for one in ends], [one.new for one in ends], refused)
+        return PutOutcome([one.digest for one in ends], [one.new for one in ends], refused)
 
 
 def _near(writer: Writer, grain: Grain) -> Reader:
@@ -601,7 +601,7 @@ def _near(writer: Writer, grain: Grain) -> Reader:
 
     To look among all sealed grains costs a token for each user.
     """
-    if not isinstance(writer, SealedWriter):
+    if not isinstance(writer, EncryptingWriter):
         return writer
     user_id = grain.get("user_id")
     return writer.narrowed(user_id if isinstance(user_id, str) else "", ())

@@ -25,11 +25,12 @@ bounds      what a value from outside can be
 from omsgrain.sync.bundle import take_bundle, write_bundle
 from omsgrain.sync.http import HttpPeer
 from omsgrain.sync.local import LocalPeer
-from omsgrain.sync.peer import Batch, Greeting, Hello, Peer, Refusal, Right, Taken
+from omsgrain.sync.peer import Batch, BatchResult, Greeting, Hello, Peer, Refusal, Right
 from omsgrain.sync.run import Passed, Progress, SyncReport, sync
 
 __all__ = [
     "Batch",
+    "BatchResult",
     "Greeting",
     "Hello",
     "HttpPeer",
@@ -40,7 +41,6 @@ __all__ = [
     "Refusal",
     "Right",
     "SyncReport",
-    "Taken",
     "sync",
     "take_bundle",
     "write_bundle",

@@ -23,7 +23,7 @@ from omsgrain.storage import tombstones
 from omsgrain.storage.base import Writer
 from omsgrain.storage.records import (
     PAST,
-    State,
+    GrainStatus,
     pack,
     unpack,
 )
@@ -37,7 +37,7 @@ from omsgrain.storage.tables import (
     VERIFIED,
 )
 from omsgrain.store import reviews, state_merge
-from omsgrain.store.policy_context import StoreWorld
+from omsgrain.store.policy_context import PolicyContext
 from omsgrain.store.prepared import Incoming
 from omsgrain.store.state_merge import Claim
 from omsgrain.store.write import admit, place
@@ -50,7 +50,7 @@ _ACTS = {"verified": "verify", "contested": "contest", "retracted": "retract"}
 
 
 @dataclass(slots=True)
-class Outcome:
+class BlindOutcome:
     """What became of the states of a batch.
 
     Attributes:
@@ -69,7 +69,11 @@ class Outcome:
 
 
 def erased_successors(
-    writer: Writer, settings: Settings, state: GrainState, note: state_merge.Note, done: Outcome
+    writer: Writer,
+    settings: Settings,
+    state: GrainState,
+    note: state_merge.Note,
+    done: BlindOutcome,
 ) -> None:
     """Take over that a grain was superseded by one that was erased since: it stays past."""
     seq = writer.find([state.address])[0]
@@ -115,7 +119,7 @@ def pass_on(
     claim: Claim,
     given: Incoming | None,
     note: state_merge.Note,
-    done: Outcome,
+    done: BlindOutcome,
 ) -> bool:
     """Take over what nobody can look into here, with the superseding grain if it came along."""
     seq = writer.find([state.address])[0]
@@ -151,7 +155,7 @@ def _allowed(
     settings: Settings,
     seq: int,
     state: GrainState,
-    done: Outcome,
+    done: BlindOutcome,
     justification: str | None,
 ) -> tuple[str, ...] | None:
     """The rules that ask for a review if a grain loses its place; None if it may not.
@@ -164,7 +168,9 @@ def _allowed(
     refusal: OmsError | None = None
     rules: tuple[str, ...] = ()
     try:
-        verdict = policy.check(StoreWorld(writer), act, hold_authorities=settings.hold_authorities)
+        verdict = policy.check(
+            PolicyContext(writer), act, hold_authorities=settings.hold_authorities
+        )
         rules = verdict.rules if verdict.review else ()
     except KeyMissingError:
         if writer.row(HOLDS, SEQUENCE.pack(seq)) is not None:
@@ -181,7 +187,7 @@ def _allowed(
 
 
 def _add_successors(
-    writer: Writer, seq: int, before: State, more: set[bytes], valid_to: int | None
+    writer: Writer, seq: int, before: GrainStatus, more: set[bytes], valid_to: int | None
 ) -> None:
     successors = tuple(sorted({*before.successors, *(one.hex() for one in more)}))
     ends = [one for one in (before.system_valid_to, valid_to) if one is not None]
@@ -194,7 +200,7 @@ def _add_successors(
     _set(writer, seq, before, after)
 
 
-def _set(writer: Writer, seq: int, before: State, after: State) -> None:
+def _set(writer: Writer, seq: int, before: GrainStatus, after: GrainStatus) -> None:
     writer.set_row(STATES, SEQUENCE.pack(seq), pack(after))
     past = bool(after.bits & PAST)
     if past != bool(before.bits & PAST):

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from omsgrain import _core, container
-from omsgrain.container.write import Written
+from omsgrain.container.write import WrittenContainer
 from omsgrain.errors import (
     CorruptError,
     SchemaError,
@@ -36,24 +36,24 @@ from omsgrain.store.base import now
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.sync import parts, peer, protocol
 from omsgrain.sync.local import LocalPeer
-from omsgrain.sync.parts import Scope
+from omsgrain.sync.parts import NamespaceScope
 from omsgrain.sync.peer import (
     EVERYTHING,
     ITEMS,
     LACKS,
     START,
     Batch,
+    BatchResult,
     GrainState,
     Greeting,
     Hello,
-    Item,
     Peer,
+    PeerTerms,
     Position,
     Refusal,
     Right,
     Space,
-    Taken,
-    Terms,
+    SyncItem,
 )
 from omsgrain.sync.peer import VERSION as peer_VERSION
 from omsgrain.sync.run import Count, OnProgress, Passed, Step, SyncReport, by_keys, onward, whole
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.trust import Trust
 
-T = TypeVar("T", "Head", "Tail", "Batch")
+T = TypeVar("T", "BundleHead", "Tail", "Batch")
 
 VERSION: Final = 1
 """Of the file."""
@@ -77,7 +77,7 @@ _Kind = Literal["head", "batch", "tail"]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class BundleHead:
     """What a file says of itself first.
 
     Attributes:
@@ -122,7 +122,9 @@ class Tail:
     grains: int
 
 
-def write_file(path: Path, head: Head, batches: Iterable[Batch]) -> tuple[Written, Tail]:
+def write_file(
+    path: Path, head: BundleHead, batches: Iterable[Batch]
+) -> tuple[WrittenContainer, Tail]:
     """Write a file, or several parts of it if one cannot hold all."""
     tails: list[Tail] = []
 
@@ -144,7 +146,9 @@ def write_file(path: Path, head: Head, batches: Iterable[Batch]) -> tuple[Writte
     return written, tails[0]
 
 
-def _records(kind: _Kind, value: Head | Tail | Batch, at: int, grains: int = 0) -> Iterator[bytes]:
+def _records(
+    kind: _Kind, value: BundleHead | Tail | Batch, at: int, grains: int = 0
+) -> Iterator[bytes]:
     data = protocol.pack_value(value)
     parts = [data[i : i + _PART] for i in range(0, len(data), _PART)]
     for number, part in enumerate(parts):
@@ -171,7 +175,7 @@ class BundleFile:
                 self._files[-1].verify()
             if (first := next(self._grains(), None)) is None or not is_sync_record(first):
                 raise SchemaError("a .mg file, and none of a sync", expected=SYNC_TYPE)
-            self.head: Head = _Reading(self._grains()).record("head", Head)[0]
+            self.head: BundleHead = _BundleReader(self._grains()).record("head", BundleHead)[0]
             for _ in self.batches():  # all of it is sound before the first batch is used
                 pass
         except BaseException:
@@ -186,8 +190,8 @@ class BundleFile:
 
     def batches(self) -> Iterator[Batch]:
         """Walk its batches."""
-        reading = _Reading(self._grains())
-        reading.record("head", Head)
+        reading = _BundleReader(self._grains())
+        reading.record("head", BundleHead)
         seen = Tail(self.head.since, 0, 0)
         while reading.next_kind() == "batch":
             batch, count = reading.record("batch", Batch)
@@ -224,7 +228,7 @@ class BundleFile:
         return chain.from_iterable(self._files)
 
 
-class _Reading:
+class _BundleReader:
     """A walk through the records and grains of a file."""
 
     def __init__(self, grains: Iterator[bytes]) -> None:
@@ -287,10 +291,10 @@ def _fields(blob: bytes) -> dict[str, object]:
 
 
 def _value(cls: type[T], data: bytes) -> T:
-    if cls is Head and data[1:2] != bytes([VERSION]):  # its first field
+    if cls is BundleHead and data[1:2] != bytes([VERSION]):  # its first field
         raise UnsupportedError("a file of another version of sync", expected=str(VERSION))
     value = protocol.unpack_value(cls, data)
-    if isinstance(value, Head):
+    if isinstance(value, BundleHead):
         peer.check((value.since, value.taken or value.since))
         peer.check_count(value.keys, _MOST_KEYS)
         if any(len(one) not in (0, peer.ID) for one in (value.store, value.to)):
@@ -347,7 +351,7 @@ def write_bundle(
         OmsError: ``answers`` is torn, changed, or no file of a sync.
         StoreError: the store cannot be read, or the file not written.
     """
-    names = Scope(namespaces).namespaces
+    names = NamespaceScope(namespaces).namespaces
     greeting = peer.greet(Hello(b"", names))
     _check(greeting, "give")
     other, since = b"", START
@@ -368,7 +372,7 @@ def write_bundle(
         since = START
     if anew:
         first = peer.changes(START, hello)
-    head = Head(
+    head = BundleHead(
         VERSION,
         greeting.store,
         other,
@@ -457,7 +461,7 @@ def _terms(
     trust: Sequence[str | Path],
     trust_state_from: Sequence[str | Path],
     resolver: Resolver | None,
-) -> Terms:
+) -> PeerTerms:
     """On which terms a file is taken; errors as of ``take_bundle``."""
     from omsgrain.crypto.trust import Trust
 
@@ -477,7 +481,7 @@ def _terms(
             field="/rights",
             expected="one of those who are trusted",
         )
-    return Terms(may, signer, signer is not None and signer in {one.did for one in states})
+    return PeerTerms(may, signer, signer is not None and signer in {one.did for one in states})
 
 
 def _let(
@@ -497,7 +501,7 @@ def _let(
     if isinstance(peer, LocalPeer):
         return batch  # it looks at the rest itself
     named = [state.address for state in batch.states if state.restricted]
-    lacks = peer.lacking("grains", [Item(one) for one in named[:ITEMS]]) if named else b""
+    lacks = peer.lacking("grains", [SyncItem(one) for one in named[:ITEMS]]) if named else b""
     new = {one for one, answer in zip(named, lacks, strict=False) if answer == LACKS}
     return replace(batch, states=tuple(_let_state(one, rights, new) for one in batch.states))
 
@@ -529,7 +533,7 @@ def _check(greeting: Greeting, right: Right | None) -> None:
 
 
 def _check_answer(
-    told: Head, greeting: Greeting, names: Sequence[str] | None, *, given: bool
+    told: BundleHead, greeting: Greeting, names: Sequence[str] | None, *, given: bool
 ) -> None:
     if told.store == greeting.store:
         raise SchemaError("the file came from this store", expected="one that came from the other")
@@ -541,7 +545,7 @@ def _check_answer(
         raise SchemaError("the file is of other namespaces", field="/namespaces")
 
 
-def _check_file(head: Head, greeting: Greeting) -> None:
+def _check_file(head: BundleHead, greeting: Greeting) -> None:
     """See that a file is for this store, and comes in its turn."""
     if head.store and head.store == greeting.store:
         raise SchemaError("the file came from this store")
@@ -557,7 +561,7 @@ def _check_file(head: Head, greeting: Greeting) -> None:
         )
 
 
-def _fresh(batch: Batch, head: Head, seen: Position | None) -> Batch | None:
+def _fresh(batch: Batch, head: BundleHead, seen: Position | None) -> Batch | None:
     """What of a batch is to be taken; nothing of one that was."""
     if batch.until is None or seen is None or head.anew:
         return batch
@@ -606,15 +610,15 @@ def _counted(batches: Iterable[Batch], count: Count) -> Iterator[Batch]:
         count.refuse(batch.withheld)
         stored, states, stones = map(len, (batch.grains, batch.states, batch.tombstones))
         step: Step = "erasures" if stones else "grains"
-        taken = Taken(stored=stored, states=states, tombstones=stones)
+        taken = BatchResult(stored=stored, states=states, tombstones=stones)
         count.add(step, taken, sum(map(len, batch.grains)))
         yield replace(batch, withheld=(), rest=())
 
 
-def _tried(peer: Peer, batch: Batch) -> Taken:
+def _tried(peer: Peer, batch: Batch) -> BatchResult:
     """What taking a batch would bring, as far as can be told without."""
-    items = [Item(digest) for digest in dict.fromkeys(parts.digests(batch.grains))]
+    items = [SyncItem(digest) for digest in dict.fromkeys(parts.digests(batch.grains))]
     new = 0
     for at in range(0, len(items), ITEMS):
         new += peer.lacking("grains", items[at : at + ITEMS]).count(LACKS)
-    return Taken(stored=new, duplicates=len(items) - new)
+    return BatchResult(stored=new, duplicates=len(items) - new)

@@ -127,7 +127,7 @@ def erase_released(store: GrainStore) -> int:
     return gone
 
 
-def _release(writer: Writer, store: GrainStore, entry: due.Due) -> int:
+def _release(writer: Writer, store: GrainStore, entry: due.ErasureQueue) -> int:
     if writer.row(DUE, entry.key) is None:
         return 0  # somebody else has done it
     due.done(writer, entry.key)

@@ -32,13 +32,13 @@ from omsgrain.sync.peer import (
     ITEMS,
     SIZE,
     Batch,
+    BatchResult,
     Greeting,
     Hello,
-    Item,
     Position,
     Range,
     Space,
-    Taken,
+    SyncItem,
 )
 from omsgrain.sync.protocol import MEDIA, MOST, PATH
 
@@ -93,7 +93,7 @@ _TOKEN = re.compile("[!-~]+")
 _PROBLEM = "application/problem+json"
 
 
-class Broken(Exception):
+class BrokenConnection(Exception):
     """The line broke, or the server asks to come back: nobody knows what was done.
 
     Attributes:
@@ -109,7 +109,7 @@ class Broken(Exception):
         self.reached = reached
 
 
-class Line:
+class HttpSession:
     """A line to a server.
 
     Attributes:
@@ -167,7 +167,9 @@ class Line:
         except self._httpx.TransportError as error:
             _refuse_stranger(error)
             unreached = (self._httpx.ConnectError, self._httpx.ConnectTimeout)
-            raise Broken(type(error).__name__, reached=not isinstance(error, unreached)) from None
+            raise BrokenConnection(
+                type(error).__name__, reached=not isinstance(error, unreached)
+            ) from None
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             text = f"the server at {self.url} cannot be asked"
             raise StoreError(text, found=type(error).__name__) from None
@@ -182,7 +184,7 @@ class Line:
             if len(data) > most:
                 raise TooLargeError("the server answers more than is taken")
             if self._clock() > end + len(data) / _SLOWEST:
-                raise Broken("too slow")
+                raise BrokenConnection("too slow")
         return bytes(data)
 
     def close(self) -> None:
@@ -227,7 +229,7 @@ def _refused(status: int, told: bytes, after: str) -> Exception:
     problem = _problem(told)
     if status in _COME_BACK:
         seconds = min(float(after), _LATEST) if after.isascii() and after.isdigit() else None
-        return Broken(problem.get("rule", f"status {status}"), seconds)
+        return BrokenConnection(problem.get("rule", f"status {status}"), seconds)
     code, rule = problem.get("code", ""), problem.get("rule")
     if status in (401, 403) and code not in errors.BY_CODE:
         text = problem.get("detail") or problem.get("title")
@@ -255,7 +257,7 @@ def _problem(told: bytes) -> dict[str, str]:
 
 
 T = TypeVar("T")
-K = TypeVar("K", str, bytes, Item)
+K = TypeVar("K", str, bytes, SyncItem)
 
 _TRIES: Final = 10
 _UNREACHED: Final = 3
@@ -298,7 +300,9 @@ class HttpPeer:
         wait: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._line = Line(url, token=token, verify=verify, timeout=timeout, transport=transport)
+        self._line = HttpSession(
+            url, token=token, verify=verify, timeout=timeout, transport=transport
+        )
         self._tries = tries
         self._wait = wait
         self._share = 1  # of what a message may have, one in so many
@@ -338,7 +342,7 @@ class HttpPeer:
             most = max(min(size, 1), min(size, SIZE) // self._share)
             try:
                 found: Batch = self._ask("changes", protocol.Changes(since, hello, most))
-            except Broken as broken:
+            except BrokenConnection as broken:
                 self._broke(broken)
             else:
                 return found
@@ -352,14 +356,14 @@ class HttpPeer:
 
         return tuple(one for found in self._by_parts(prefixes, ask) for one in found)
 
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Item, ...]:
+    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
         """As ``Peer.listing``; on a bad line by ever longer prefixes."""
         left, found, stuck = list(prefixes), [], 0
         while left:
             part = tuple(left[: self._width(_LISTED)])
             try:
                 found += self._ask("listing", protocol.Ranges(space, part, hello))
-            except Broken as broken:
+            except BrokenConnection as broken:
                 self._broke(broken)
                 stuck += len(part) == 1
                 # Not at the first break: sixteen questions for one must not become ever more.
@@ -371,10 +375,10 @@ class HttpPeer:
             del left[: len(part)]
         return tuple(found)
 
-    def lacking(self, space: Space, items: Sequence[Item]) -> bytes:
+    def lacking(self, space: Space, items: Sequence[SyncItem]) -> bytes:
         """As ``Peer.lacking``."""
 
-        def ask(part: tuple[Item, ...]) -> bytes:
+        def ask(part: tuple[SyncItem, ...]) -> bytes:
             found: bytes = self._ask("lacking", protocol.Lacking(space, part))
             return _as_many(found, part)
 
@@ -392,7 +396,7 @@ class HttpPeer:
             part = tuple(keys[at : at + self._width(_GRAIN)])
             try:
                 batch: Batch = self._ask("give", protocol.Give(space, part, hello))
-            except Broken as broken:
+            except BrokenConnection as broken:
                 self._broke(broken)
                 continue
             if space in ("grains", "signatures") and not set(parts.digests(batch.grains)) <= set(
@@ -405,20 +409,20 @@ class HttpPeer:
                 break
         return replace(whole, rest=whole.rest + tuple(keys[at:]))
 
-    def take(self, batch: Batch) -> Taken:
+    def take(self, batch: Batch) -> BatchResult:
         """As ``Peer.take``; on a bad line in parts, each a commit of its own.
 
         Grains that were there when the answer was lost count as duplicates.
         """
-        done, late = Taken(), Batch(batch.store)
+        done, late = BatchResult(), Batch(batch.store)
         left: Batch | None = batch
         while left is not None:
             # A full batch is a bit larger than SIZE, and goes as one.
             part, rest = parts.cut(left, max(1, 2 * SIZE // self._share))
             sent = parts.together(late, part) if rest is None else part
             try:
-                took: Taken = self._ask("take", sent)
-            except Broken as broken:
+                took: BatchResult = self._ask("take", sent)
+            except BrokenConnection as broken:
                 self._broke(broken)
                 fresh = self._not_there(sent, part.grains)
                 gone = len(part.grains) - len(fresh)
@@ -440,7 +444,7 @@ class HttpPeer:
         """
         if not grains:
             return ()
-        there = self.lacking("grains", [Item(digest) for digest in parts.digests(grains)])
+        there = self.lacking("grains", [SyncItem(digest) for digest in parts.digests(grains)])
         whole = False
         if batch.until is not None:
             whole = self.greet(Hello(batch.store, batch.namespaces)).seen == batch.until
@@ -473,7 +477,7 @@ class HttpPeer:
         while True:
             try:
                 return self._ask(name, value)
-            except Broken as broken:
+            except BrokenConnection as broken:
                 self._broke(broken)
 
     def _by_parts(self, items: Sequence[K], ask: Callable[[tuple[K, ...]], T]) -> list[T]:
@@ -482,7 +486,7 @@ class HttpPeer:
             part = tuple(items[at : at + self._width(_ITEM)])
             try:
                 found.append(ask(part))
-            except Broken as broken:
+            except BrokenConnection as broken:
                 self._broke(broken)
                 continue
             at += len(part)
@@ -492,7 +496,7 @@ class HttpPeer:
         """How many items go into a message, with so many bytes of question or answer for each."""
         return max(1, min(ITEMS, SIZE // (self._share * size)))
 
-    def _broke(self, broken: Broken) -> None:
+    def _broke(self, broken: BrokenConnection) -> None:
         """Wait, and go on with less; or give up."""
         self._calm = 0
         self._breaks += 1

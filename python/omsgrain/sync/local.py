@@ -42,7 +42,7 @@ from omsgrain.store import export_filter
 from omsgrain.store.mg_files import in_envelopes
 from omsgrain.sync import erasures, parts, peer, states
 from omsgrain.sync import states as records
-from omsgrain.sync.parts import Scope
+from omsgrain.sync.parts import NamespaceScope
 from omsgrain.sync.peer import (
     EVERYTHING,
     HAS,
@@ -54,19 +54,19 @@ from omsgrain.sync.peer import (
     VERSION,
     WAS_ERASED,
     Batch,
+    BatchResult,
     GrainState,
     Greeting,
     Hello,
-    Item,
+    PeerTerms,
     Position,
     Range,
     Refusal,
     Right,
     Space,
-    Taken,
-    Terms,
+    SyncItem,
 )
-from omsgrain.sync.reconcile import View, view
+from omsgrain.sync.reconcile import ItemView, view
 from omsgrain.sync.take import take
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def changes(
         since.seq > last or not since.mark or records.mark_at(reader, since.seq) != since.mark
     ):
         return Batch(own, hello.namespaces, known=False)
-    scope = Scope(hello.namespaces)
+    scope = NamespaceScope(hello.namespaces)
     packing = _Packing(reader, settings, scope, purpose, size)
     spans, at = records.came(reader, hello.store), since.seq
     chosen = scope.numbers(reader, at, last) if size else None
@@ -138,7 +138,7 @@ def give(
         rows = ((key, reader.row(TOMBSTONES, key)) for key in keys)
         stones = tuple(states.tombstone_of(key, row) for key, row in rows if row is not None)
         return Batch(own, hello.namespaces, tombstones=stones)
-    packing = _Packing(reader, settings, Scope(hello.namespaces), purpose, size)
+    packing = _Packing(reader, settings, NamespaceScope(hello.namespaces), purpose, size)
     below: Reader = getattr(reader, "inner", reader)
     found = zip(below.find([key[:_KEY] for key in keys]), keys, strict=True)
     seqs = sorted((seq, key) for seq, key in found if seq is not None)
@@ -197,7 +197,12 @@ class _Packing:
     """A batch that is put together out of one snapshot."""
 
     def __init__(
-        self, reader: Reader, settings: Settings, scope: Scope, purpose: Purpose, size: int
+        self,
+        reader: Reader,
+        settings: Settings,
+        scope: NamespaceScope,
+        purpose: Purpose,
+        size: int,
     ) -> None:
         self._reader, self._settings = reader, settings
         self._scope, self._purpose, self._size = scope, purpose, size
@@ -387,7 +392,7 @@ Notes: TypeAlias = Literal["tried", "must", "never"]
 _VIEWS, _WEIGHT = 1_000, 256 << 20
 """Views that are kept of a store, and of a peer, and their bytes together: each choice of
 namespaces has one, and who asks names these."""
-_grains: WeakKeyDictionary[Any, dict[tuple[str, ...] | None, View]] = WeakKeyDictionary()
+_grains: WeakKeyDictionary[Any, dict[tuple[str, ...] | None, ItemView]] = WeakKeyDictionary()
 """Views of the grains of open stores, by namespaces: they grow with the store."""
 _looking = threading.Lock()
 """Held while a view is looked at, since it may be put in order, or grow, by that."""
@@ -433,14 +438,14 @@ class LocalPeer:
             raise SchemaError("no such right", field="/rights", expected=", ".join(EVERYTHING))
         self._given = given
         self._rights = _lets(store, given, signer)
-        self._terms = Terms(self._rights, signer, trusted)
+        self._terms = PeerTerms(self._rights, signer, trusted)
         self._purpose: Purpose = purpose
         self._shares = shares
         self._notes: Notes = notes
         self._owned = owned
-        self._views: dict[tuple[Space, tuple[str, ...] | None], View] = {}
+        self._views: dict[tuple[Space, tuple[str, ...] | None], ItemView] = {}
 
-    def narrowed(self, terms: Terms) -> LocalPeer:
+    def narrowed(self, terms: PeerTerms) -> LocalPeer:
         """Return the same store for what somebody brings on terms of their own."""
         made = copy(self)
         made._rights = _lets(self._store, self._given & terms.rights, terms.signer)
@@ -453,7 +458,7 @@ class LocalPeer:
         self._views.clear()
         if not self._store._store.readonly:
             self._finish()
-        scope = Scope(hello.namespaces)
+        scope = NamespaceScope(hello.namespaces)
         with self._store._store.read() as reader:
             last = reader.last_seq()
             keys = sorted(tombstones.common(reader)) if self._shares else []
@@ -516,7 +521,7 @@ class LocalPeer:
             found = self._view(reader, space, hello)
             return tuple(found.range(prefix) for prefix in prefixes)
 
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Item, ...]:
+    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
         """Return the items whose keys begin with one of these."""
         self._refuse("give")
         with _looking, self._store._store.read() as reader:
@@ -527,7 +532,7 @@ class LocalPeer:
             raise RangeError("too many items in one listing", expected=f"at most {_LISTED}")
         return listed
 
-    def lacking(self, space: Space, items: Sequence[Item]) -> bytes:
+    def lacking(self, space: Space, items: Sequence[SyncItem]) -> bytes:
         """Tell of each item whether it is here."""
         _refuse_many(items)
         keys = [item.key for item in items]
@@ -581,7 +586,7 @@ class LocalPeer:
                     raise
         return batch
 
-    def take(self, batch: Batch) -> Taken:
+    def take(self, batch: Batch) -> BatchResult:
         """Take a batch.
 
         Raises:
@@ -610,8 +615,8 @@ class LocalPeer:
         if right not in self._rights:
             raise UnsupportedError("the other store does not allow this", expected=right)
 
-    def _view(self, reader: Reader, space: Space, hello: Hello) -> View:
-        scope = Scope(hello.namespaces)
+    def _view(self, reader: Reader, space: Space, hello: Hello) -> ItemView:
+        scope = NamespaceScope(hello.namespaces)
         if space == "grains":
             known = _grains.setdefault(self._store, {})
             before = known.pop(scope.namespaces, None)
@@ -634,7 +639,7 @@ def _lets(store: GrainStore, rights: frozenset[Right], signer: str | None) -> fr
     return rights & {"give"} if store._store.readonly else rights
 
 
-def _keep(views: dict[K, View], key: K, latest: View) -> None:
+def _keep(views: dict[K, ItemView], key: K, latest: ItemView) -> None:
     """Keep a view as the last of some, and let go of those that were not looked at for longest."""
     views[key] = latest
     weight = sum(one.weight for one in views.values())
@@ -642,7 +647,7 @@ def _keep(views: dict[K, View], key: K, latest: View) -> None:
         weight -= views.pop(next(iter(views))).weight
 
 
-def _digest(found: View) -> bytes:
+def _digest(found: ItemView) -> bytes:
     whole = found.range("")
     return whole.digest if whole.count else b""
 

@@ -18,9 +18,9 @@ from omsgrain.container.read import blob_of
 from omsgrain.errors import OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.storage.base import Reader, Unsealing
+from omsgrain.storage.base import KeyedReader, Reader
 from omsgrain.sync import states
-from omsgrain.sync.peer import Batch, GrainState, Taken
+from omsgrain.sync.peer import Batch, BatchResult, GrainState
 
 _ABOUT = 64  # bytes that a tombstone takes in a message
 _LENGTH = 4
@@ -63,7 +63,7 @@ def cut(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
     return first, rest
 
 
-def put_off(part: Batch, done: Taken) -> Batch:
+def put_off(part: Batch, done: BatchResult) -> Batch:
     """What of a part is to be offered again with the last: it may have come before its time."""
     late = {one.address for one in done.refused} | set(done.waiting)
     if not late:
@@ -81,9 +81,9 @@ def together(first: Batch, batch: Batch) -> Batch:
     return replace(batch, grains=first.grains + batch.grains, states=first.states + batch.states)
 
 
-def added(before: Taken, done: Taken, *, last: bool) -> Taken:
+def added(before: BatchResult, done: BatchResult, *, last: bool) -> BatchResult:
     """What became of several parts; refusals of all but the last were put off."""
-    return Taken(
+    return BatchResult(
         before.stored + done.stored,
         before.duplicates + done.duplicates,
         before.states + done.states,
@@ -129,7 +129,7 @@ _WORTH = 4
 """Times as many grains that must have come, for the index to be asked."""
 
 
-class Scope:
+class NamespaceScope:
     """A choice of namespaces."""
 
     __slots__ = ("_exact", "_families", "namespaces")
@@ -151,7 +151,7 @@ class Scope:
 
     def numbers(self, reader: Reader, after: int, last: int) -> list[int] | None:
         """The numbers of all grains of them, told by the index."""
-        if self.namespaces is None or self._families or isinstance(reader, Unsealing):
+        if self.namespaces is None or self._families or isinstance(reader, KeyedReader):
             return None
         terms = [_core.term("namespace", name) for name in self.namespaces]
         if _WORTH * sum(reader.term_count(term) for term in terms) > last - after:

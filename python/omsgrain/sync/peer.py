@@ -132,7 +132,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SyncItem:
     """Something that two stores may both have.
 
     Attributes:
@@ -148,7 +148,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldTurn:
+class HoldToggle:
     """The hold of an authority on a grain, or the end of one.
 
     Attributes:
@@ -185,7 +185,7 @@ class GrainState:
     valid_to: int | None = None
     status: Literal["", "verified", "contested", "retracted"] = ""
     restricted: int = 0
-    holds: tuple[HoldTurn, ...] = ()
+    holds: tuple[HoldToggle, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PeerTerms:
     """On which terms a store takes what comes.
 
     Attributes:
@@ -276,7 +276,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class BatchResult:
     """What became of a batch.
 
     Attributes:
@@ -342,7 +342,7 @@ class Peer(Protocol):
         """
         ...
 
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Item, ...]:
+    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
         """Return the items whose keys begin with one of these; arguments as of ``ranges``.
 
         Raises:
@@ -350,7 +350,7 @@ class Peer(Protocol):
         """
         ...
 
-    def lacking(self, space: Space, items: Sequence[Item]) -> bytes:
+    def lacking(self, space: Space, items: Sequence[SyncItem]) -> bytes:
         """Tell of each item whether it is here, a byte each: HAS, LACKS or WAS_ERASED."""
         ...
 
@@ -361,7 +361,7 @@ class Peer(Protocol):
         """
         ...
 
-    def take(self, batch: Batch) -> Taken:
+    def take(self, batch: Batch) -> BatchResult:
         """Take a batch. What is refused is told, and does not stop the rest.
 
         Raises:
@@ -489,13 +489,13 @@ def _range(value: Range) -> None:
     _at_most(value.digest, _DIGEST)
 
 
-def _item(value: Item) -> None:
+def _item(value: SyncItem) -> None:
     _all([value.key], _KEY)
     _at_most(value.version, _VERSION)
     _number(value.seq)
 
 
-def _hold(value: HoldTurn) -> None:
+def _hold(value: HoldToggle) -> None:
     _text(value.authority, LONGEST)
     _text(value.reason_code)
     _turn(value.turn)
@@ -540,7 +540,7 @@ def _batch(value: Batch) -> None:
         check(one)
 
 
-def _taken(value: Taken) -> None:
+def _taken(value: BatchResult) -> None:
     for number in (
         value.stored,
         value.duplicates,
@@ -561,11 +561,11 @@ _CHECKS: Final[dict[type, Callable[[Any], None]]] = {
     Greeting: _greeting,
     Position: _position,
     Range: _range,
-    Item: _item,
-    HoldTurn: _hold,
+    SyncItem: _item,
+    HoldToggle: _hold,
     GrainState: _state,
     Tombstone: _tombstone,
     Refusal: _refusal,
     Batch: _batch,
-    Taken: _taken,
+    BatchResult: _taken,
 }

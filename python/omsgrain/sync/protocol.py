@@ -21,7 +21,17 @@ import msgpack
 from omsgrain.container.stream import Unpacked, pack_stream
 from omsgrain.errors import CorruptError, TooLargeError
 from omsgrain.sync import peer
-from omsgrain.sync.peer import SIZE, Batch, Greeting, Hello, Item, Position, Range, Space, Taken
+from omsgrain.sync.peer import (
+    SIZE,
+    Batch,
+    BatchResult,
+    Greeting,
+    Hello,
+    Position,
+    Range,
+    Space,
+    SyncItem,
+)
 
 T = TypeVar("T")
 
@@ -135,7 +145,7 @@ class Lacking:
     """Asks which items are not there."""
 
     space: Space
-    items: tuple[Item, ...]
+    items: tuple[SyncItem, ...]
 
     def check(self) -> None:
         """See that it is a question that can be; errors as of ``bounds.check``."""
@@ -174,10 +184,10 @@ ANSWERS: Final[dict[str, Any]] = {
     "share": tuple[bytes, ...],
     "changes": Batch,
     "ranges": tuple[Range, ...],
-    "listing": tuple[Item, ...],
+    "listing": tuple[SyncItem, ...],
     "lacking": bytes,
     "give": Batch,
-    "take": Taken,
+    "take": BatchResult,
 }
 """What is answered, by the name of the question."""
 

@@ -21,8 +21,8 @@ from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.storage.base import Reader
 from omsgrain.storage.tables import DELETED, EVENTS, SEQUENCE, TOMBSTONES, event_of
 from omsgrain.sync import states
-from omsgrain.sync.parts import Scope
-from omsgrain.sync.peer import HAS, ITEMS, LACKS, Hello, Item, Peer, Range, Space
+from omsgrain.sync.parts import NamespaceScope
+from omsgrain.sync.peer import HAS, ITEMS, LACKS, Hello, Peer, Range, Space, SyncItem
 
 _FEW = 32
 """Items of a range that are listed: sixteen ranges deeper would be about as many bytes."""
@@ -73,9 +73,9 @@ def _is_new(there: Range, here: Range) -> bool:
 
 def lacked(
     giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
-) -> tuple[list[Item], list[bytes]]:
+) -> tuple[list[SyncItem], list[bytes]]:
     """Find what the giver has and the taker has not, or not so; arguments as ``differing``."""
-    found: list[Item] = []
+    found: list[SyncItem] = []
     erased: list[bytes] = []
     for prefixes in differing(giver, taker, space, asks, asked):
         items = iter(giver.listing(space, prefixes, asks))
@@ -99,7 +99,7 @@ def shares_none(giver: Peer, taker: Peer, grains: int, asks: Hello) -> bool:
     while grains > _SOME * len(_DIGITS) ** len(prefix):
         prefix += "7"
     listed = giver.listing("grains", [prefix], asks)[:_SOME]
-    items = [Item(item.key) for item in listed]
+    items = [SyncItem(item.key) for item in listed]
     return bool(items) and set(taker.lacking("grains", items)) == {LACKS}
 
 
@@ -112,7 +112,7 @@ _HEX_DIGITS = frozenset("0123456789abcdef")
 _PAGE: Final = 10_000
 
 
-class View:
+class ItemView:
     """The items of one snapshot.
 
     Attributes:
@@ -146,13 +146,13 @@ class View:
                 whole.update(items[at : at + end])
         return Range(count, whole.digest(_DIGEST))
 
-    def items(self, prefix: str) -> Iterator[Item]:
+    def items(self, prefix: str) -> Iterator[SyncItem]:
         """Walk the items whose keys begin with some digits; errors as of ``range``."""
         for items in self._under(prefix):
             for at in range(0, len(items), _ITEM):
                 key, rest = items[at : at + _KEY], items[at + _KEY : at + _ITEM]
                 version = rest[:_VERSION] if self._versioned else b""
-                yield Item(bytes(key), bytes(version), SEQUENCE.unpack(rest[_VERSION:])[0])
+                yield SyncItem(bytes(key), bytes(version), SEQUENCE.unpack(rest[_VERSION:])[0])
 
     def _under(self, prefix: str) -> Iterator[bytearray]:
         if len(prefix) > 2 * _KEY or not _HEX_DIGITS.issuperset(prefix):
@@ -184,16 +184,18 @@ def _place(items: bytearray, key: bytes) -> int:
     return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + _KEY]))
 
 
-def view(reader: Reader, space: Space, scope: Scope, before: View | None = None) -> View:
+def view(
+    reader: Reader, space: Space, scope: NamespaceScope, before: ItemView | None = None
+) -> ItemView:
     """Make the view of a snapshot."""
     found = _grains(reader, scope, before) if space == "grains" else _told(reader, space, scope)
     found.weigh()
     return found
 
 
-def _told(reader: Reader, space: Space, scope: Scope) -> View:
+def _told(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
     """The view of what is told of grains, or of what was erased."""
-    found = View(versioned=True)
+    found = ItemView(versioned=True)
     found.last = reader.last_seq()
     if space == "tombstones":
         for mark, row in reader.rows(TOMBSTONES):
@@ -230,9 +232,9 @@ def _version(reader: Reader, space: Space, seq: int, address: bytes) -> bytes | 
     return states.version(told) if told is not None and states.is_compared(told) else None
 
 
-def _grains(reader: Reader, scope: Scope, before: View | None) -> View:
+def _grains(reader: Reader, scope: NamespaceScope, before: ItemView | None) -> ItemView:
     if before is None or _was_removed(reader, before.last):
-        before = View(versioned=False)
+        before = ItemView(versioned=False)
     last = reader.last_seq()
     after, before.last = before.last, last
     for page in _pages(reader, scope, after, last):
@@ -243,7 +245,7 @@ def _grains(reader: Reader, scope: Scope, before: View | None) -> View:
 
 
 def _pages(
-    reader: Reader, scope: Scope, after: int, last: int
+    reader: Reader, scope: NamespaceScope, after: int, last: int
 ) -> Iterator[list[tuple[int, bytes]]]:
     """Walk the grains of some namespaces that came after a number."""
     chosen = scope.numbers(reader, after, last)

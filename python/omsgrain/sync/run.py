@@ -19,22 +19,22 @@ from omsgrain.errors import (
     StoreError,
     UnsupportedError,
 )
-from omsgrain.sync.parts import Scope
+from omsgrain.sync.parts import NamespaceScope
 from omsgrain.sync.peer import (
     ITEMS,
     LACKS,
     START,
     VERSION,
     Batch,
+    BatchResult,
     Greeting,
     Hello,
-    Item,
     Peer,
     Position,
     Refusal,
     Right,
     Space,
-    Taken,
+    SyncItem,
 )
 from omsgrain.sync.reconcile import lacked, shares_none
 
@@ -210,7 +210,7 @@ class Count:
         self._refused: dict[tuple[str, bytes], Refusal] = {}
         self.compared = False
 
-    def add(self, step: Step, taken: Taken, size: int = 0) -> None:
+    def add(self, step: Step, taken: BatchResult, size: int = 0) -> None:
         """Count a batch that was taken."""
         numbers = self._numbers
         numbers["grains"] += taken.stored
@@ -276,13 +276,13 @@ def sync(
     """
     if direction not in ("both", "push", "pull"):
         raise SchemaError("no such direction", field="/direction", expected="both, push or pull")
-    scope = Scope(namespaces)
+    scope = NamespaceScope(namespaces)
     first = source.greet(Hello(b"", scope.namespaces))
     theirs = target.greet(Hello(first.store, scope.namespaces))
     ours = source.greet(Hello(theirs.store, scope.namespaces))
     _check(ours, theirs)
-    left = _Side(source, ours, Hello(ours.store, scope.namespaces))
-    right = _Side(target, theirs, Hello(theirs.store, scope.namespaces))
+    left = _SyncParty(source, ours, Hello(ours.store, scope.namespaces))
+    right = _SyncParty(target, theirs, Hello(theirs.store, scope.namespaces))
     sent, received = Count("sent", progress), Count("received", progress)
     passes = []
     if direction != "pull":
@@ -322,7 +322,7 @@ _LIVING: frozenset[Right] = frozenset(("grains", "states", "restrictions", "hold
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _SyncParty:
     """One side of a sync.
 
     Attributes:
@@ -336,7 +336,7 @@ class _Side:
     hello: Hello
 
 
-def _share(left: _Side, right: _Side, count: Count) -> None:
+def _share(left: _SyncParty, right: _SyncParty, count: Count) -> None:
     """Let each side know the other's erasures; where there were none, one key serves both."""
     before = left.peer.share(()) if left.greeting.keys else ()
     theirs = right.peer.share(before)
@@ -349,7 +349,7 @@ def _share(left: _Side, right: _Side, count: Count) -> None:
 class _Pass:
     """What goes one way."""
 
-    def __init__(self, giver: _Side, taker: _Side, count: Count, dry_run: bool) -> None:
+    def __init__(self, giver: _SyncParty, taker: _SyncParty, count: Count, dry_run: bool) -> None:
         self._giver, self._taker, self._count = giver, taker, count
         self._dry_run = dry_run
         self._rights = frozenset(taker.greeting.rights)
@@ -380,7 +380,7 @@ class _Pass:
             return
         items = self._lacked("tombstones")
         if self._dry_run:
-            self._count.add("erasures", Taken(tombstones=len(items)))
+            self._count.add("erasures", BatchResult(tombstones=len(items)))
             return
         self._bring("tombstones", "erasures", items)
         given = self._giver
@@ -433,7 +433,7 @@ class _Pass:
         end = self._giver.greeting.position
         waiting = self._bring("grains", "grains", self._lacked("grains"))
         while waiting:  # those that supersede others may have come before these
-            found = self._bring("grains", "grains", [Item(key) for key in waiting])
+            found = self._bring("grains", "grains", [SyncItem(key) for key in waiting])
             if len(found) >= len(waiting):
                 break
             waiting = found
@@ -447,17 +447,17 @@ class _Pass:
         if not self._dry_run and given.greeting.store:
             self._take("states", Batch(given.greeting.store, given.hello.namespaces, until=end))
 
-    def _lacked(self, space: Space) -> list[Item]:
+    def _lacked(self, space: Space) -> list[SyncItem]:
         giver, taker = self._giver, self._taker
         items, erased = lacked(giver.peer, taker.peer, space, taker.hello, giver.hello)
         code = ErasedError.code
         self._count.refuse(tuple(Refusal("grain", key, code) for key in erased))
         return items
 
-    def _bring(self, space: Space, step: Step, items: Sequence[Item]) -> list[bytes]:
+    def _bring(self, space: Space, step: Step, items: Sequence[SyncItem]) -> list[bytes]:
         """Bring items by their keys; those that wait for others."""
         if space == "grains" and self._dry_run:
-            self._count.add(step, Taken(stored=len(items)))
+            self._count.add(step, BatchResult(stored=len(items)))
             return []
         if self._dry_run:
             return []
@@ -482,7 +482,7 @@ class _Pass:
             return self._take(step, batch).waiting
         return ()
 
-    def _take(self, step: Step, batch: Batch) -> Taken:
+    def _take(self, step: Step, batch: Batch) -> BatchResult:
         taken = self._taker.peer.take(batch)
         self._count.add(step, taken, sum(map(len, batch.grains)))
         return taken
@@ -492,9 +492,9 @@ class _Pass:
         from omsgrain.container.read import address
 
         digests = dict.fromkeys(bytes.fromhex(address(grain)) for grain in batch.grains)
-        items = [Item(digest) for digest in digests]
+        items = [SyncItem(digest) for digest in digests]
         answers = self._taker.peer.lacking("grains", items) if items else b""
         new = answers.count(LACKS)
         size = sum(map(len, batch.grains))
-        self._count.add("grains", Taken(stored=new, duplicates=len(items) - new), size)
+        self._count.add("grains", BatchResult(stored=new, duplicates=len(items) - new), size)
         return ()

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Final
 from omsgrain.container.read import blob_of
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.storage.base import Reader
-from omsgrain.sync.parts import Scope, digests
+from omsgrain.sync.parts import NamespaceScope, digests
 from omsgrain.sync.peer import (
     HAS,
     LACKS,
     SIZE,
     Batch,
+    BatchResult,
     GrainState,
     Greeting,
     Hello,
-    Item,
     Peer,
     Position,
     Range,
     Refusal,
     Space,
-    Taken,
+    SyncItem,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class BoundPeer:
     def __init__(self, inner: Peer, store: GrainStore, namespaces: Iterable[str]) -> None:
         self._inner = inner
         self._store = store
-        self._scope = Scope(namespaces)
+        self._scope = NamespaceScope(namespaces)
         self._open = self._scope.namespaces or ()
 
     def greet(self, hello: Hello) -> Greeting:
@@ -70,13 +70,13 @@ class BoundPeer:
             return (_EMPTY,) * len(prefixes)
         return self._inner.ranges(space, prefixes, self._within(hello))
 
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Item, ...]:
+    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
         """As ``Peer.listing``."""
         if space == "tombstones":
             return ()
         return self._inner.listing(space, prefixes, self._within(hello))
 
-    def lacking(self, space: Space, items: Sequence[Item]) -> bytes:
+    def lacking(self, space: Space, items: Sequence[SyncItem]) -> bytes:
         """As ``Peer.lacking``; nothing is wanted of what lies outside, and it is not there."""
         if space == "tombstones":
             return bytes([HAS]) * len(items)
@@ -90,7 +90,7 @@ class BoundPeer:
         keys = () if space == "tombstones" else keys
         return self._inner.give(space, keys, self._within(hello))
 
-    def take(self, batch: Batch) -> Taken:
+    def take(self, batch: Batch) -> BatchResult:
         """As ``Peer.take``; grains of other namespaces are refused, one by one.
 
         What is told of grains that lie outside says nothing, as of those that are not there.

@@ -30,7 +30,7 @@ from omsgrain.storage.tables import (
     Table,
 )
 from omsgrain.store import holds as holding
-from omsgrain.sync.peer import START, GrainState, HoldTurn, Position, Space, Tombstone
+from omsgrain.sync.peer import START, GrainState, HoldToggle, Position, Space, Tombstone
 from omsgrain.sync.protocol import pack_value
 
 VERSION: Final = 8
@@ -74,7 +74,7 @@ def _shown(reader: Reader, successors: Sequence[str]) -> Iterator[bytes]:
             yield digest
 
 
-def holds_told(reader: Reader, seq: int) -> tuple[HoldTurn, ...]:
+def holds_told(reader: Reader, seq: int) -> tuple[HoldToggle, ...]:
     """Return who holds a grain, and who did."""
     held = {one.authority: one for one in holding.holds(reader, seq)}
     turns = dict(records.named(reader, seq))
@@ -83,9 +83,9 @@ def holds_told(reader: Reader, seq: int) -> tuple[HoldTurn, ...]:
         hold = held.get(authority)
         at = turns.get(authority, 1)
         if hold is None:
-            found.append(HoldTurn(authority, at))
+            found.append(HoldToggle(authority, at))
         else:
-            found.append(HoldTurn(authority, at, hold.reason_code, hold.since))
+            found.append(HoldToggle(authority, at, hold.reason_code, hold.since))
     return tuple(found)
 
 
@@ -138,7 +138,7 @@ def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
         yield SEQUENCE.unpack(number)[0], blake3.blake3(names).digest(VERSION)
 
 
-def version(told: GrainState | Tombstone | tuple[HoldTurn, ...]) -> bytes:
+def version(told: GrainState | Tombstone | tuple[HoldToggle, ...]) -> bytes:
     """Return a short digest of what is told."""
     if isinstance(told, GrainState):
         # The first follows from the rest; the second is the judgement of one store.
@@ -183,7 +183,7 @@ def joined(pieces: Iterable[GrainState]) -> dict[bytes, GrainState]:
     return found
 
 
-def _of_hold(told: HoldTurn) -> int:
+def _of_hold(told: HoldToggle) -> int:
     return _NAME + len(told.authority.encode()) + len(told.reason_code.encode())
 
 

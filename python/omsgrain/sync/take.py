@@ -33,7 +33,7 @@ from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import records, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.records import State, unpack
+from omsgrain.storage.records import GrainStatus, unpack
 from omsgrain.storage.tables import (
     EVENTS,
     RELEASED,
@@ -51,8 +51,8 @@ from omsgrain.store.state_merge import Claim
 from omsgrain.store.write import joined
 from omsgrain.sync import blind, erasures, states
 from omsgrain.sync import states as received
-from omsgrain.sync.blind import Outcome
-from omsgrain.sync.peer import Batch, GrainState, HoldTurn, Refusal, Taken, Terms
+from omsgrain.sync.blind import BlindOutcome
+from omsgrain.sync.peer import Batch, BatchResult, GrainState, HoldToggle, PeerTerms, Refusal
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -65,7 +65,7 @@ def holds_first(
     writer: Writer,
     settings: Settings,
     told: Iterable[GrainState],
-    terms: Terms,
+    terms: PeerTerms,
     note: state_merge.Note,
     refused: dict[Refusal, None],
 ) -> set[bytes]:
@@ -94,7 +94,7 @@ def holds_first(
 
 
 def _hold(
-    writer: Writer, seq: int, address: bytes, told: HoldTurn, ends: bool
+    writer: Writer, seq: int, address: bytes, told: HoldToggle, ends: bool
 ) -> tuple[Literal["hold", "release"] | None, OmsError | None]:
     """Take over a hold, or its end."""
     what = records.hold_of(told.authority)
@@ -140,13 +140,13 @@ def take_states(
     told: Sequence[GrainState],
     apart: Mapping[str, tuple[bytes, ...]],
     arrivals: state_merge.Arrivals,
-    terms: Terms,
+    terms: PeerTerms,
     note: state_merge.Note,
     fresh: Collection[bytes],
     last: int,
-) -> Outcome:
+) -> BlindOutcome:
     """Take over what others tell of grains, as far as the rules allow."""
-    done = Outcome()
+    done = BlindOutcome()
     if "states" in terms.rights:
         since = None if "holds" in terms.rights else last
         _supersede(writer, settings, told, apart, arrivals, terms.trusted, since, note, done)
@@ -178,7 +178,7 @@ def _supersede(
     trusted: bool,
     since: int | None,
     note: state_merge.Note,
-    done: Outcome,
+    done: BlindOutcome,
 ) -> None:
     """Offer the claims until none of those that wait can be taken over any more."""
     offered: list[tuple[GrainState, Claim]] = []
@@ -234,7 +234,7 @@ def _claims(
 ) -> Iterator[Claim]:
     """What a state says that is not so here, one thing a claim; the grain may be still to come."""
     seq = reader.find([state.address])[0]
-    mine = State() if seq is None else unpack(reader.row(STATES, SEQUENCE.pack(seq)))
+    mine = GrainStatus() if seq is None else unpack(reader.row(STATES, SEQUENCE.pack(seq)))
     address = state.address.hex()
     if state.status == "verified":
         if trusted and mine.verification_status == "unverified":
@@ -297,7 +297,7 @@ class _Sorted:
     apart: dict[str, tuple[bytes, ...]]
 
 
-def take(store: GrainStore, batch: Batch, terms: Terms) -> Taken:
+def take(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
     """Take a batch into a store."""
     with store._store.read() as reader:
         told = [state for state in batch.states if not _was_erased(reader, state.address)]
@@ -310,8 +310,8 @@ def take(store: GrainStore, batch: Batch, terms: Terms) -> Taken:
     ]
     coming = state_merge.arriving(new, store._settings.resolver)
 
-    def work(writer: Writer, incoming: Incoming) -> Taken:
-        return _Turn(store, writer, batch, given, terms).run(told, incoming, coming)
+    def work(writer: Writer, incoming: Incoming) -> BatchResult:
+        return _TakeTransaction(store, writer, batch, given, terms).run(told, incoming, coming)
 
     if not batch.grains:
         return store._store.write(lambda writer: work(writer, Incoming([])))
@@ -378,7 +378,7 @@ def _blobs(grains: Sequence[bytes], refused: list[Refusal]) -> tuple[list[bytes]
     return kept, blobs
 
 
-class _Turn:
+class _TakeTransaction:
     """One transaction."""
 
     def __init__(
@@ -387,7 +387,7 @@ class _Turn:
         writer: Writer,
         batch: Batch,
         given: _Sorted,
-        terms: Terms,
+        terms: PeerTerms,
     ) -> None:
         self._store, self._writer = store, writer
         self._batch, self._given, self._terms = batch, given, terms
@@ -395,7 +395,7 @@ class _Turn:
 
     def run(
         self, told: Sequence[GrainState], incoming: Incoming, coming: state_merge.Arriving
-    ) -> Taken:
+    ) -> BatchResult:
         writer, batch, terms = self._writer, self._batch, self._terms
         settings, first = self._store._settings, writer.last_seq() + 1
         unheld: dict[Refusal, None] = {}
@@ -434,7 +434,7 @@ class _Turn:
             received.follow(writer, batch.store, batch.namespaces, batch.followed)
         known = len(self._given.apart) - done.stored - len(done.waiting)
         known -= self._refused_apart(done.refused)
-        return Taken(
+        return BatchResult(
             stored + done.stored,
             duplicates + max(known, 0),
             len(changed),

@@ -31,7 +31,7 @@ from omsgrain.formats.aimem import (
     signature,
 )
 from omsgrain.formats.aimem.check import RULES, WARNINGS
-from omsgrain.formats.aimem.fields import Limits
+from omsgrain.formats.aimem.fields import AimemLimits
 from omsgrain.formats.json_text import MARK
 from omsgrain.formats.problems import MOST
 from support.http_server import by_lines
@@ -43,7 +43,7 @@ def broken(fault: Fault) -> bytes:
     return spelled(edited(sealed(edited(sample(), rest)), own))
 
 
-def rules(data: bytes, limits: Limits | None = None) -> list[tuple[str, str]]:
+def rules(data: bytes, limits: AimemLimits | None = None) -> list[tuple[str, str]]:
     verdict = bundle.validate(data) if limits is None else bundle.validate(data, limits)
     return [(problem.rule, problem.pointer) for problem in verdict.problems]
 
@@ -148,10 +148,10 @@ def test_values_are_bounded_before_they_are_made() -> None:
     data = spelled(changed_values(1_000))
     whole = bundle.validate(data)
     assert not whole.problems
-    told = bundle.validate(data, Limits(values=1_000))
+    told = bundle.validate(data, AimemLimits(values=1_000))
     assert [one.rule for one in told.problems] == ["too_large"]
     assert told.document is None
-    assert not bundle.validate(data, Limits(values=2_000)).problems
+    assert not bundle.validate(data, AimemLimits(values=2_000)).problems
 
 
 def test_problems_show_no_content() -> None:
@@ -205,16 +205,16 @@ def test_where_a_key_stands_twice() -> None:
 
 def test_limits() -> None:
     data = spelled(sealed(sample()))
-    assert rules(data, Limits(document=len(data) - 1)) == [("too_large", "")]
-    assert rules(data, Limits(document=len(data))) == []
-    assert rules(data, Limits(depth=3))[0][0] == "too_deep"
-    assert rules(data, Limits(depth=4)) == []
-    assert rules(data, Limits(content=12)) == [
+    assert rules(data, AimemLimits(document=len(data) - 1)) == [("too_large", "")]
+    assert rules(data, AimemLimits(document=len(data))) == []
+    assert rules(data, AimemLimits(depth=3))[0][0] == "too_deep"
+    assert rules(data, AimemLimits(depth=4)) == []
+    assert rules(data, AimemLimits(content=12)) == [
         ("content_too_long", "/chunks/0/content"),
         ("content_too_long", "/chunks/1/content"),
         ("content_too_long", "/chunks/2/content"),
     ]
-    assert rules(data, Limits(dimension=1)) == [("invalid_embedding_dim", "/embedding_dim")]
+    assert rules(data, AimemLimits(dimension=1)) == [("invalid_embedding_dim", "/embedding_dim")]
 
 
 @pytest.mark.parametrize("pointer", [
@@ -227,7 +227,7 @@ def test_what_names_something_is_not_endless(pointer: str) -> None:
 
 def test_hostile_sizes_are_cheap() -> None:
     """What is found is bounded, and no more is held than a few times the document."""
-    large = Limits(document=1 << 30)
+    large = AimemLimits(document=1 << 30)
     text = "A" * 10_000_000
     long = sealed(edited(sample(), {"/chunks/1/embedding": text}))
     tags = sealed(edited(sample(), {"/chunks/0/tags": [""] * 100_000}))

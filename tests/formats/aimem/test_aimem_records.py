@@ -26,7 +26,7 @@ from omsgrain.formats.aimem import (
 )
 from omsgrain.formats.aimem.records import from_grain, to_grain
 from omsgrain.grain import make
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.base import Settings
 from support.aimem_strategies import TENANT, documents
 from support.conversion_pairs import FEWER
@@ -80,7 +80,7 @@ def test_parts_of_somebody_else_are_none() -> None:
 
 def test_a_sealed_grain_goes_by_what_is_in_it(ring: KeyRing) -> None:
     event = {"type": "event", "content": "It rained.", "created_at": 3, "user_id": TENANT}
-    with og.GrainStore(MemoryStore(), Settings(keys=ring)) as store:
+    with og.GrainStore(MemoryStorage(), Settings(keys=ring)) as store:
         grain = store.get(store.put(event))
     assert grain.address != og.Grain(grain.blob).address
     (found,) = bundle.read_bundle(convert.dump([grain], {}).data).records["chunk"]

@@ -21,7 +21,7 @@ from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import check
 from omsgrain.formats.aimem import document as stream
-from omsgrain.formats.aimem.fields import ARRAYS, Hashed, Kind, Limits
+from omsgrain.formats.aimem.fields import ARRAYS, AimemLimits, Hashed, Kind
 from support.aimem_strategies import documents
 
 Document = dict[str, Any]
@@ -44,7 +44,7 @@ def text_of(document: Document) -> bytes:
     return b"".join(lines_of(document))
 
 
-def problems(text: bytes, limits: Limits | None = None) -> list[tuple[str, str, int | None]]:
+def problems(text: bytes, limits: AimemLimits | None = None) -> list[tuple[str, str, int | None]]:
     try:
         stream.scan(io.BytesIO(text), *(() if limits is None else (limits,)))
     except DocumentError as error:
@@ -198,11 +198,11 @@ def test_arrays_in_the_envelope() -> None:
 def test_limits() -> None:
     text = text_of(sealed(sample()))
     longest = max(map(len, text.splitlines(keepends=True)))
-    assert problems(text, Limits(line=longest)) == []
-    assert problems(text, Limits(line=longest - 1))[0][0] == "too_large"
+    assert problems(text, AimemLimits(line=longest)) == []
+    assert problems(text, AimemLimits(line=longest - 1))[0][0] == "too_large"
     deep = sealed(edited(sample(), {"/chunks/0/x": [[[[[]]]]]}))
-    assert problems(text_of(deep), Limits(depth=5))[0][0] == "too_deep"
-    assert problems(text_of(deep), Limits(depth=6)) == []
+    assert problems(text_of(deep), AimemLimits(depth=5))[0][0] == "too_deep"
+    assert problems(text_of(deep), AimemLimits(depth=6)) == []
     many = lines_of(sealed(sample()))[0] + b"7\n" * 3_000
     with pytest.raises(DocumentError) as caught:
         stream.scan(io.BytesIO(many))

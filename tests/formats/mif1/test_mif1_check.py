@@ -12,7 +12,7 @@ from hypothesis import given
 
 from omsgrain.formats import DocumentError
 from omsgrain.formats.mif1 import convert, document
-from omsgrain.formats.mif1.check import RULES, WARNINGS, Limits
+from omsgrain.formats.mif1.check import RULES, WARNINGS, Mif1Limits
 from support.edited_documents import GONE, edited, rules
 from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import spelled
@@ -222,7 +222,7 @@ def test_one_bad_record_of_a_thousand() -> None:
 def test_a_document_that_is_too_large_is_not_parsed() -> None:
     data = b'{"mif_version":"1.0","memories":["' + b"x" * 4_000_000
     tracemalloc.start()
-    verdict = document.validate(data, Limits(document=1_000_000))
+    verdict = document.validate(data, Mif1Limits(document=1_000_000))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert rules(verdict.faults) == [("too_large", "")]

@@ -13,7 +13,7 @@ import pytest
 from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.formats import DocumentError, sniff
 from omsgrain.formats.mif1 import convert, document, envelope
-from omsgrain.formats.mif1.check import Limits
+from omsgrain.formats.mif1.check import Mif1Limits
 from omsgrain.formats.mif1.envelope import Kdf, open_document, seal_document
 from support.edited_documents import GONE, edited
 from support.mif1_documents import SEP
@@ -172,12 +172,12 @@ def test_a_hostile_envelope_is_refused_before_anything_is_derived(
 
 
 def test_limits_of_an_envelope() -> None:
-    assert refused(SEALED, limits=Limits(memory_kib=32))[0] == "kdf_too_costly"
-    assert refused(SEALED, limits=Limits(document=100)) == (
+    assert refused(SEALED, limits=Mif1Limits(memory_kib=32))[0] == "kdf_too_costly"
+    assert refused(SEALED, limits=Mif1Limits(document=100)) == (
         "invalid_encryption",
         "/encryption/encrypted_payload",
     )
-    assert refused(SEALED + b" " * 200_000, limits=Limits(document=100))[0] == "too_large"
+    assert refused(SEALED + b" " * 200_000, limits=Mif1Limits(document=100))[0] == "too_large"
     assert refused(b"[]") == ("invalid_encryption", "/encryption")
     assert refused(b"{")[0] == "not_json"
     version = spelled(edited(WHOLE, {"/mif_version": "2.0"}))

@@ -28,7 +28,7 @@ from omsgrain.formats.mif1 import (
 from omsgrain.formats.mif1 import (
     document as layouts,
 )
-from omsgrain.formats.mif1.check import ARRAYS, Limits
+from omsgrain.formats.mif1.check import ARRAYS, Mif1Limits
 from support.edited_documents import rules
 from support.mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import ANY
@@ -193,7 +193,7 @@ DRAFT = [
 
 
 def by_lines(lines: list[bytes], **limits: int) -> layouts.Parsed:
-    return layouts.parse(b"".join(lines), "jsonl", Limits(**limits))
+    return layouts.parse(b"".join(lines), "jsonl", Mif1Limits(**limits))
 
 
 def fault(lines: list[bytes], **limits: int) -> tuple[str, int | None]:
@@ -261,7 +261,7 @@ def test_a_bad_line_is_left_out_and_told(line: bytes) -> None:
     lines = [*DRAFT[:2], line, *DRAFT[2:]]
     read = by_lines(lines, line=1_000_000)
     assert [(one.line, read.left_out) for one in read.problems] == [(3, 1)]
-    loaded = convert.load(b"".join(lines), limits=Limits(line=1_000_000))
+    loaded = convert.load(b"".join(lines), limits=Mif1Limits(line=1_000_000))
     assert [one.line for one in loaded.problems] == [3]
     assert len(json.loads(convert.dump(loaded.grains, layout="json").data)["todos"]) == 1
 
@@ -296,7 +296,7 @@ def test_lines_are_read_and_written_in_little_memory() -> None:
             return next(self.lines, b"")
 
     tracemalloc.start()
-    reader = json_lines.Lines(Source())  # type: ignore[arg-type]
+    reader = json_lines.DocumentLines(Source())  # type: ignore[arg-type]
     count = sum(1 for _ in reader)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -331,6 +331,6 @@ def test_a_line_that_is_too_long_keeps_the_checksum_too() -> None:
     lines = layouts.spell(long, "jsonl").replace(b"\n", b"\r\n")
     sizes = [len(line) + 1 for line in lines.split(b"\n")]
     for most in (*range(max(sizes[0], sizes[2]), sizes[1], 97), sizes[1] - 2, sizes[1] - 1):
-        whole = json_lines.Lines(io.BytesIO(lines), Limits(line=most))
+        whole = json_lines.DocumentLines(io.BytesIO(lines), Mif1Limits(line=most))
         assert not list(whole)  # or the checksum would be told as wrong
         assert [one.rule for one in whole.problems.found] == ["too_large"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from omsgrain.formats.mif1 import checksum, convert
-from omsgrain.formats.mif1.document import Consent, Metadata
+from omsgrain.formats.mif1.document import DocumentConsent, Metadata
 from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import spelled
 
@@ -70,14 +70,14 @@ DAY = 86_400_000
     ({"retention_days": 2**70}, True, 5_000 + 2**70 * DAY),
 ])  # fmt: skip
 def test_what_a_consent_means(block: dict[str, Any], shares: bool, expires: int | None) -> None:
-    found = Consent.of(block)
+    found = DocumentConsent.of(block)
     assert found is not None
     assert (found.shares, found.expires_at(5_000)) == (shares, expires)
 
 
 def test_a_document_without_a_consent_has_none() -> None:
-    assert Consent.of(None) is None
-    found = Consent.of(SEP["consent"])
+    assert DocumentConsent.of(None) is None
+    found = DocumentConsent.of(SEP["consent"])
     assert found is not None and (found.purpose, found.gdpr_basis) == ("backup", "user_request")
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 
 from omsgrain.formats import DocumentError
 from omsgrain.formats.mif2 import convert, document
-from omsgrain.formats.mif2.check import RULES, WARNINGS, Limits
+from omsgrain.formats.mif2.check import RULES, WARNINGS, Mif2Limits
 from omsgrain.formats.problems import MOST
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 
@@ -278,12 +278,12 @@ def test_problems_show_no_content() -> None:
 
 def test_limits() -> None:
     data = spelled(FULL)
-    assert rules(document.validate(data, Limits(document=len(data) - 1)).faults) == [
+    assert rules(document.validate(data, Mif2Limits(document=len(data) - 1)).faults) == [
         ("too_large", "")
     ]
-    assert document.validate(data, Limits(document=len(data))).total == 0
-    assert document.validate(data, Limits(depth=4)).faults[0].rule == "too_deep"
-    assert document.validate(data, Limits(depth=5)).total == 0
+    assert document.validate(data, Mif2Limits(document=len(data))).total == 0
+    assert document.validate(data, Mif2Limits(depth=4)).faults[0].rule == "too_deep"
+    assert document.validate(data, Mif2Limits(depth=5)).total == 0
 
 
 def test_hostile_sizes_are_cheap() -> None:

@@ -115,11 +115,11 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 def test_a_path_stays_inside(name: str, tmp_path: Path) -> None:
     from omsgrain.formats.document import Manifest
     from omsgrain.formats.mif_ld.convert import imported
-    from omsgrain.formats.mif_ld.document import Taken
+    from omsgrain.formats.mif_ld.document import ParsedDocuments
 
     whole = Manifest("mif-ld", "x", {}, {}, layout="directory")
     entry = {"path": name, "layout": "document", "count": 1}
-    loaded = imported([Taken(entry, [MINIMAL])], whole, user_id=None)
+    loaded = imported([ParsedDocuments(entry, [MINIMAL])], whole, user_id=None)
     with pytest.raises(SchemaError):
         corpus.write_files(loaded.grains, lambda _, __: None)
 

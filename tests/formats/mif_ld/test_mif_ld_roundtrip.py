@@ -15,7 +15,7 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats.mif_ld import convert
-from omsgrain.formats.mif_ld.forms import Limits
+from omsgrain.formats.mif_ld.forms import MifLdLimits
 from omsgrain.formats.mif_ld.records import TABLE
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.source import Source
@@ -271,7 +271,7 @@ def test_sizes_are_bounded() -> None:
     many = convert.load(b"[" + b'{"@type":"Memory"},' * 1500 + spelled(MINIMAL) + b"]")
     assert (many.problems[-1].rule, many.problems[-1].found) == ("more", "1300 more")
     assert json.loads(convert.dump(loaded.grains).data) == [MINIMAL]
-    few = Limits(documents=2)
+    few = MifLdLimits(documents=2)
     corpus = {"@type": "MemoryCorpus", "records": [MINIMAL] * 3}
     lines = b"\n".join([spelled(MINIMAL)] * 3)
     # What is behind the limit is not looked at: neither is it kept.

@@ -15,7 +15,7 @@ from jsonschema.validators import extend
 from referencing import Registry, Resource
 
 from omsgrain.formats.mif_ld import forms, schemas
-from omsgrain.formats.mif_ld.finding import CODES, Finding, kind_of, shape_of
+from omsgrain.formats.mif_ld.finding import CODES, LintFinding, kind_of, shape_of
 from omsgrain.formats.mif_ld.validate import judge, mended
 from omsgrain.formats.problems import MOST, DocumentError
 from support import mif_ld_documents as documents
@@ -62,9 +62,9 @@ FILES = {
 }
 
 
-def only(document: Any, **options: Any) -> Finding:
+def only(document: Any, **options: Any) -> LintFinding:
     (found,) = judge(document, **options).findings
-    return cast(Finding, found)
+    return cast(LintFinding, found)
 
 
 # -- what a person reads --------------------------------------------------------------------------

@@ -15,11 +15,11 @@ import pytest
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Writer
-from omsgrain.storage.lmdb.commit_queue import Member
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.lmdb.commit_queue import PendingWrite
+from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres import reader as counting
 from omsgrain.storage.postgres import writer as turns
-from omsgrain.storage.postgres.reader import Counts
+from omsgrain.storage.postgres.reader import TermCounts
 from omsgrain.storage.postgres.writer import Commits, PostgresWriter
 from omsgrain.storage.scan import pages
 from support.paths import TESTS
@@ -36,9 +36,9 @@ WRITER = """
 import sys
 from random import Random
 from support.small_grains import facts, put
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStorage
 random, start = Random(int(sys.argv[3])), int(sys.argv[4])
-store = PostgresStore(sys.argv[1], tenant=sys.argv[2])
+store = PostgresStorage(sys.argv[1], tenant=sys.argv[2])
 grains = facts(5_000, start=start)
 print("ready", flush=True)
 at = 0
@@ -70,13 +70,13 @@ def url(server: Postgres) -> str:
 
 
 @pytest.fixture
-def store(server: Postgres, url: str) -> Iterator[PostgresStore]:
-    store = PostgresStore(url, tenant=server.tenant(), partitions=2)
+def store(server: Postgres, url: str) -> Iterator[PostgresStorage]:
+    store = PostgresStorage(url, tenant=server.tenant(), partitions=2)
     yield store
     store.close()
 
 
-def whole(store: PostgresStore) -> None:
+def whole(store: PostgresStorage) -> None:
     """Nothing is half there, and no number is missing."""
     seqs = [entry.seq for page in pages(store) for entry in page if entry.sound]
     assert seqs == list(range(1, store.stats().last_seq + 1))
@@ -85,7 +85,7 @@ def whole(store: PostgresStore) -> None:
 
 
 def test_a_client_killed_in_mid_batch(
-    store: PostgresStore, url: str, request: pytest.FixtureRequest
+    store: PostgresStorage, url: str, request: pytest.FixtureRequest
 ) -> None:
     random = Random(7)
     path = str(TESTS)
@@ -110,7 +110,7 @@ def test_a_client_killed_in_mid_batch(
 
 @pytest.mark.parametrize("crash", ["kill", "immediate", "fast"])
 def test_a_server_that_goes_away_under_writers(
-    store: PostgresStore, server: Postgres, crash: Literal["kill", "immediate", "fast"]
+    store: PostgresStorage, server: Postgres, crash: Literal["kill", "immediate", "fast"]
 ) -> None:
     """Calls wait for it to come back; each takes effect once, and what returned is there."""
     returned: list[list[int]] = [[], []]
@@ -157,7 +157,7 @@ def test_a_server_that_goes_away_under_writers(
     whole(store)
 
 
-def test_a_snapshot_that_lost_its_server(store: PostgresStore, server: Postgres) -> None:
+def test_a_snapshot_that_lost_its_server(store: PostgresStorage, server: Postgres) -> None:
     put(store, *facts(30))
     with store.read() as reader:
         assert reader.count() == 30
@@ -170,14 +170,14 @@ def test_a_snapshot_that_lost_its_server(store: PostgresStore, server: Postgres)
 
 
 def test_a_server_that_stays_away(server: Postgres, url: str) -> None:
-    store = PostgresStore(url, tenant=server.tenant(), patience=0.2)
+    store = PostgresStorage(url, tenant=server.tenant(), patience=0.2)
     server.stop("fast")
     try:
         for call in (store.stats, lambda: put(store, *facts(1))):
             with pytest.raises(StoreError):
                 call()
         with pytest.raises(StoreError):
-            PostgresStore(url)
+            PostgresStorage(url)
     finally:
         server.start()
     assert put(store, *facts(1)) == [1]
@@ -188,7 +188,7 @@ def test_works_of_a_batch_wait_for_a_server_together(
     server: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that are run one by one, after one failed, do not wait one after the other."""
-    store = PostgresStore(url, tenant=server.tenant(), patience=0.2)
+    store = PostgresStorage(url, tenant=server.tenant(), patience=0.2)
     begun: list[int] = []
 
     def begin(expecting: list[bytes]) -> PostgresWriter:
@@ -203,7 +203,7 @@ def test_works_of_a_batch_wait_for_a_server_together(
     def adds(writer: PostgresWriter) -> list[bool]:
         return writer.put(facts(1))
 
-    members = [Member(work, False, ()) for work in (adds, fails, adds, adds, adds)]
+    members = [PendingWrite(work, False, ()) for work in (adds, fails, adds, adds, adds)]
     try:
         with pytest.raises(StoreError):
             Commits(store._database, begin, store._kept).commit(members)
@@ -218,7 +218,7 @@ def test_works_of_a_batch_wait_for_a_server_together(
 
 
 def test_connections_that_were_ended_are_replaced(
-    store: PostgresStore, server: Postgres, url: str
+    store: PostgresStorage, server: Postgres, url: str
 ) -> None:
     put(store, *facts(1))
     for _ in range(2):
@@ -243,7 +243,7 @@ def end_connections(server: Postgres) -> None:
     [("idle_session_timeout", False), ("idle_in_transaction_session_timeout", True)],
 )
 def test_connections_that_did_nothing_for_too_long_are_replaced(
-    store: PostgresStore, server: Postgres, setting: str, inside: bool
+    store: PostgresStorage, server: Postgres, setting: str, inside: bool
 ) -> None:
     """The server ends them by itself, a kept one or one of a snapshot, and says so later."""
     put(store, *facts(1))
@@ -263,7 +263,7 @@ def ended(server: Postgres, process: int) -> None:
 
 
 def test_a_work_that_did_nothing_for_too_long_is_not_run_again(
-    store: PostgresStore, server: Postgres
+    store: PostgresStorage, server: Postgres
 ) -> None:
     runs = []
 
@@ -281,7 +281,7 @@ def test_a_work_that_did_nothing_for_too_long_is_not_run_again(
     assert put(store, *facts(1)) == [1]
 
 
-def test_a_connection_that_breaks_inside_a_work(store: PostgresStore, server: Postgres) -> None:
+def test_a_connection_that_breaks_inside_a_work(store: PostgresStorage, server: Postgres) -> None:
     runs = []
 
     def work(writer: Writer) -> list[bool]:
@@ -299,16 +299,16 @@ def test_a_connection_that_breaks_inside_a_work(store: PostgresStore, server: Po
 
 @pytest.mark.parametrize("between", [False, True])
 def test_a_connection_that_breaks_while_terms_are_learnt(
-    store: PostgresStore, server: Postgres, monkeypatch: pytest.MonkeyPatch, between: bool
+    store: PostgresStorage, server: Postgres, monkeypatch: pytest.MonkeyPatch, between: bool
 ) -> None:
     """The first write of a process learns which terms are counted, before its work begins."""
     monkeypatch.setattr(counting, "MANY", 5)
     monkeypatch.setattr(counting, "_SEEN", 0)  # every grain is looked at
     put(store, *facts(10))
-    store._counts = Counts()  # as another process begins
-    inner, calls = Counts.loaded, []
+    store._counts = TermCounts()  # as another process begins
+    inner, calls = TermCounts.loaded, []
 
-    def loaded(counts: Counts, writer: PostgresWriter) -> Counts:
+    def loaded(counts: TermCounts, writer: PostgresWriter) -> TermCounts:
         calls.append(1)
         if len(calls) == 1 and between:
             writer.wire.close()
@@ -317,7 +317,7 @@ def test_a_connection_that_breaks_while_terms_are_learnt(
             end_connections(server)
         return inner(counts, writer)
 
-    monkeypatch.setattr(Counts, "loaded", loaded)
+    monkeypatch.setattr(TermCounts, "loaded", loaded)
     assert put(store, *facts(1, start=10)) == [11]
     assert len(calls) == 2
     assert store.check().ok
@@ -354,7 +354,7 @@ def broken(
     ],
 )
 def test_a_commit_whose_answer_was_lost(
-    store: PostgresStore,
+    store: PostgresStorage,
     monkeypatch: pytest.MonkeyPatch,
     error: type[psycopg.Error],
     closes: bool,
@@ -381,7 +381,7 @@ def test_a_commit_whose_answer_was_lost(
     assert store.check().ok
 
 
-def remove_all(store: PostgresStore) -> None:
+def remove_all(store: PostgresStorage) -> None:
     def work(writer: Writer) -> None:
         for seq, _ in writer.page(0):
             writer.remove(seq)
@@ -390,7 +390,7 @@ def remove_all(store: PostgresStore) -> None:
 
 
 def test_a_commit_that_nobody_can_tell_of(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PostgresWriter, "finish", broken(PostgresWriter.finish))
     monkeypatch.setattr(turns, "_outcome", lambda *_: None)
@@ -401,7 +401,7 @@ def test_a_commit_that_nobody_can_tell_of(
 
 
 def test_a_relaxed_store_loses_nothing_before_its_sync(server: Postgres, url: str) -> None:
-    store = PostgresStore(url, tenant=server.tenant(), durability="relaxed")
+    store = PostgresStorage(url, tenant=server.tenant(), durability="relaxed")
     put(store, *facts(50))
     store.sync()
     put(store, *facts(10, start=50))

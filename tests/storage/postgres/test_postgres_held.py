@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omsgrain.storage.base import Writer
-from omsgrain.storage.postgres import PostgresStore, write_cache
-from omsgrain.storage.postgres.write_cache import Held, walked
+from omsgrain.storage.postgres import PostgresStorage, write_cache
+from omsgrain.storage.postgres.write_cache import WriteCache, walked
 from omsgrain.storage.tables import (
     BLIND,
     HOLDS,
@@ -31,15 +31,15 @@ def first(rows: list[tuple[bytes, bytes]], most: int) -> list[tuple[bytes, bytes
 
 
 @pytest.fixture
-def store(postgres: Postgres) -> Iterator[PostgresStore]:
-    store = PostgresStore(postgres.shared, tenant=postgres.tenant())
+def store(postgres: Postgres) -> Iterator[PostgresStorage]:
+    store = PostgresStorage(postgres.shared, tenant=postgres.tenant())
     yield store
     store.close()
 
 
 def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_cache, "_FEW", 2)
-    known = Held({META: {b"a": b"1"}})
+    known = WriteCache({META: {b"a": b"1"}})
     assert known.table(META, lambda most: pytest.fail("it is known")) == {b"a": b"1"}
     rows = {table: [(bytes([n]), b"x") for n in range(n)] for n, table in ((2, NOTES), (3, HOLDS))}
     for table, answers in ((NOTES, [None, 2, 2]), (HOLDS, [None, None, None])):
@@ -54,7 +54,7 @@ def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.Monkey
 @pytest.mark.services
 @pytest.mark.parametrize("few", [0, 5, 1_000])
 def test_rows_of_a_writer_against_a_dict(
-    store: PostgresStore, few: int, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStorage, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_cache, "_FEW", few)
     random = Random(few)
@@ -99,7 +99,7 @@ def test_rows_of_a_writer_against_a_dict(
 
 
 @pytest.mark.services
-def test_grains_removed_and_put_again_in_one_work(store: PostgresStore) -> None:
+def test_grains_removed_and_put_again_in_one_work(store: PostgresStorage) -> None:
     grains = facts(6)
     put(store, *grains[:5])
     retract(store, 2, 3)

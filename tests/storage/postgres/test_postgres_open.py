@@ -15,7 +15,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
-from omsgrain.storage.location import Beside, beside, home_of
+from omsgrain.storage.location import Sidecar, location_of, sidecar_of
 from omsgrain.storage.postgres import migrate
 from omsgrain.storage.postgres.connection import Pause
 from support import store_kinds
@@ -45,7 +45,7 @@ def test_it_is_a_store_like_others(url: str, ring: KeyRing) -> None:
         plain = store.put(belief(1))
         sealed = store.put(belief(2, user_id="ann-17"))
         assert store.get(sealed)["subject"] == "s2"
-        assert beside(store._store) == beside(store._below) != Beside()
+        assert sidecar_of(store._store) == sidecar_of(store._below) != Sidecar()
     with og.open(url, readonly=True) as reader:
         assert reader.get(plain)["subject"] == "s1"
         assert reader.get(sealed).sealed
@@ -58,7 +58,7 @@ def test_it_is_a_store_like_others(url: str, ring: KeyRing) -> None:
 
 
 def test_there_is_no_store_before_somebody_writes(postgres: Postgres) -> None:
-    home = home_of(f"{postgres.database()}?tenant=robots")
+    home = location_of(f"{postgres.database()}?tenant=robots")
     assert not home.exists()
     with pytest.raises(StoreError):
         home.must_exist()
@@ -67,7 +67,7 @@ def test_there_is_no_store_before_somebody_writes(postgres: Postgres) -> None:
     assert home.is_writable()
     home.open().close()
     home.must_exist()
-    assert not home_of(str(home).replace("robots", "others")).exists()
+    assert not location_of(str(home).replace("robots", "others")).exists()
 
 
 def test_a_server_that_is_full_is_waited_for(
@@ -87,7 +87,7 @@ def test_a_server_that_is_full_is_waited_for(
         return inner(pause)
 
     monkeypatch.setattr(Pause, "take", take)
-    home = home_of(url)
+    home = location_of(url)
     for call, found in ((home.exists, False), (home.is_writable, True)):
         held += [psycopg.connect(url) for _ in range(3)]
         assert call() == found
@@ -210,7 +210,7 @@ def test_a_server_that_only_reads(url: str, shell: Shell) -> None:
     reading = f"{url}&options=-c%20default_transaction_read_only%3Don"
     with og.open(url) as store:
         store.put(belief(1, object="owl"))
-    assert not home_of(reading).is_writable()
+    assert not location_of(reading).is_writable()
     for _ in range(2):  # before and after somebody has fed the words
         assert len(shell.json("search", reading, "owl")["results"]) == 1
         with og.open(url) as store:

@@ -18,7 +18,7 @@ from omsgrain._core import term
 from omsgrain.errors import AccessDeniedError, DiskFullError, OmsError, StoreError
 from omsgrain.storage.base import Which
 from omsgrain.storage.postgres import (
-    PostgresStore,
+    PostgresStorage,
     connection,
     migrate,
     pool,
@@ -28,9 +28,9 @@ from omsgrain.storage.postgres import (
 from omsgrain.storage.postgres import (
     rows as adding,
 )
-from omsgrain.storage.postgres.connection import Engine
-from omsgrain.storage.postgres.pool import Connection, Place
-from omsgrain.storage.postgres.reader import Ahead, Counts, beyond
+from omsgrain.storage.postgres.connection import Dialect
+from omsgrain.storage.postgres.pool import Connection, ConnectionTarget
+from omsgrain.storage.postgres.reader import Prefetch, TermCounts, beyond
 from omsgrain.storage.postgres.rows import terms_of
 from omsgrain.storage.postgres.writer import NAME, NAMES, _outcome
 from omsgrain.storage.url import StoreUrl
@@ -72,7 +72,7 @@ def test_engines() -> None:
         "PostgreSQL 15.2-YB-2.25.1.0-b0 on x86_64": (False, True),
     }
     for version, wanted in known.items():
-        engine = Engine.of(version)
+        engine = Dialect.of(version)
         assert (engine.parts, engine.tuned) == wanted
 
 
@@ -111,7 +111,7 @@ def test_without_the_driver() -> None:
         sys.modules["psycopg"] = None
         from omsgrain.errors import UnsupportedError
         try:
-            from omsgrain.storage.postgres import PostgresStore
+            from omsgrain.storage.postgres import PostgresStorage
         except UnsupportedError as error:
             print(error.expected)
     """
@@ -125,7 +125,9 @@ SECRET = "xyzzy-42"
 
 
 def test_a_place_shows_no_secret() -> None:
-    place = Place.of(f"postgresql://me:{SECRET}@db.example:5433/fleet?connect_timeout=3")
+    place = ConnectionTarget.of(
+        f"postgresql://me:{SECRET}@db.example:5433/fleet?connect_timeout=3"
+    )
     assert place.shown == "postgresql://me@db.example:5433/fleet"
     assert "connect_timeout=3" in place.conninfo and SECRET in place.conninfo
     assert SECRET not in repr(place)
@@ -150,15 +152,19 @@ def test_a_server_at_work_is_not_taken_for_one_that_is_gone(
     timeout: float, patience: float, expected: str
 ) -> None:
     """It reads nothing meanwhile, which is all that the operating system sees."""
-    place = Place.of(f"postgresql://me:{SECRET}@db.example/fleet").waiting(timeout, patience)
+    place = ConnectionTarget.of(f"postgresql://me:{SECRET}@db.example/fleet").waiting(
+        timeout, patience
+    )
     assert expected in place.conninfo.split()
     assert SECRET not in repr(place) and SECRET in place.conninfo
-    own = Place.of("postgresql://me@db.example/fleet?tcp_user_timeout=7")
+    own = ConnectionTarget.of("postgresql://me@db.example/fleet?tcp_user_timeout=7")
     assert "tcp_user_timeout=7" in own.waiting(timeout, patience).conninfo.split()
 
 
 def test_a_place_of_several_hosts_shows_each_with_its_port() -> None:
-    place = Place.of("postgresql://me@one:5433,[::1],two:1/fleet?target_session_attrs=any")
+    place = ConnectionTarget.of(
+        "postgresql://me@one:5433,[::1],two:1/fleet?target_session_attrs=any"
+    )
     assert place.shown == "postgresql://me@one:5433,::1,two:1/fleet"
 
 
@@ -202,7 +208,7 @@ def test_which_refusals_of_a_connection_are_waited_for(said: str, coming: bool) 
     ],
 )
 def test_urls_that_cannot_be(url: str) -> None:
-    for read in (Place.of, StoreUrl.parse):
+    for read in (ConnectionTarget.of, StoreUrl.parse):
         try:
             shown = str(read(url))
             assert read == StoreUrl.parse and SECRET not in shown
@@ -224,7 +230,7 @@ def test_urls_that_cannot_be(url: str) -> None:
 )
 def test_arguments_are_looked_at_before_anybody_is_asked(given: dict[str, Any]) -> None:
     with pytest.raises(OmsError) as caught:
-        PostgresStore("postgresql://me@127.0.0.1:1/nothing", **given)
+        PostgresStorage("postgresql://me@127.0.0.1:1/nothing", **given)
     assert (caught.value.field or "").strip("/") in given
 
 
@@ -247,7 +253,7 @@ def copied(data: bytes) -> Iterator[tuple[bytes, ...]]:
         yield tuple(row)
 
 
-def one_by_one(terms: adding.Terms) -> list[tuple[bytes, bytes, bytes]]:
+def one_by_one(terms: adding.IndexRows) -> list[tuple[bytes, bytes, bytes]]:
     """Rows as key, past, place."""
     return [
         (key, bytes([place[12:] in terms.past]), place)
@@ -279,7 +285,7 @@ def test_rows_for_copy_are_those_for_insert(past: set[bytes]) -> None:
     }
     changes = terms.changes()
     assert changes[ALL] == (9 - len(past), len(past))
-    counts = Counts(3, frozenset([ALL, b"other"]))
+    counts = TermCounts(3, frozenset([ALL, b"other"]))
     assert counts.changed(changes) == {ALL: changes[ALL]}
 
 
@@ -355,7 +361,7 @@ def test_answers_for_pages_are_those_for_one(
     pages: list[list[int]], there: set[int], questions: list[tuple[str, int]]
 ) -> None:
     asked = Asked(there)
-    ahead = Ahead(asked.has, asked.states, asked.blobs)
+    ahead = Prefetch(asked.has, asked.states, asked.blobs)
     for n, page in enumerate(pages):
         places = [place(seq) for seq in page]
         if n % 2 and places:
@@ -383,7 +389,7 @@ def test_answers_for_pages_are_those_for_one(
 
 def test_a_walk_asks_seldom() -> None:
     asked = Asked(set(range(0, 1_000, 3)))
-    ahead = Ahead(asked.has, asked.states, asked.blobs)
+    ahead = Prefetch(asked.has, asked.states, asked.blobs)
     ahead.expect([place(seq) for seq in range(1, 1_000)])
     for seq in range(1, 1_000):
         ahead.has(ALL, place(seq), "all")
@@ -437,7 +443,7 @@ def test_what_became_of_a_commit(before: int, others: int) -> None:
 def test_a_full_disk_and_a_missing_permission_have_their_codes(
     error: type[psycopg.Error], kind: type[StoreError]
 ) -> None:
-    place = Place.of("postgresql://db.example/fleet")
+    place = ConnectionTarget.of("postgresql://db.example/fleet")
     refused = connection.failure(place, "write to the store", error("no"))
     assert isinstance(refused, kind) and isinstance(refused, connection.RefusedError)
     assert (refused.code, refused.exit_code) == (kind.code, kind.exit_code)

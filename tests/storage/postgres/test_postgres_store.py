@@ -15,11 +15,11 @@ import pytest
 
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Store, Writer
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.base import Storage, Writer
+from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres import reader as counting
 from omsgrain.storage.postgres.writer import PostgresWriter
-from omsgrain.storage.records import State
+from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.tables import NOTES
 from support.child_process import run
 from support.paths import TESTS
@@ -55,8 +55,8 @@ def tenant(postgres: Postgres) -> str:
 
 
 @pytest.fixture
-def store(url: str, tenant: str) -> Iterator[PostgresStore]:
-    store = PostgresStore(url, tenant=tenant)
+def store(url: str, tenant: str) -> Iterator[PostgresStorage]:
+    store = PostgresStorage(url, tenant=tenant)
     yield store
     store.close()
 
@@ -65,8 +65,8 @@ class TestPostgresStore(StoreContract):
     """As a superuser, who may COPY."""
 
     @pytest.fixture
-    def store(self, url: str, tenant: str) -> Iterator[Store]:
-        store = PostgresStore(url, tenant=tenant)
+    def store(self, url: str, tenant: str) -> Iterator[Storage]:
+        store = PostgresStorage(url, tenant=tenant)
         assert store._copies
         yield store
         store.close()
@@ -76,8 +76,8 @@ class TestServicePostgresStore(StoreContract):
     """As a role that row-level security holds for, so that it INSERTs."""
 
     @pytest.fixture
-    def store(self, service: str, tenant: str) -> Iterator[Store]:
-        store = PostgresStore(service, tenant=tenant, durability="relaxed")
+    def store(self, service: str, tenant: str) -> Iterator[Storage]:
+        store = PostgresStorage(service, tenant=tenant, durability="relaxed")
         assert not store._copies
         yield store
         store.close()
@@ -89,14 +89,14 @@ def test_against_a_model(
 ) -> None:
     where = url if kind == "superuser" else service
     for seed in range(50 if request.config.getoption("--long") else 1):
-        walk(partial(PostgresStore, where, tenant=f"{tenant}.{seed}"), True, Random(seed))
+        walk(partial(PostgresStorage, where, tenant=f"{tenant}.{seed}"), True, Random(seed))
 
 
 # --- what is counted, what is walked -------------------------------------------------------------
 
 
 def test_terms_that_many_have_are_counted_in_rows(
-    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStorage, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counting, "MANY", 20)
     monkeypatch.setattr(counting, "_SEEN", 3)  # one grain of four
@@ -118,7 +118,7 @@ def test_terms_that_many_have_are_counted_in_rows(
     put(store, *grains[100:150])
     assert counts() == [[146, 2, 148], [48, 0, 48], [0, 0, 0]]
 
-    other = PostgresStore(url, tenant=store.tenant)
+    other = PostgresStorage(url, tenant=store.tenant)
     put(other, *grains[150:])  # it has yet to learn which terms are counted
     put(store, grains[1])
     assert counts()[0] == [197, 2, 199]
@@ -130,7 +130,7 @@ def test_terms_that_many_have_are_counted_in_rows(
     assert store.check().ok
 
 
-def test_a_walk_of_many_pages_while_others_ask(store: PostgresStore) -> None:
+def test_a_walk_of_many_pages_while_others_ask(store: PostgresStorage) -> None:
     """Questions are put for all grains of a page at once; the answers are the same."""
     put(store, *facts(700))
     retract(store, *range(10, 700, 9))
@@ -153,7 +153,7 @@ def test_a_walk_of_many_pages_while_others_ask(store: PostgresStore) -> None:
         assert reader.blob_at(5) is None
 
 
-def test_round_trips_of_a_walk(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_round_trips_of_a_walk(store: PostgresStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, *facts(500))
     with store.read() as reader:
         asked: list[str] = []
@@ -172,7 +172,7 @@ def test_round_trips_of_a_walk(store: PostgresStore, monkeypatch: pytest.MonkeyP
 
 
 def test_grains_that_were_announced_are_read_together(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grains = facts(400)
     put(store, *grains[:390])
@@ -198,7 +198,7 @@ def test_grains_that_were_announced_are_read_together(
         assert reader.get(bytes(32)) is None
 
 
-def test_a_walk_ends_with_its_snapshot(store: PostgresStore) -> None:
+def test_a_walk_ends_with_its_snapshot(store: PostgresStorage) -> None:
     put(store, *facts(50))
     with store.read() as reader:
         places, rows = reader.places(ALL, None, True), reader.rows(NOTES)
@@ -208,7 +208,7 @@ def test_a_walk_ends_with_its_snapshot(store: PostgresStore) -> None:
             walk_on()
 
 
-def test_a_page_ends_where_it_is_large(store: PostgresStore) -> None:
+def test_a_page_ends_where_it_is_large(store: PostgresStorage) -> None:
     put_pairs(store, *[(bytes([n]) * 32, bytes(3 << 20)) for n in range(4)])
     with store.read() as reader:
         assert [seq for seq, _ in reader.page(0)] == [1, 2]
@@ -218,13 +218,13 @@ def test_a_page_ends_where_it_is_large(store: PostgresStore) -> None:
 # --- several writers -----------------------------------------------------------------------------
 
 
-def test_writers_in_many_processes(store: PostgresStore, url: str) -> None:
+def test_writers_in_many_processes(store: PostgresStorage, url: str) -> None:
     """Numbers have no gaps, whenever one looks: none is seen before those below it."""
     code = """
         import sys
         from support.small_grains import facts, put
-        from omsgrain.storage.postgres import PostgresStore
-        store = PostgresStore(sys.argv[1], tenant=sys.argv[2])
+        from omsgrain.storage.postgres import PostgresStorage
+        store = PostgresStorage(sys.argv[1], tenant=sys.argv[2])
         for n in range(40):
             put(store, *facts(3, start=int(sys.argv[3]) + 3 * n))
         store.close()
@@ -244,7 +244,7 @@ def test_writers_in_many_processes(store: PostgresStore, url: str) -> None:
     assert store.check().ok
 
 
-def test_threads_share_a_commit(store: PostgresStore) -> None:
+def test_threads_share_a_commit(store: PostgresStorage) -> None:
     grains = facts(10)
     numbers: list[str | None] = []
 
@@ -267,7 +267,7 @@ def test_threads_share_a_commit(store: PostgresStore) -> None:
 
 
 @pytest.mark.parametrize("code", ["40001", "40P01"])
-def test_a_clash_is_tried_again(store: PostgresStore, code: str) -> None:
+def test_a_clash_is_tried_again(store: PostgresStorage, code: str) -> None:
     grains = facts(2)
     runs = []
 
@@ -287,9 +287,9 @@ def test_a_clash_is_tried_again(store: PostgresStore, code: str) -> None:
 
 @pytest.mark.parametrize("patience", [0, 0.0001, 0.05])
 def test_a_turn_that_does_not_end(
-    url: str, tenant: str, store: PostgresStore, patience: float
+    url: str, tenant: str, store: PostgresStorage, patience: float
 ) -> None:
-    other = PostgresStore(url, tenant=tenant, patience=patience, timeout=3)
+    other = PostgresStorage(url, tenant=tenant, patience=patience, timeout=3)
 
     def work(writer: Writer) -> None:
         with pytest.raises(StoreError) as caught:
@@ -302,7 +302,7 @@ def test_a_turn_that_does_not_end(
 
 
 def test_all_connections_in_use(url: str, tenant: str) -> None:
-    store = PostgresStore(url, tenant=tenant, pool_size=2, patience=0.05)
+    store = PostgresStorage(url, tenant=tenant, pool_size=2, patience=0.05)
     with store.read() as first, store.read() as second, store.read() as third:
         assert first.count() == second.count() == 0
         with pytest.raises(StoreError) as caught:
@@ -312,15 +312,15 @@ def test_all_connections_in_use(url: str, tenant: str) -> None:
     store.close()
 
 
-def test_states_of_grains_that_wait(store: PostgresStore) -> None:
+def test_states_of_grains_that_wait(store: PostgresStorage) -> None:
     """What a work puts and changes at once is sent in one go."""
     grains = facts(4)
 
     def work(writer: Writer) -> None:
         writer.put(grains)
-        change(writer, 2, State(restricted=True))
-        change(writer, 3, State(restricted=True))
-        change(writer, 3, State())
+        change(writer, 2, GrainStatus(restricted=True))
+        change(writer, 3, GrainStatus(restricted=True))
+        change(writer, 3, GrainStatus())
 
     store.write(work)
     with store.read() as reader:

@@ -18,7 +18,7 @@ from omsgrain.search.postgres import vectors
 from omsgrain.search.text_index import texts_of
 from omsgrain.server.serving import open_stores
 from omsgrain.storage.lmdb.files import Budget
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of, tables_of
 from omsgrain.sync import LocalPeer, sync
 from support.small_grains import facts, put, retract, set_rows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.services
 
-Stores = tuple[PostgresStore, PostgresStore]
+Stores = tuple[PostgresStorage, PostgresStorage]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def url(postgres: Postgres) -> str:
 @pytest.fixture(scope="module")
 def stores(url: str) -> Iterator[Stores]:
     """Two stores of one service, with rows in every table."""
-    both = PostgresStore(url, tenant="anna"), PostgresStore(url, tenant="bert")
+    both = PostgresStorage(url, tenant="anna"), PostgresStorage(url, tenant="bert")
     for start, store in enumerate(both):
         put(store, *facts(5, start=100 * start))
         retract(store, 2)
@@ -107,14 +107,14 @@ def test_raw_sql_changes_nothing_of_others(url: str, stores: Stores) -> None:
 
 def test_a_role_opens_its_own_store_only(url: str, stores: Stores) -> None:
     own = url.replace("fleet@", "anna@")
-    store = PostgresStore(own, tenant="anna")
+    store = PostgresStorage(own, tenant="anna")
     assert put(store, *facts(1, start=500)) == [stores[0].stats().last_seq]
     assert store.stats().grains == 6
     store.close()
     for tenant in ("bert", "carl"):
         for readonly in (True, False):
             with pytest.raises(StoreError):
-                PostgresStore(own, tenant=tenant, readonly=readonly)
+                PostgresStorage(own, tenant=tenant, readonly=readonly)
     with pytest.raises(StoreError):
         stores[0].admit("no such role")
 
@@ -122,8 +122,8 @@ def test_a_role_opens_its_own_store_only(url: str, stores: Stores) -> None:
 def test_names_of_tenants(url: str) -> None:
     for name in ("", "x" * 201, "a\0b"):
         with pytest.raises(StoreError):
-            PostgresStore(url, tenant=name)
-    store = PostgresStore(url, tenant="o'neil; DROP TABLE -- ü")
+            PostgresStorage(url, tenant=name)
+    store = PostgresStorage(url, tenant="o'neil; DROP TABLE -- ü")
     assert put(store, *facts(1)) == [1]
     store.close()
 
@@ -155,7 +155,7 @@ def test_errors_tell_no_password(
     elif url == "absent":
         url = postgres.url("absent", password=SECRET)
     with pytest.raises(StoreError) as caught:
-        PostgresStore(url, patience=0.1)
+        PostgresStorage(url, patience=0.1)
     error: BaseException | None = caught.value
     while error is not None:
         assert SECRET not in str(error) + repr(error)
@@ -165,7 +165,7 @@ def test_errors_tell_no_password(
 
 def test_a_store_shows_no_password(postgres: Postgres) -> None:
     url = postgres.url(postgres.shared.rpartition("/")[2], password=SECRET)
-    store = PostgresStore(url, tenant="secret")
+    store = PostgresStorage(url, tenant="secret")
     assert SECRET not in repr(store.place) + store.place.shown
     assert store.place.shown.startswith("postgresql://postgres@127.0.0.1:")
     store.close()
@@ -173,7 +173,7 @@ def test_a_store_shows_no_password(postgres: Postgres) -> None:
 
 def test_what_is_stored_is_in_no_error(postgres: Postgres) -> None:
     """The database's own words repeat the values of rows."""
-    store = PostgresStore(postgres.shared, tenant="errors")
+    store = PostgresStorage(postgres.shared, tenant="errors")
 
     def work(writer: object) -> None:
         for _ in range(2):
@@ -257,6 +257,6 @@ def test_functions_that_others_planted_are_not_run(
         store.rebuild()
         store.backup(tmp_path / "copy.omsg")
         below = store._below
-        assert isinstance(below, PostgresStore)
+        assert isinstance(below, PostgresStorage)
         below.admit("planter")
     assert postgres.run("SELECT * FROM public.stolen", url) == []

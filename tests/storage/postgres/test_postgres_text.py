@@ -17,12 +17,12 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError, StoreError
 from omsgrain.search import rank
-from omsgrain.search.postgres.text_index import PostgresTexts
-from omsgrain.search.text_index import TextIndex, texts_of
-from omsgrain.storage.base import CompactReport, Store
+from omsgrain.search.postgres.text_index import PostgresTextIndex
+from omsgrain.search.text_index import SqliteTextIndex, texts_of
+from omsgrain.storage.base import CompactReport, Storage
 from omsgrain.storage.lmdb.files import Budget
-from omsgrain.storage.location import home_of
-from omsgrain.storage.postgres import PostgresStore, maintenance
+from omsgrain.storage.location import location_of
+from omsgrain.storage.postgres import PostgresStorage, maintenance
 from omsgrain.storage.postgres.pool import Connection
 from omsgrain.storage.postgres.schema import TEXTS, WORDS
 from support import store_kinds
@@ -30,7 +30,7 @@ from support.processes import Process
 from support.text_stores import event, put, remove, say, seqs
 
 if TYPE_CHECKING:
-    from omsgrain.search.find import Texts
+    from omsgrain.search.find import TextIndex
 
 pytestmark = pytest.mark.services
 
@@ -45,13 +45,13 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    with closing(home_of(url).open()) as store:
+def store(url: str) -> Iterator[Storage]:
+    with closing(location_of(url).open()) as store:
         yield store
 
 
 @pytest.fixture
-def index(store: Store) -> Iterator[Texts]:
+def index(store: Storage) -> Iterator[TextIndex]:
     with closing(texts_of(store, Budget())) as index:
         yield index
 
@@ -63,7 +63,7 @@ def asked(url: str, text: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def test_scores_and_order_are_those_of_sqlite(store: Store, index: Texts) -> None:
+def test_scores_and_order_are_those_of_sqlite(store: Storage, index: TextIndex) -> None:
     rng = Random(7)
 
     def sentence(most: int) -> str:
@@ -71,7 +71,7 @@ def test_scores_and_order_are_those_of_sqlite(store: Store, index: Texts) -> Non
 
     put(store, *(event(f"{sentence(9)} n{n}", structural_tags=[sentence(3)],
                        context={"k": sentence(4)}) for n in range(150)))  # fmt: skip
-    with closing(TextIndex(None)) as other:
+    with closing(SqliteTextIndex(None)) as other:
         for n in range(150):
             # SQLite miscounts where there are required words and several others: there only what
             # is found is compared.
@@ -92,7 +92,7 @@ def test_scores_and_order_are_those_of_sqlite(store: Store, index: Texts) -> Non
 
 
 def test_a_search_goes_by_an_index(
-    store: Store, index: Texts, monkeypatch: pytest.MonkeyPatch
+    store: Storage, index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the planner thinks of a table that nobody has analysed."""
     say(store, *(f"common {n}" for n in range(300)))
@@ -116,7 +116,7 @@ def test_a_search_goes_by_an_index(
     assert "Scan Backward using words_pkey" in plans[1]
 
 
-def test_a_text_of_more_words_than_a_tsvector_takes(store: Store, index: Texts) -> None:
+def test_a_text_of_more_words_than_a_tsvector_takes(store: Storage, index: TextIndex) -> None:
     many = " ".join(f"w{n:x}" for n in range(120_000))
     say(store, "owl", f"{many} needle in hay", "needle")
     assert set(seqs(index.search(store.read, "needle"))) == {2, 3}
@@ -126,9 +126,9 @@ def test_a_text_of_more_words_than_a_tsvector_takes(store: Store, index: Texts) 
     assert index.check(store.read) == ()
 
 
-def test_a_handle_that_only_reads(url: str, store: Store, index: Texts) -> None:
+def test_a_handle_that_only_reads(url: str, store: Storage, index: TextIndex) -> None:
     say(store, "owl one")
-    with closing(home_of(url).open(readonly=True)) as reader:
+    with closing(location_of(url).open(readonly=True)) as reader:
         with closing(texts_of(reader, Budget())) as reading:
             assert seqs(reading.search(reader.read, "owl")) == [1]  # from memory
             assert asked(url, f"SELECT count(*) FROM {TEXTS}") is not None
@@ -144,7 +144,7 @@ def test_a_handle_that_only_reads(url: str, store: Store, index: Texts) -> None:
             assert reading.check(reader.read) == ()
 
 
-def test_processes_that_feed_one_store(url: str, store: Store, index: Texts) -> None:
+def test_processes_that_feed_one_store(url: str, store: Storage, index: TextIndex) -> None:
     code = """if True:
         import sys, omsgrain as og
         with og.open(sys.argv[1]) as store:
@@ -168,7 +168,7 @@ def test_processes_that_feed_one_store(url: str, store: Store, index: Texts) -> 
     assert index.check(store.read) == ()
 
 
-def test_a_check_tells_a_row_that_is_wrong(url: str, store: Store, index: Texts) -> None:
+def test_a_check_tells_a_row_that_is_wrong(url: str, store: Storage, index: TextIndex) -> None:
     say(store, *(f"owl {n}" for n in range(10)))
     index.catch_up(store.read)
     assert index.check(store.read) == ()
@@ -254,13 +254,13 @@ def test_words_that_come_and_go_while_the_tables_are_written_anew(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     word = "elsbeere"
-    inner = PostgresStore.compact
+    inner = PostgresStorage.compact
     with og.open(url) as store:
         grain = {"type": "event", "content": word, "user_id": "ann-17", "created_at": 1}
         store.put({"type": "event", "content": "owl", "created_at": 2})
         assert len(store.search("owl").results) == 1
 
-        def late(below: PostgresStore) -> CompactReport:
+        def late(below: PostgresStorage) -> CompactReport:
             report = inner(below)
             address = store.put(grain)
             assert len(store.search(word).results) == 1
@@ -268,7 +268,7 @@ def test_words_that_come_and_go_while_the_tables_are_written_anew(
             inner(below)  # of the store itself, without its words
             return report
 
-        monkeypatch.setattr(PostgresStore, "compact", late)
+        monkeypatch.setattr(PostgresStorage, "compact", late)
         store.compact()
         assert asked(url, f"SELECT max(gone) FROM {TEXTS}") == [(0,)]
         assert word.encode() not in on_disk(url)
@@ -313,9 +313,9 @@ def test_a_role_sees_the_words_of_its_own_store(tmp_path: Path) -> None:
         assert rows == []
 
 
-def test_a_connection_that_somebody_between_has_ended(index: Texts) -> None:
+def test_a_connection_that_somebody_between_has_ended(index: TextIndex) -> None:
     """PgBouncer has a code of its own for a server that went."""
-    assert isinstance(index, PostgresTexts)
+    assert isinstance(index, PostgresTextIndex)
     calls: list[int] = []
 
     def work(connection: Connection) -> int:
@@ -330,7 +330,7 @@ def test_a_connection_that_somebody_between_has_ended(index: Texts) -> None:
     assert len(calls) == 3
 
 
-def test_removing_what_was_never_fed(store: Store, index: Texts) -> None:
+def test_removing_what_was_never_fed(store: Storage, index: TextIndex) -> None:
     first, second = say(store, "owl", "owl two")
     remove(store, first)
     assert seqs(index.search(store.read, "owl")) == [second]

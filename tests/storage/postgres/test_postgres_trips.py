@@ -16,7 +16,7 @@ import pytest
 from psycopg.pq import Trace
 
 import omsgrain as og
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.pool import Pool, Wire
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def traced(
     path.touch()
     with pytest.MonkeyPatch.context() as patched, path.open("rb") as trace:
         patched.setattr(Pool, "_made", begun)
-        with og.GrainStore(PostgresStore(url, partitions=2)) as store:
+        with og.GrainStore(PostgresStorage(url, partitions=2)) as store:
             yield Traced(store, trace)
 
 
@@ -131,7 +131,7 @@ def test_round_trips_of_a_write(traced: Traced) -> None:
 
 def test_nobody_waits_for_the_end_of_a_read(traced: Traced) -> None:
     below = traced.store._store
-    assert isinstance(below, PostgresStore)
+    assert isinstance(below, PostgresStorage)
     with below.read() as reader:
         (((process,),),) = reader.ask(("SELECT pg_backend_pid()", ()))
         os.kill(process, signal.SIGSTOP)

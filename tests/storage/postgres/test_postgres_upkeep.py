@@ -14,14 +14,14 @@ import pytest
 from omsgrain._core import term
 from omsgrain.errors import StoreError
 from omsgrain.storage import check
-from omsgrain.storage.base import Problem
+from omsgrain.storage.base import CheckProblem
 from omsgrain.storage.check import state_problems
 from omsgrain.storage.lmdb import storage
 from omsgrain.storage.lmdb.memtable import RUN
-from omsgrain.storage.lmdb.storage import LmdbStore
-from omsgrain.storage.postgres import PostgresStore, migrate, statements
+from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.postgres import PostgresStorage, migrate, statements
 from omsgrain.storage.postgres.writer import PostgresWriter
-from omsgrain.storage.records import State
+from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.tables import (
     BLIND,
     HELD,
@@ -53,8 +53,8 @@ def tenant(postgres: Postgres) -> str:
 
 
 @pytest.fixture
-def store(url: str, tenant: str) -> Iterator[PostgresStore]:
-    store = PostgresStore(url, tenant=tenant)
+def store(url: str, tenant: str) -> Iterator[PostgresStorage]:
+    store = PostgresStorage(url, tenant=tenant)
     yield store
     store.close()
 
@@ -64,13 +64,13 @@ def store(url: str, tenant: str) -> Iterator[PostgresStore]:
 
 def test_everything_is_there_after_reopening(url: str, tenant: str) -> None:
     pairs = make_pairs(300)
-    store = PostgresStore(url, tenant=tenant, durability="relaxed")
+    store = PostgresStorage(url, tenant=tenant, durability="relaxed")
     put_pairs(store, *pairs)
     store.sync()
     before = contents(store)
     store.close()
     for readonly in (True, False):
-        store = PostgresStore(url, tenant=tenant, readonly=readonly)
+        store = PostgresStorage(url, tenant=tenant, readonly=readonly)
         assert store.readonly == readonly
         assert contents(store) == before
         if readonly:
@@ -83,7 +83,7 @@ def test_everything_is_there_after_reopening(url: str, tenant: str) -> None:
 
 
 def test_a_statement_that_takes_too_long(url: str, tenant: str) -> None:
-    store = PostgresStore(url, tenant=tenant, timeout=0.05)
+    store = PostgresStorage(url, tenant=tenant, timeout=0.05)
     with store.read() as reader, pytest.raises(StoreError) as caught:
         reader.all("SELECT pg_sleep(60) WHERE %b > 0")
     assert caught.value.found == "QueryCanceled (57014)"
@@ -94,18 +94,18 @@ def test_a_statement_that_takes_too_long(url: str, tenant: str) -> None:
 def test_readonly_makes_nothing(postgres: Postgres) -> None:
     url = postgres.database()
     with pytest.raises(StoreError):
-        PostgresStore(url, readonly=True)
+        PostgresStorage(url, readonly=True)
     assert postgres.run("SELECT 1 FROM pg_namespace WHERE nspname = 'omsgrain'", url) == []
-    PostgresStore(url).close()
+    PostgresStorage(url).close()
     with pytest.raises(StoreError):
-        PostgresStore(url, tenant="nobody", readonly=True)
-    PostgresStore(url, readonly=True).close()
+        PostgresStorage(url, tenant="nobody", readonly=True)
+    PostgresStorage(url, readonly=True).close()
 
 
 @pytest.mark.parametrize("partitions", [0, 3])
 def test_partitions(postgres: Postgres, partitions: int) -> None:
     url = postgres.database()
-    store = PostgresStore(url, partitions=partitions)
+    store = PostgresStorage(url, partitions=partitions)
     put(store, *facts(100))
     retract(store, 3)
     with store.read() as reader:
@@ -119,17 +119,17 @@ def test_partitions(postgres: Postgres, partitions: int) -> None:
 
 def test_schema_versions(postgres: Postgres) -> None:
     url = postgres.database()
-    PostgresStore(url).close()
+    PostgresStorage(url).close()
     assert postgres.run("SELECT max(version) FROM omsgrain.versions", url) == [(migrate.VERSION,)]
     postgres.run(f"INSERT INTO omsgrain.versions VALUES ({migrate.VERSION + 1})", url)
     for readonly in (True, False):
         with pytest.raises(StoreError) as caught:
-            PostgresStore(url, readonly=readonly)
+            PostgresStorage(url, readonly=readonly)
         assert "newer" in caught.value.message
     postgres.run(f"DELETE FROM omsgrain.versions WHERE version > {migrate.VERSION}", url)
     postgres.run("UPDATE omsgrain.stores SET format = 99", url)
     with pytest.raises(StoreError) as caught:
-        PostgresStore(url)
+        PostgresStorage(url)
     assert "newer" in caught.value.message
 
 
@@ -137,7 +137,7 @@ def test_an_older_schema_is_brought_up(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.database()
-    store = PostgresStore(url)
+    store = PostgresStorage(url)
     put(store, *facts(3))
     store.close()
 
@@ -147,18 +147,18 @@ def test_an_older_schema_is_brought_up(
     monkeypatch.setattr(migrate, "_STEPS", (*migrate._STEPS, second))
     monkeypatch.setattr(migrate, "VERSION", migrate.VERSION + 1)
     with pytest.raises(StoreError):
-        PostgresStore(url, readonly=True)
-    store = PostgresStore(url)
+        PostgresStorage(url, readonly=True)
+    store = PostgresStorage(url)
     assert store.stats().grains == 3
     store.close()
     assert postgres.run("SELECT * FROM omsgrain.later", url) == []
-    PostgresStore(url, readonly=True).close()
+    PostgresStorage(url, readonly=True).close()
 
 
 def test_the_server_samples_no_values(postgres: Postgres) -> None:
     """ANALYZE would keep them past an erasure."""
     url = postgres.database()
-    store = PostgresStore(url, partitions=2)
+    store = PostgresStorage(url, partitions=2)
     put(store, *facts(30))
     store.close()
     postgres.run("ANALYZE", url)
@@ -173,12 +173,12 @@ def test_a_database_that_was_sampled(postgres: Postgres, monkeypatch: pytest.Mon
     with monkeypatch.context() as older:
         older.setattr(migrate, "_STEPS", migrate._STEPS[:2])
         older.setattr(migrate, "VERSION", 2)
-        old = PostgresStore(url, partitions=2)
+        old = PostgresStorage(url, partitions=2)
     put(old, *facts(30))
     postgres.run("ANALYZE", url)
     with old.read() as reader:
         assert len(reader.page(0)) == 30
-        store = PostgresStore(url, patience=5)
+        store = PostgresStorage(url, patience=5)
     put(old, *facts(5, start=30))
     assert put(store, *facts(5, start=35)) == [*range(36, 41)]
     assert "bytea" in {kind for _, kind in postgres.run(SAMPLED, url)}
@@ -207,7 +207,7 @@ def test_many_open_a_new_database_at_once(postgres: Postgres) -> None:
 
     def opened(n: int) -> None:
         try:
-            store = PostgresStore(url, tenant=("one", "two")[n % 2])
+            store = PostgresStorage(url, tenant=("one", "two")[n % 2])
             put(store, *facts(1, start=n))
             store.close()
         except Exception as error:
@@ -220,7 +220,7 @@ def test_many_open_a_new_database_at_once(postgres: Postgres) -> None:
         thread.join()
     assert [str(error) for error in errors] == []
     for tenant in ("one", "two"):
-        store = PostgresStore(url, tenant=tenant)
+        store = PostgresStorage(url, tenant=tenant)
         assert store.stats().grains == 2
         store.close()
 
@@ -229,8 +229,8 @@ def test_use_after_fork_is_refused_and_reopening_works(url: str, tenant: str) ->
     code = """
         import os, sys
         from omsgrain.errors import StoreError
-        from omsgrain.storage.postgres import PostgresStore
-        store = PostgresStore(sys.argv[1], tenant=sys.argv[2])
+        from omsgrain.storage.postgres import PostgresStorage
+        store = PostgresStorage(sys.argv[1], tenant=sys.argv[2])
         def put(store, n):
             pair = (bytes([n]) * 32, bytes([n]))
             return store.write(lambda writer: writer.put([pair]))
@@ -244,7 +244,7 @@ def test_use_after_fork_is_refused_and_reopening_works(url: str, tenant: str) ->
                 except StoreError:
                     pass
             store.close()
-            again = PostgresStore(sys.argv[1], tenant=sys.argv[2])
+            again = PostgresStorage(sys.argv[1], tenant=sys.argv[2])
             put(again, 2)
             again.close()
             os._exit(0)
@@ -260,7 +260,7 @@ def test_use_after_fork_is_refused_and_reopening_works(url: str, tenant: str) ->
 
 @pytest.mark.parametrize("run", [16, RUN])
 def test_a_backup_is_a_store_on_disk(
-    store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
+    store: PostgresStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
 ) -> None:
     """Also one of so many grains that the copy writes its index while it is made."""
     monkeypatch.setattr(storage, "RUN", run)
@@ -275,7 +275,7 @@ def test_a_backup_is_a_store_on_disk(
     store.backup(tmp_path / "copy.omsg")
     with pytest.raises(StoreError):
         store.backup(tmp_path / "copy.omsg")
-    copy = LmdbStore(tmp_path / "copy.omsg", readonly=True)
+    copy = LmdbStorage(tmp_path / "copy.omsg", readonly=True)
     with store.read() as reader, copy.read() as copied:
         assert copied.last_seq() == reader.last_seq()
         assert copied.page(0) == reader.page(0)
@@ -294,7 +294,7 @@ def test_a_backup_is_a_store_on_disk(
 def test_compact_with_no_patience_waits_for_no_lock(postgres: Postgres) -> None:
     """Nor do others wait for it: what it waits for keeps them off as well."""
     url = postgres.database()
-    store = PostgresStore(url, partitions=0, patience=0)
+    store = PostgresStorage(url, partitions=0, patience=0)
     with psycopg.connect(url) as other:
         other.execute("LOCK TABLE omsgrain.blobs IN ACCESS SHARE MODE")
         with pytest.raises(StoreError) as caught:
@@ -305,7 +305,7 @@ def test_compact_with_no_patience_waits_for_no_lock(postgres: Postgres) -> None:
 
 def test_compact_frees_what_was_removed(postgres: Postgres) -> None:
     url = postgres.database()
-    store = PostgresStore(url, partitions=2)
+    store = PostgresStorage(url, partitions=2)
     put_pairs(store, *make_pairs(2_000))
     remove(store, *range(1, 1_900))
     before = store.stats()
@@ -314,10 +314,10 @@ def test_compact_frees_what_was_removed(postgres: Postgres) -> None:
     assert store.stats().grains == before.grains == 101
     store.close()
     postgres.run("CREATE ROLE other LOGIN")
-    store = PostgresStore(url)
+    store = PostgresStorage(url)
     store.admit("other")
     store.close()
-    store = PostgresStore(url.replace("postgres@", "other@"))
+    store = PostgresStorage(url.replace("postgres@", "other@"))
     with pytest.raises(StoreError):
         store.compact()
     store.close()
@@ -333,7 +333,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("where", list(DAMAGE))
-def test_check_and_rebuild(store: PostgresStore, postgres: Postgres, url: str, where: str) -> None:
+def test_check_and_rebuild(
+    store: PostgresStorage, postgres: Postgres, url: str, where: str
+) -> None:
     put(store, *facts(5))
     retract(store, 4)
     assert store.check().ok
@@ -356,7 +358,7 @@ def test_check_and_rebuild(store: PostgresStore, postgres: Postgres, url: str, w
 
 @pytest.mark.parametrize("key", ["7fffffffffffffff", "8000000000000000", "ffffffffffffffff"])
 def test_check_tells_of_rows_whose_keys_are_no_numbers_of_grains(
-    store: PostgresStore, postgres: Postgres, url: str, key: str
+    store: PostgresStorage, postgres: Postgres, url: str, key: str
 ) -> None:
     put(store, *facts(2))
     for table, value in (("states_0", "0280"), ("notes_0", "01")):
@@ -369,7 +371,7 @@ def test_check_tells_of_rows_whose_keys_are_no_numbers_of_grains(
 
 @pytest.mark.parametrize("damage", ["DELETE FROM", "UPDATE"])
 def test_a_rebuild_believes_the_addresses_that_it_mended(
-    store: PostgresStore, postgres: Postgres, url: str, damage: str
+    store: PostgresStorage, postgres: Postgres, url: str, damage: str
 ) -> None:
     """They tell what superseded a grain."""
     grains = facts(3)
@@ -377,7 +379,7 @@ def test_a_rebuild_believes_the_addresses_that_it_mended(
     successor = grains[1][0].hex()
 
     def supersede(writer: PostgresWriter) -> None:
-        change(writer, 1, State(superseded_by=successor, successors=(successor,)))
+        change(writer, 1, GrainStatus(superseded_by=successor, successors=(successor,)))
         writer.set_row(SUPERSEDES, key(2, 1), b"")
 
     store.write(supersede)
@@ -392,13 +394,13 @@ def test_a_rebuild_believes_the_addresses_that_it_mended(
 
 
 def test_a_check_that_is_cut_short_finds_no_damage(
-    store: PostgresStore, postgres: Postgres
+    store: PostgresStorage, postgres: Postgres
 ) -> None:
     """What a server refuses says nothing about the store."""
     put(store, *facts(3))
     with pytest.MonkeyPatch.context() as patched:
 
-        def ended(reader: Any) -> Iterator[Problem]:
+        def ended(reader: Any) -> Iterator[CheckProblem]:
             (((process,),),) = reader.ask(("SELECT pg_backend_pid()", ()))
             postgres.run(f"SELECT pg_terminate_backend({process})")
             yield from state_problems(reader)
@@ -410,7 +412,7 @@ def test_a_check_that_is_cut_short_finds_no_damage(
 
 
 def test_a_grain_damaged_in_its_table_is_removed_whole(
-    store: PostgresStore, postgres: Postgres, url: str
+    store: PostgresStorage, postgres: Postgres, url: str
 ) -> None:
     put(store, *facts(3))
     postgres.run(DAMAGE["blob"].format(store.store_id), url)
@@ -423,14 +425,14 @@ def test_a_grain_damaged_in_its_table_is_removed_whole(
 
 
 def test_a_damaged_grain_is_removed_however_long_it_takes(
-    store: PostgresStore, postgres: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStorage, postgres: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its terms cannot be told from it, so all rows of the store are read for them."""
     put(store, *facts(3))
     postgres.run(DAMAGE["blob"].format(store.store_id), url)
     slow = f"{statements.TERMS_BY_NUMBER} AND (SELECT pg_sleep(1.2)) IS NOT NULL"
     monkeypatch.setattr(statements, "TERMS_BY_NUMBER", slow)
-    other = PostgresStore(url, tenant=store.tenant, timeout=0.8)
+    other = PostgresStorage(url, tenant=store.tenant, timeout=0.8)
     remove(other, 2)
     with other.read() as reader:
         assert split(reader) == ([1, 3], [])

@@ -17,7 +17,7 @@ import pytest
 from omsgrain.search.nearest import Near, Nearest
 from omsgrain.search.postgres import vectors
 from omsgrain.search.postgres.vectors import PostgresGraphs
-from omsgrain.storage.postgres import PostgresStore
+from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.store import GrainStore
 from support import store_kinds
 from support.vector_stores import add, noise, put, remove
@@ -49,30 +49,30 @@ def able() -> str:
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest) -> Iterator[PostgresStore]:
-    with closing(PostgresStore(able(), tenant=request.node.name, partitions=2)) as store:
+def store(request: pytest.FixtureRequest) -> Iterator[PostgresStorage]:
+    with closing(PostgresStorage(able(), tenant=request.node.name, partitions=2)) as store:
         yield store
 
 
-def graphs_of(store: PostgresStore, *, readonly: bool = False) -> PostgresGraphs:
+def graphs_of(store: PostgresStorage, *, readonly: bool = False) -> PostgresGraphs:
     there = store.beside
     assert there.database is not None
     return PostgresGraphs(there.database, there.store_id, readonly=readonly, large=50)
 
 
-def rows(store: PostgresStore) -> int:
+def rows(store: PostgresStorage) -> int:
     text = f"SELECT count(*) FROM omsgrain.near WHERE store_id = {store.store_id}"
     ((count,),) = store_kinds.server().run(text, able())
     assert isinstance(count, int)
     return count
 
 
-def found(store: PostgresStore, nearest: Nearest, query: list[float], limit: int) -> list[Near]:
+def found(store: PostgresStorage, nearest: Nearest, query: list[float], limit: int) -> list[Near]:
     with store.read() as reader:
         return nearest.search(reader, query, limit=limit)
 
 
-def test_any_life_of_vectors(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_life_of_vectors(store: PostgresStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "_FEW", 20)
     rng = Random(4)
     alive = put(store, 300)
@@ -94,7 +94,7 @@ def test_any_life_of_vectors(store: PostgresStore, monkeypatch: pytest.MonkeyPat
         assert rows(store) == len(alive)
 
 
-def test_only_compact_writes_the_table_of_all_stores_anew(store: PostgresStore) -> None:
+def test_only_compact_writes_the_table_of_all_stores_anew(store: PostgresStorage) -> None:
     """It is locked meanwhile; closing a handle leaves it in use, without what was removed."""
 
     def file() -> object:
@@ -119,7 +119,7 @@ def test_only_compact_writes_the_table_of_all_stores_anew(store: PostgresStore) 
     assert rows(store) == 288 and file() == after
 
 
-def test_the_server_samples_no_vectors(store: PostgresStore) -> None:
+def test_the_server_samples_no_vectors(store: PostgresStorage) -> None:
     rng = Random(8)
     add(store, {seq: noise(rng, 4) for seq in put(store, 300)})
     with closing(Nearest(graphs=graphs_of(store))) as nearest:
@@ -131,7 +131,7 @@ def test_the_server_samples_no_vectors(store: PostgresStore) -> None:
     assert columns == {"store_id", "model", "seq", "event"}
 
 
-def test_few_vectors_are_compared_here(store: PostgresStore) -> None:
+def test_few_vectors_are_compared_here(store: PostgresStorage) -> None:
     rng = Random(5)
     add(store, {seq: noise(rng, 4) for seq in put(store, 40)})
     with closing(Nearest(graphs=graphs_of(store))) as nearest:
@@ -141,7 +141,7 @@ def test_few_vectors_are_compared_here(store: PostgresStore) -> None:
 
 
 def test_a_handle_that_only_reads_feeds_nothing(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vectors, "_FEW", 20)
     rng = Random(6)
@@ -162,7 +162,7 @@ def test_a_handle_that_only_reads_feeds_nothing(
 
 @pytest.mark.parametrize("old", [False, True], ids=["admitted", "admitted long ago"])
 def test_a_role_admitted_before_the_table_was_made(
-    store: PostgresStore, old: bool, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStorage, old: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vectors, "_FEW", 20)
     server, rng = store_kinds.server(), Random(8)
@@ -178,7 +178,7 @@ def test_a_role_admitted_before_the_table_was_made(
     if old:  # without rights on what comes later
         server.run(f"REVOKE ALL ON omsgrain.near, omsgrain.near_come FROM {role}", able())
     url = able().replace("postgres@", f"{role}@")
-    with closing(PostgresStore(url, tenant=store.tenant)) as own:
+    with closing(PostgresStorage(url, tenant=store.tenant)) as own:
         add(own, {seq: noise(rng, 4) for seq in put(own, 1, 1_000)})
         with closing(Nearest(graphs=graphs_of(own))) as nearest:
             assert found(own, nearest, query, 9) == found(own, Nearest(), query, 9)

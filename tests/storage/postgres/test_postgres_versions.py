@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.postgres import PostgresStore, migrate
+from omsgrain.storage.postgres import PostgresStorage, migrate
 from support.small_grains import facts, put
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.services
 
 
-def older(url: str, version: int = 2) -> PostgresStore:
+def older(url: str, version: int = 2) -> PostgresStorage:
     """A store as an older version made it, with three grains."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "_STEPS", migrate._STEPS[:version])
         patch.setattr(migrate, "VERSION", version)
-        store = PostgresStore(url, partitions=2)
+        store = PostgresStorage(url, partitions=2)
     put(store, *facts(3))
     return store
 
@@ -35,9 +35,9 @@ def test_a_table_that_is_vacuumed_is_waited_for_with_patience(postgres: Postgres
     with psycopg.connect(url) as other:
         other.execute("LOCK TABLE omsgrain.blobs IN SHARE UPDATE EXCLUSIVE MODE")
         with pytest.raises(StoreError) as caught:
-            PostgresStore(url, patience=0.05)
+            PostgresStorage(url, patience=0.05)
         assert caught.value.found == "LockNotAvailable (55P03)"
-    store = PostgresStore(url)
+    store = PostgresStorage(url)
     assert store.stats().grains == 3
     store.close()
 
@@ -62,7 +62,7 @@ def test_tables_of_another_role_are_left_to_it(postgres: Postgres, owned: str) -
     postgres.run("CREATE TABLE omsgrain.near (store_id bigint, v bytea)", url)
     postgres.run("ALTER TABLE omsgrain.words OWNER TO postgres", url)
     postgres.run("GRANT ALL ON omsgrain.words TO keeper", url)
-    store = PostgresStore(owned)
+    store = PostgresStorage(owned)
     assert store.stats().grains == 3
     store.close()
     assert unsampled_columns(postgres, url) >= {"blobs.blob", "texts.digest"}
@@ -82,7 +82,7 @@ def test_the_owner_may_make_no_more_schemas(postgres: Postgres, owned: str) -> N
     """The right was given for the first time only, and taken back."""
     older(owned).close()
     postgres.run(f"REVOKE CREATE ON DATABASE {owned.rpartition('/')[2]} FROM keeper")
-    store = PostgresStore(owned)
+    store = PostgresStorage(owned)
     assert store.stats().grains == 3
     store.close()
 
@@ -95,10 +95,10 @@ def test_an_admitted_role_is_told_who_brings_it_up(postgres: Postgres, owned: st
     url = owned.replace("keeper@", "guest@")
     for readonly in (True, False):
         with pytest.raises(StoreError) as caught:
-            PostgresStore(url, readonly=readonly)
+            PostgresStorage(url, readonly=readonly)
         assert caught.value.found == "schema version 2"
-    PostgresStore(owned).close()
-    store = PostgresStore(url)
+    PostgresStorage(owned).close()
+    store = PostgresStorage(url)
     assert store.stats().grains == 3
     store.close()
     old.close()

@@ -11,7 +11,7 @@ import pytest
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Writer
 from omsgrain.storage.postgres import (
-    PostgresStore,
+    PostgresStorage,
     rows,
 )
 from omsgrain.storage.postgres import (
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.services
 
 
 @pytest.fixture
-def store(postgres: Postgres) -> Iterator[PostgresStore]:
-    store = PostgresStore(postgres.shared, tenant=postgres.tenant())
+def store(postgres: Postgres) -> Iterator[PostgresStorage]:
+    store = PostgresStorage(postgres.shared, tenant=postgres.tenant())
     yield store
     store.close()
 
@@ -44,7 +44,7 @@ def store(postgres: Postgres) -> Iterator[PostgresStore]:
 @pytest.mark.parametrize("copies", [True, False])
 @pytest.mark.parametrize("count", [3, 80])
 def test_what_is_removed_and_put_again_at_once_is_new(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, copies: bool, count: int
+    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, copies: bool, count: int
 ) -> None:
     """Many grains are copied, and some have their terms looked at: both ask before the commit."""
     monkeypatch.setattr(counting, "_SEEN", 0)  # every grain
@@ -68,7 +68,7 @@ def test_what_is_removed_and_put_again_at_once_is_new(
 
 @pytest.mark.parametrize("copies", [True, False])
 def test_a_large_put_is_sent_in_parts(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, copies: bool
+    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, copies: bool
 ) -> None:
     """The server takes no statement of a gigabyte, and nobody has memory for many of them."""
     monkeypatch.setattr(writing, "_GATHERED", 8 << 10)
@@ -97,7 +97,7 @@ def test_a_large_put_is_sent_in_parts(
 
 
 def test_what_the_database_refuses_of_one_work_is_not_the_end_of_others(
-    store: PostgresStore,
+    store: PostgresStorage,
 ) -> None:
     grains = facts(2)
     outcomes = shared(

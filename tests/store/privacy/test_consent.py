@@ -15,7 +15,7 @@ from omsgrain.crypto import sign
 from omsgrain.grain import make
 from omsgrain.privacy import load
 from omsgrain.storage import due
-from omsgrain.storage.encrypted import SealedStore
+from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.store.base import Settings
 from omsgrain.store.privacy.consent import SLA_DAYS, check_basis, is_asked
 from omsgrain.store.privacy.identity import select
@@ -207,7 +207,7 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path, clock: Clock) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=clock)) as store:
         grant = store.put(consent())
         based(store, "on", grant, invalidation_policy=CASCADE, **USER)
-        assert isinstance(store._store, SealedStore)
+        assert isinstance(store._store, EncryptedStorage)
         closed = og.GrainStore(store._store.inner, Settings(clock=clock))
         report = closed.withdraw_consent(grant)
         assert (report.complete, report.queued) == (False, ())

@@ -16,7 +16,7 @@ from omsgrain import errors as err
 from omsgrain.crypto import sign
 from omsgrain.privacy import load
 from omsgrain.storage.blind_index import key_of
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import (
     BLIND,
     DUE,
@@ -352,7 +352,7 @@ def test_the_key_file_is_written_anew(tmp_path: Path) -> None:
     ],
 )
 def test_refused(error: type[Exception], options: dict[str, Any]) -> None:
-    with GrainStore(MemoryStore(), Settings(clock=Clock())) as store:
+    with GrainStore(MemoryStorage(), Settings(clock=Clock())) as store:
         address = store.put(belief("lit", **USER))
         with pytest.raises(error):
             erase(store, **options)

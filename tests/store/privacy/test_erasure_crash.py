@@ -13,7 +13,7 @@ import pytest
 
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import TABLES, Life
 from omsgrain.store import GrainStore
 from omsgrain.store.base import Settings
@@ -35,7 +35,7 @@ class Cut(BaseException):
 def opening(folder: Path) -> Iterator[GrainStore]:
     with KeyRing.open(folder / "people.keys", master=MASTER) as ring:
         settings = Settings(actor="tester", clock=Clock(), keys=ring)
-        with GrainStore(LmdbStore(folder / "memory.omsg"), settings) as store:
+        with GrainStore(LmdbStorage(folder / "memory.omsg"), settings) as store:
             yield store
 
 
@@ -54,9 +54,9 @@ def made(tmp_path: Path) -> tuple[Path, list[str], list[str]]:
 
 def cut_at(step: int, patch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Cut the process off before its commit number ``step``, or behind a key's destruction."""
-    write, erase, count = LmdbStore.write, KeyRing.erase, [0]
+    write, erase, count = LmdbStorage.write, KeyRing.erase, [0]
 
-    def writing(self: LmdbStore, work: Any, **given: Any) -> Any:
+    def writing(self: LmdbStorage, work: Any, **given: Any) -> Any:
         def cut(writer: Any) -> Any:
             result = work(writer)
             count[0] += 1
@@ -66,7 +66,7 @@ def cut_at(step: int, patch: pytest.MonkeyPatch) -> Callable[[], int]:
 
         return write(self, cut, **given)
 
-    patch.setattr(LmdbStore, "write", writing)
+    patch.setattr(LmdbStorage, "write", writing)
     if step == 0:
 
         def erasing_keys(self: KeyRing, users: Any) -> int:
@@ -128,11 +128,11 @@ CHILD = """
     sys.path[:0] = {tests!r}
     import test_erasure_crash as t
     from omsgrain.store.privacy import erasure as carrying
-    from omsgrain.storage.lmdb.storage import LmdbStore
+    from omsgrain.storage.lmdb.storage import LmdbStorage
     from pathlib import Path
 
     carrying._PAGE = 2
-    write, count = LmdbStore.write, [0]
+    write, count = LmdbStorage.write, [0]
 
     def writing(self, work, **given):
         result = write(self, work, **given)
@@ -141,7 +141,7 @@ CHILD = """
             os.kill(os.getpid(), 9)
         return result
 
-    LmdbStore.write = writing
+    LmdbStorage.write = writing
     with t.opening(Path({folder!r})) as store:
         store.erase_subject(t.NAMES, reason_code="gdpr17")
 """
@@ -167,7 +167,7 @@ def test_who_has_no_keys_leaves_it_to_who_has(
         cut_at(2, patch)
         with pytest.raises(Cut):
             store.erase_subject(NAMES, reason_code="gdpr17")
-    with GrainStore(LmdbStore(folder / "memory.omsg"), Settings(clock=Clock())) as store:
+    with GrainStore(LmdbStorage(folder / "memory.omsg"), Settings(clock=Clock())) as store:
         report = store.run_due_erasures(everything=True)
         assert (report.waiting, report.finished) == (1, 0)
     with opening(folder) as store:

@@ -16,7 +16,7 @@ from omsgrain import errors as err
 from omsgrain.privacy import load
 from omsgrain.storage import tombstones
 from omsgrain.storage.base import Writer
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import (
     BLIND,
     DUE,
@@ -82,7 +82,7 @@ def test_blind_rows_go_without_the_key(tmp_path: Path) -> None:
 
 
 def test_tombstones_hold_a_mark_and_no_more() -> None:
-    store, digest = MemoryStore(), bytes(range(32))
+    store, digest = MemoryStorage(), bytes(range(32))
 
     def add(writer: Writer) -> None:
         tombstones.add(writer, "address", digest, 7, "gdpr17")
@@ -105,7 +105,7 @@ def test_tombstones_hold_a_mark_and_no_more() -> None:
         shared = tombstones.export_key(reader)
         assert shared is not None
         assert digest not in b"".join(key + row for key, row in found)
-    other = MemoryStore()
+    other = MemoryStorage()
     records = (shared, b"", b"")
     other.write(lambda writer: tombstones.import_keys(writer, records))
     other.write(add)
@@ -131,7 +131,7 @@ def test_a_record_is_let_back_by_what_comes_in_only(tmp_path: Path) -> None:
         'name = "house"\ntitle = "House rules"\n[[forbid]]\nid = "notes"\nfields = ["x:note"]\n'
         'reason = "A rule of nobody."\nsource = "nowhere"\n'
     )
-    with og.GrainStore(MemoryStore(), Settings(preset=load([rules]))) as store:
+    with og.GrainStore(MemoryStorage(), Settings(preset=load([rules]))) as store:
         store.put(record("lit"))
         store.erase_subject(["ann-17"], reason_code="gdpr17", scrub="queued")
         odd = store.put_many([record("dim", **{"x:note": 1})], errors="collect", allow_erased=True)

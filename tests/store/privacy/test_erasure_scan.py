@@ -18,7 +18,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.crypto.seal import Sealer
 from omsgrain.search.ann import library
 from omsgrain.search.nearest import Nearest
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import BLIND
 from omsgrain.store import GrainStore
 from omsgrain.store.base import Settings
@@ -135,7 +135,7 @@ def test_an_older_copy_cannot_be_decrypted(tmp_path: Path) -> None:
         store.backup(tmp_path / "copy.omsg")
         store.erase_subject(NAMES, reason_code="gdpr17")
         ring = store._settings.keys
-        with GrainStore(LmdbStore(tmp_path / "copy.omsg"), Settings(keys=ring)) as copy:
+        with GrainStore(LmdbStorage(tmp_path / "copy.omsg"), Settings(keys=ring)) as copy:
             with pytest.raises(err.ErasedError):
                 copy.get(address)
             assert copy.get(other)["object"] == "nothing"
@@ -148,10 +148,10 @@ CHILD = """
     from omsgrain.store import GrainStore
     from omsgrain.store.base import Settings
     from omsgrain.errors import OmsError
-    from omsgrain.storage.lmdb.storage import LmdbStore
+    from omsgrain.storage.lmdb.storage import LmdbStorage
 
     ring = KeyRing.open(sys.argv[2], master=bytes(range(32)))
-    with GrainStore(LmdbStore(sys.argv[1], readonly=True), Settings(keys=ring)) as store:
+    with GrainStore(LmdbStorage(sys.argv[1], readonly=True), Settings(keys=ring)) as store:
         for line in sys.stdin:
             said = []
             for address in line.split():
@@ -210,7 +210,7 @@ def test_an_old_key_file_is_told_from_todays(tmp_path: Path) -> None:
         report = store.erase_subject(NAMES, reason_code="gdpr17", rekey=bytes(32))
         assert report.rekeyed
         with KeyRing.open(tmp_path / "old.keys", master=bytes(range(32))) as old:
-            with GrainStore(LmdbStore(tmp_path / "memory.omsg"), Settings(keys=old)) as copy:
+            with GrainStore(LmdbStorage(tmp_path / "memory.omsg"), Settings(keys=old)) as copy:
                 assert copy.get(address)["object"] == "lit"
         with pytest.raises(err.KeyMissingError):
             KeyRing.open(tmp_path / "people.keys", master=bytes(range(32)))
@@ -224,7 +224,7 @@ def test_a_backup_is_erased_again(tmp_path: Path) -> None:
         other = store.put(belief("blue", **BEN))
         store.backup(tmp_path / "copy.omsg")
         assert store.erase_subject(NAMES, reason_code="gdpr17").complete
-        back = LmdbStore(tmp_path / "copy.omsg")
+        back = LmdbStorage(tmp_path / "copy.omsg")
         with GrainStore(back, Settings(clock=Clock(), keys=store._settings.keys)) as copy:
             assert copy._replay_erasures(store._store) == 2
             assert copy.get(other)["object"] == "blue"

@@ -11,8 +11,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.storage.encrypted import SealedStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.encrypted import EncryptedStorage
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.base import Settings
 from omsgrain.store.privacy import restriction
 from support.invented_people import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
@@ -76,7 +76,7 @@ def test_a_past_grain_stays_past(store: og.GrainStore) -> None:
 @pytest.mark.parametrize("reason", ["", " ", None, "Ann asked", "\udcff", "x" * 257])
 def test_a_reason_is_a_word(reason: Any) -> None:
     """Also of a handle that keeps no audit trail."""
-    store = og.GrainStore(MemoryStore(), Settings(audit=False))
+    store = og.GrainStore(MemoryStorage(), Settings(audit=False))
     address = store.put(belief("on"))
     for act in (store.restrict, store.unrestrict):
         with pytest.raises(err.SchemaError):
@@ -166,7 +166,7 @@ def test_more_than_a_page_of_them(store: og.GrainStore, monkeypatch: pytest.Monk
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("on", **USER))
-        assert isinstance(store._store, SealedStore)
+        assert isinstance(store._store, EncryptedStorage)
         closed = og.GrainStore(store._store.inner, Settings(clock=Clock()))
         report = closed.restrict_subject(NAMES, reason_code="disputed")
         assert (report.restricted, report.unopened, report.complete) == (0, 1, False)

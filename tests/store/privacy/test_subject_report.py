@@ -19,8 +19,8 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto import sign
 from omsgrain.privacy import load
-from omsgrain.storage.encrypted import SealedStore
-from omsgrain.storage.memory import MemoryStore
+from omsgrain.storage.encrypted import EncryptedStorage
+from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.base import Settings
 from omsgrain.store.privacy.identity import (
     FIELDS,
@@ -111,7 +111,7 @@ def test_the_selector_finds_what_a_plain_reading_finds(
 ) -> None:
     names = {unicodedata.normalize("NFC", name) for name in wanted}
     expected = {}
-    with og.GrainStore(MemoryStore()) as store:
+    with og.GrainStore(MemoryStorage()) as store:
         for number, (fields, encoding, compress) in enumerate(grains):
             told = belief("", **fields) | {"created_at": NOW + number}
             address = store.put(og.encode(told, encoding=encoding, compress=compress))
@@ -123,7 +123,7 @@ def test_the_selector_finds_what_a_plain_reading_finds(
 
 
 def test_every_field_of_the_list_counts_and_no_other() -> None:
-    with og.GrainStore(MemoryStore()) as store:
+    with og.GrainStore(MemoryStorage()) as store:
         expected = {}
         for name in FIELDS:
             value: Any = {
@@ -138,7 +138,7 @@ def test_every_field_of_the_list_counts_and_no_other() -> None:
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
 def test_grains_of_types_that_nobody_knows_are_looked_into(encoding: Any) -> None:
     fields = {"type": "x:thing", "created_at": NOW, "user_id": "ann-17", "subject": ["ann-17"]}
-    with og.GrainStore(MemoryStore()) as store:
+    with og.GrainStore(MemoryStorage()) as store:
         address = store.put(og.encode(fields, type_byte=0xF0, encoding=encoding))
         (found,) = select(store._store, NAMES)
         assert (found.address, found.fields) == (address, ("user_id", "subject"))
@@ -148,7 +148,7 @@ def test_grains_of_types_that_nobody_knows_are_looked_into(encoding: Any) -> Non
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
 def test_names_of_every_length_are_found(size: int, encoding: Any) -> None:
     name = "n" * size
-    with og.GrainStore(MemoryStore()) as store:
+    with og.GrainStore(MemoryStorage()) as store:
         address = store.put(og.encode(belief("on", entity_id=name), encoding=encoding))
         store.put(belief("on", entity_id=name + "n"))
         store.put(belief("on", entity_id=name[1:] or "m"))
@@ -180,14 +180,14 @@ def test_what_is_no_list_of_names_is_refused(names: Any) -> None:
 
 
 def test_names_are_not_shown() -> None:
-    assert "ann" not in repr(Identities(["ann-17"])) + repr(select(MemoryStore(), ["ann-17"]))
+    assert "ann" not in repr(Identities(["ann-17"])) + repr(select(MemoryStorage(), ["ann-17"]))
 
 
 def test_sealed_grains_are_opened_or_counted(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         own = store.put(belief("on", user_id="ann-17"))
         store.put(belief("off", user_id="bob-3"))
-        assert isinstance(store._store, SealedStore)
+        assert isinstance(store._store, EncryptedStorage)
         (found,) = select(store._store, NAMES)
         assert (found.address, found.own) == (own, True)
         assert found.number is not None
@@ -244,7 +244,7 @@ def test_a_report_is_written_as_a_file_that_anyone_can_read(
     store.put(belief("dim", user_id="bob-3"))
     written = store.subject_report(NAMES).write_mg(tmp_path / "ann.mg")
     assert written.grains == 2
-    with og.GrainStore(MemoryStore()) as other:
+    with og.GrainStore(MemoryStorage()) as other:
         assert other.import_mg(tmp_path / "ann.mg").stored == 2
         assert other.get(og.address(old)).blob == old
         assert other.state(og.address(old)).superseded_by is not None
@@ -257,7 +257,7 @@ def test_signed_grains_go_with_their_envelopes(store: og.GrainStore, tmp_path: P
     report = store.subject_report(NAMES)
     assert report.own == 2
     report.write_mg(tmp_path / "ann.mg")
-    with og.GrainStore(MemoryStore()) as other:
+    with og.GrainStore(MemoryStorage()) as other:
         assert other.import_mg(tmp_path / "ann.mg").stored == 2
 
 
@@ -282,7 +282,7 @@ def test_what_may_not_leave_makes_a_report_incomplete(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_makes_a_report_incomplete(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("on", user_id="ann-17"))
-        assert isinstance(store._store, SealedStore)
+        assert isinstance(store._store, EncryptedStorage)
         closed = og.GrainStore(store._store.inner, Settings(clock=Clock()))
         report = closed.subject_report(NAMES)
         assert (report.complete, report.own) == (False, 0)

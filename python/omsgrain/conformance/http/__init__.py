@@ -9,7 +9,7 @@ probe       sends, and reads answers
 runner      all of them, one after the other
 """
 
-from omsgrain.conformance.http.probe import Tokens
-from omsgrain.conformance.http.runner import Case, Outcome, cases, run
+from omsgrain.conformance.http.probe import TenantTokens
+from omsgrain.conformance.http.runner import CaseOutcome, HttpCase, cases, run
 
-__all__ = ["Case", "Outcome", "Tokens", "cases", "run"]
+__all__ = ["CaseOutcome", "HttpCase", "TenantTokens", "cases", "run"]

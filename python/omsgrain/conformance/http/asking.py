@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from omsgrain.conformance.http.probe import Tokens
-from omsgrain.conformance.http.runner import Outcome, cases, run
+from omsgrain.conformance.http.probe import TenantTokens
+from omsgrain.conformance.http.runner import CaseOutcome, cases, run
 from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 
 
 def aimem(
     url: str,
-    tokens: Tokens,
+    tokens: TenantTokens,
     *,
     draft_only: bool = False,
     erase: bool = False,
     timeout: float = 30.0,
     ca: Path | None = None,
-) -> Iterator[Outcome]:
+) -> Iterator[CaseOutcome]:
     """Run every case against the server at a URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

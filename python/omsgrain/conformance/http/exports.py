@@ -12,8 +12,8 @@ from omsgrain.conformance.http.probe import (
     EXPORT,
     LINES,
     STREAM,
-    Answer,
     Probe,
+    ProbeResponse,
     expect,
     fail,
     must,
@@ -94,7 +94,7 @@ def _since(probe: Probe) -> None:
 # -- by lines -----------------------------------------------------------------------------------
 
 
-def _lines(answer: Answer) -> tuple[Document, dict[str, list[Document]]]:
+def _lines(answer: ProbeResponse) -> tuple[Document, dict[str, list[Document]]]:
     expect(answer, 200)
     must(answer.media == LINES, LINES, answer.media)
     try:

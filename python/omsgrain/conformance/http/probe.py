@@ -24,7 +24,7 @@ _LARGEST = 256 << 20  # bytes of an answer
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TenantTokens:
     """Bearer tokens of one tenant.
 
     Attributes:
@@ -55,7 +55,7 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeResponse:
     """What a server answered."""
 
     status: int
@@ -102,7 +102,7 @@ class Probe:
         producer: the namespace of this run, so that the server has seen none of its records.
     """
 
-    def __init__(self, client: httpx.Client, tokens: Tokens) -> None:
+    def __init__(self, client: httpx.Client, tokens: TenantTokens) -> None:
         self._client = client
         self.tokens = tokens
         self.producer = f"probe-{secrets.token_hex(6)}"
@@ -123,7 +123,7 @@ class Probe:
         media: str | None = None,
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> ProbeResponse:
         """Send a request."""
         own = dict(headers or {})
         token = self.tokens.full if token is None else token
@@ -144,9 +144,9 @@ class Probe:
         finally:
             answer.close()
         found = {name.lower(): value for name, value in answer.headers.items()}
-        return Answer(answer.status_code, found, b"".join(parts))
+        return ProbeResponse(answer.status_code, found, b"".join(parts))
 
-    def put(self, document: dict[str, Any], *, seal: bool = True, **more: Any) -> Answer:
+    def put(self, document: dict[str, Any], *, seal: bool = True, **more: Any) -> ProbeResponse:
         """Import a bundle."""
         body = spelled(sealed(document) if seal else document)
         return self.send("POST", IMPORT, body=body, **{"media": BUNDLE, **more})
@@ -184,7 +184,7 @@ def as_kind(value: Any) -> str:
     return names.get(type(value), "a value")
 
 
-def _said(answer: Answer) -> str:
+def _said(answer: ProbeResponse) -> str:
     """The status, and the rule where the answer names one."""
     try:
         return f"{answer.status} {answer.rule()}"
@@ -192,7 +192,7 @@ def _said(answer: Answer) -> str:
         return str(answer.status)
 
 
-def expect(answer: Answer, *statuses: int) -> None:
+def expect(answer: ProbeResponse, *statuses: int) -> None:
     """Raise if the status is another one."""
     wanted = " or ".join(map(str, statuses))
     must(answer.status in statuses, wanted, _said(answer))

@@ -21,7 +21,7 @@ from omsgrain.conformance.http.probe import (
     IMPORT,
     Mismatch,
     Probe,
-    Tokens,
+    TenantTokens,
     as_kind,
     expect,
     must,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _SECTION: Final = "5.2"
 
 
-class Case(NamedTuple):
+class HttpCase(NamedTuple):
     """One case.
 
     Attributes:
@@ -54,7 +54,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """One case and what came of it.
 
     Attributes:
@@ -74,34 +74,36 @@ class Outcome:
     found: str | None = None
 
 
-def cases(*, draft_only: bool = False, erase: bool = False) -> list[Case]:
+def cases(*, draft_only: bool = False, erase: bool = False) -> list[HttpCase]:
     """All cases in their order."""
     found = [
         *(
-            Case(
+            HttpCase(
                 f"{one.method} {one.name}", one.section, one.basis, _needs(one), partial(_ask, one)
             )
             for one in REQUESTS
         ),
-        *(Case(f"takes {g.name}", g.section, g.basis, (), partial(_good, g)) for g in GOODS),
-        *(Case(f"refuses {f.name}", f.section, f.basis, (), partial(_bad, f)) for f in FAULTS),
-        *(Case(f"refuses {t.name}", t.section, t.basis, (), partial(_text, t)) for t in TEXTS),
+        *(HttpCase(f"takes {g.name}", g.section, g.basis, (), partial(_good, g)) for g in GOODS),
+        *(HttpCase(f"refuses {f.name}", f.section, f.basis, (), partial(_bad, f)) for f in FAULTS),
+        *(HttpCase(f"refuses {t.name}", t.section, t.basis, (), partial(_text, t)) for t in TEXTS),
         *(
-            Case(f"names the rule: {f.name}", f.section, "recommendation", (), partial(_rule, f))
+            HttpCase(
+                f"names the rule: {f.name}", f.section, "recommendation", (), partial(_rule, f)
+            )
             for f in FAULTS
         ),
-        *(Case(f.name, f.section, f.basis, (), f.run) for f in FLOWS),
+        *(HttpCase(f.name, f.section, f.basis, (), f.run) for f in FLOWS),
     ]
     if erase:
         found.append(
-            Case("what was erased is gone", _SECTION, "recommendation", ("admin",), erased)
+            HttpCase("what was erased is gone", _SECTION, "recommendation", ("admin",), erased)
         )
     return [case for case in found if case.basis == "draft" or not draft_only]
 
 
 def run(
-    client: httpx.Client, tokens: Tokens, chosen: Iterable[Case] | None = None
-) -> Iterator[Outcome]:
+    client: httpx.Client, tokens: TenantTokens, chosen: Iterable[HttpCase] | None = None
+) -> Iterator[CaseOutcome]:
     """Run cases."""
     import httpx
 
@@ -113,19 +115,19 @@ def run(
     for case in cases() if chosen is None else chosen:
         own = (case.name, case.section, case.basis)
         if missing := [name for name in case.needs if getattr(tokens, name) is None]:
-            yield Outcome(*own, None, found=f"no token: {', '.join(missing)}")
+            yield CaseOutcome(*own, None, found=f"no token: {', '.join(missing)}")
             continue
         try:
             case.run(probe)
         except Mismatch as error:
-            yield Outcome(*own, False, error.expected, error.found)
+            yield CaseOutcome(*own, False, error.expected, error.found)
         except httpx.HTTPError as error:
-            yield Outcome(*own, False, "an answer", _why(error))
+            yield CaseOutcome(*own, False, "an answer", _why(error))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # A flow reads answers as they should be; this one was not so.
-            yield Outcome(*own, False, "members of the right kinds", type(error).__name__)
+            yield CaseOutcome(*own, False, "members of the right kinds", type(error).__name__)
         else:
-            yield Outcome(*own, True)
+            yield CaseOutcome(*own, True)
 
 
 def _why(error: Exception) -> str:

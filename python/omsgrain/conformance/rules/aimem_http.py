@@ -10,7 +10,7 @@ from typing import Final
 
 from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.http.probe import Mismatch
-from omsgrain.conformance.http.runner import Case, cases
+from omsgrain.conformance.http.runner import HttpCase, cases
 from omsgrain.conformance.http.sample import bundle as sample
 from omsgrain.conformance.http.sample import sealed, spelled
 from omsgrain.conformance.rule import Check, Table, Tried, refuses, takes
@@ -85,7 +85,7 @@ def _skipped(bench: Bench) -> Iterator[Tried]:
 
 
 @cache
-def _cases() -> dict[str, Case]:
+def _cases() -> dict[str, HttpCase]:
     return {case.name: case for case in cases(erase=True)}
 
 

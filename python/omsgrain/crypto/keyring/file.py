@@ -78,7 +78,7 @@ LARGEST = FIXED + NONCE + SALT + _NAME.size + seal_LONGEST + _STEP + TAG
 _LIVE = bytes(STATE)
 
 
-class State(Enum):
+class RecordState(Enum):
     """What a record says of itself."""
 
     LIVE = 0
@@ -86,7 +86,7 @@ class State(Enum):
     ERASED = 2
 
 
-class Record(NamedTuple):
+class KeyRecord(NamedTuple):
     """A record as it stands in the file.
 
     Attributes:
@@ -111,7 +111,7 @@ def damaged(what: str, offset: int | None = None) -> KeyMissingError:
     return KeyMissingError("the key file is damaged", found=what, offset=offset)
 
 
-def parse(data: bytes, at: int, offset: int) -> Record:
+def parse(data: bytes, at: int, offset: int) -> KeyRecord:
     """Read the record that begins at ``at`` in the data, and at ``offset`` in the file."""
     if at + FIXED > len(data):
         raise damaged("a record that is cut off", offset)
@@ -122,10 +122,10 @@ def parse(data: bytes, at: int, offset: int) -> Record:
     if at + length > len(data):
         raise damaged("a record that is cut off", offset)
     body = data[at + FIXED : at + length]
-    return Record(data[at : at + STATE], head, number, identity, generation, body)
+    return KeyRecord(data[at : at + STATE], head, number, identity, generation, body)
 
 
-def pack(record: Record) -> bytes:
+def pack(record: KeyRecord) -> bytes:
     """The bytes of a record."""
     check = _SUM.pack(zlib.crc32(record.head))
     return b"".join((record.state, record.head, check, record.body))
@@ -159,21 +159,21 @@ class Records:
         head = _HEAD.pack(length, generation, number, identity)
         nonce = os.urandom(NONCE)
         body = nonce + self._cipher.encrypt(nonce, text, head)
-        return pack(Record(_LIVE, head, number, identity, generation, body))
+        return pack(KeyRecord(_LIVE, head, number, identity, generation, body))
 
-    def mark(self, record: Record) -> bytes:
+    def mark(self, record: KeyRecord) -> bytes:
         """What the state of the record is once it is to be destroyed."""
         return hmac.digest(self._marks, record.head, "sha256")[:STATE]
 
-    def state(self, record: Record) -> State:
+    def state(self, record: KeyRecord) -> RecordState:
         """Tell what state a record is in; one that is damaged may seem to live."""
         if record.state == _LIVE:
-            return State.LIVE
+            return RecordState.LIVE
         if not any(record.body):
-            return State.ERASED
-        return State.ERASING if record.state == self.mark(record) else State.LIVE
+            return RecordState.ERASED
+        return RecordState.ERASING if record.state == self.mark(record) else RecordState.LIVE
 
-    def open(self, record: Record, offset: int) -> tuple[bytes, bytes]:
+    def open(self, record: KeyRecord, offset: int) -> tuple[bytes, bytes]:
         """Decrypt a live record."""
         nonce, rest = record.body[:NONCE], record.body[NONCE:]
         try:
@@ -186,9 +186,9 @@ class Records:
         start = SALT + _NAME.size
         return text[:SALT], text[start : start + size]
 
-    def copy(self, record: Record, offset: int, into: Records) -> bytes:
+    def copy(self, record: KeyRecord, offset: int, into: Records) -> bytes:
         """Write the record again under the key of another file; what is destroyed stays so."""
-        if self.state(record) is State.LIVE:
+        if self.state(record) is RecordState.LIVE:
             salt, name = self.open(record, offset)
             return into.write(record.number, record.identity, record.generation, salt, name)
         return pack(record._replace(state=self.mark(record), body=bytes(len(record.body))))
@@ -200,7 +200,7 @@ _SLOT_SUM = 16
 SIZE = _SLOT.size + _SLOT_SUM
 
 
-class Head(NamedTuple):
+class SlotHead(NamedTuple):
     """What a slot says."""
 
     sequence: int
@@ -213,23 +213,23 @@ class Head(NamedTuple):
     size: int
     check: bytes
 
-    def next(self, **changes: Any) -> Head:
+    def next(self, **changes: Any) -> SlotHead:
         """The head after a change."""
         return self._replace(sequence=self.sequence + 1, **changes)
 
 
-def slot(head: Head) -> bytes:
+def slot(head: SlotHead) -> bytes:
     """The bytes of a slot."""
     body = _SLOT.pack(*head)
     return body + hashlib.sha256(body).digest()[:_SLOT_SUM]
 
 
-def read_slot(raw: bytes) -> Head | None:
+def read_slot(raw: bytes) -> SlotHead | None:
     """Read a slot; None if it is torn or damaged."""
     body, check = raw[: _SLOT.size], raw[_SLOT.size : SIZE]
     if len(check) < _SLOT_SUM or hashlib.sha256(body).digest()[:_SLOT_SUM] != check:
         return None
-    return Head(*_SLOT.unpack(body))
+    return SlotHead(*_SLOT.unpack(body))
 
 
 _MAGIC, _VERSION = b"omsgkeys", 1
@@ -267,7 +267,7 @@ class RingFile:
         "settled",
     )
 
-    head: Head
+    head: SlotHead
 
     def __init__(self, path: Path, handle: int, *, readonly: bool = False) -> None:
         self.path = path
@@ -276,7 +276,7 @@ class RingFile:
         self.settled = False
         self.doubt = False
         self._raw = b""
-        self._second: Head | None = None  # what slot 1 says
+        self._second: SlotHead | None = None  # what slot 1 says
         self._lock = threading.Lock()  # so that what a thread reads last is what stays
 
     @classmethod
@@ -290,7 +290,7 @@ class RingFile:
             private_file.zero(file.handle, 0, START)
             private_file.write_at(file.handle, _FIRST.pack(_MAGIC, _VERSION), 0)
             area = file._write_area(0, wrapped)
-            file.head = Head(0, generation, START, 0, 0, 0, *area)
+            file.head = SlotHead(0, generation, START, 0, 0, 0, *area)
         except BaseException:
             file.discard()
             raise
@@ -367,19 +367,19 @@ class RingFile:
             same = heads[0] == heads[1] and head.end == size
             self.settled = same and not head.erasing and not self._has_remains()
 
-    def announce(self, head: Head) -> None:
+    def announce(self, head: SlotHead) -> None:
         """Say in slot 1 that a destruction begins; the next `sync` brings it to the disk."""
         private_file.write_at(self.handle, slot(head), _SLOTS[1])
         self.look()
 
-    def commit(self, head: Head) -> None:
+    def commit(self, head: SlotHead) -> None:
         """Bring what was written to the disk, and then that it counts."""
         if self._second != self.head:  # slot 0 is about to be at risk
             private_file.write_at(self.handle, slot(self.head), _SLOTS[1])
         self.sync()
         self.conclude(head)
 
-    def conclude(self, head: Head) -> None:
+    def conclude(self, head: SlotHead) -> None:
         """Say that what was written counts, where slot 1 is on the disk."""
         private_file.write_at(self.handle, slot(head), _SLOTS[0])
         self.sync()
@@ -429,12 +429,12 @@ class RingFile:
         private_file.write_at(self.handle, wrapped.ljust(LONGEST, b"\0"), _AREAS[area])
         return area, len(wrapped), _check(wrapped)
 
-    def record(self, offset: int) -> Record:
+    def record(self, offset: int) -> KeyRecord:
         """Read the record at an offset."""
         size = min(LARGEST, self.head.end - offset)
         return parse(private_file.read_at(self.handle, size, offset), 0, offset)
 
-    def records(self, start: int) -> Iterator[tuple[int, Record]]:
+    def records(self, start: int) -> Iterator[tuple[int, KeyRecord]]:
         """Read all records from an offset on."""
         data, at, offset, end = b"", 0, start, self.head.end
         while offset < end:
@@ -453,7 +453,7 @@ class RingFile:
         """Mark a record as being destroyed."""
         private_file.write_at(self.handle, mark, offset)
 
-    def destroy(self, offset: int, record: Record) -> None:
+    def destroy(self, offset: int, record: KeyRecord) -> None:
         """Overwrite the secret part of a record."""
         private_file.zero(self.handle, offset + FIXED, offset + FIXED + len(record.body))
 
@@ -490,7 +490,7 @@ def _check(wrapped: bytes) -> bytes:
 _SHORT = 16  # bytes of an identity that tell it from others
 
 
-class Index:
+class RecordIndex:
     """Where the records are.
 
     Attributes:
@@ -521,11 +521,11 @@ class Index:
             self.numbers[record.number] = offset
             self.identities[record.identity[:_SHORT]] = offset
             state = records.state(record)
-            if state is State.LIVE:
+            if state is RecordState.LIVE:
                 self.living[record.number] = None
             else:
                 self.erased += 1
-            self.pending = self.pending or state is State.ERASING
+            self.pending = self.pending or state is RecordState.ERASING
             self._end = offset + FIXED + len(record.body)
         if len(self.numbers) != count:
             raise damaged("another number of records than the file says")

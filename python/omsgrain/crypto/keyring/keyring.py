@@ -24,11 +24,11 @@ from typing import NoReturn
 from omsgrain.crypto.keyring import ring
 from omsgrain.crypto.keyring.file import (
     START,
-    Index,
-    Record,
+    KeyRecord,
+    RecordIndex,
     Records,
+    RecordState,
     RingFile,
-    State,
     pack,
 )
 from omsgrain.crypto.keyring.ring import Ring
@@ -165,7 +165,7 @@ class KeyRing(Ring):
                 last = self._last(identity)
                 if last is None:
                     found.append((name, identity, 1))
-                elif self._records.state(last[1]) is not State.LIVE:
+                elif self._records.state(last[1]) is not RecordState.LIVE:
                     found.append((name, identity, last[1].generation + 1))
         return found
 
@@ -218,12 +218,13 @@ class KeyRing(Ring):
         self.refresh()
         with self._guard:
             last = [one[1] for identity in identities if (one := self._last(identity))]
-            if all(r.generation == 1 and self._records.state(r) is State.LIVE for r in last):
+            if all(r.generation == 1 and self._records.state(r) is RecordState.LIVE for r in last):
                 return []
             return [
                 record.number
                 for _, record in self._check().records(START)
-                if record.identity in identities and self._records.state(record) is not State.LIVE
+                if record.identity in identities
+                and self._records.state(record) is not RecordState.LIVE
             ]
 
     def users(self) -> Iterator[UserKeys]:
@@ -274,14 +275,14 @@ class KeyRing(Ring):
                 self._generation = file.head.generation
         return len(doomed)
 
-    def _live(self, identities: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
+    def _live(self, identities: Iterable[bytes]) -> Iterator[tuple[int, KeyRecord]]:
         for identity in identities:
             with self._guard:
                 last = self._last(identity)
-                if last is not None and self._records.state(last[1]) is State.LIVE:
+                if last is not None and self._records.state(last[1]) is RecordState.LIVE:
                     yield last
 
-    def _destroy(self, file: RingFile, doomed: list[tuple[int, Record]]) -> None:
+    def _destroy(self, file: RingFile, doomed: list[tuple[int, KeyRecord]]) -> None:
         # The marks are on the disk before anything is overwritten: what is half gone is known.
         generation, erased = file.head.generation, file.head.erased + len(doomed)
         head = file.head.next(generation=generation + 1, erasing=1)
@@ -376,5 +377,5 @@ class KeyRing(Ring):
         raise TypeError("a key ring holds keys and is not pickled")
 
 
-def _offset(number: bytes, index: Index) -> int | None:
+def _offset(number: bytes, index: RecordIndex) -> int | None:
     return index.numbers.get(number)

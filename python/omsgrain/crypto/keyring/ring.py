@@ -13,7 +13,14 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from omsgrain.crypto import private_file
-from omsgrain.crypto.keyring.file import START, Index, Record, Records, RingFile, State
+from omsgrain.crypto.keyring.file import (
+    START,
+    KeyRecord,
+    RecordIndex,
+    Records,
+    RecordState,
+    RingFile,
+)
 from omsgrain.crypto.master_key import MasterKey, load_master, unwrap
 from omsgrain.crypto.seal import KEY_SIZE, UserKeys, user_key
 from omsgrain.durable import sync_directory
@@ -48,7 +55,7 @@ def unlock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-class Turn:
+class RingLock:
     """The turn of one process; a thread that has it may take it again inside."""
 
     __slots__ = ("_thread", "depth", "patience")
@@ -146,7 +153,7 @@ def tidy(path: Path) -> None:
 
 
 def rewrite(
-    file: RingFile, wrapped: bytes, generation: int, copy: Callable[[Record, int], bytes]
+    file: RingFile, wrapped: bytes, generation: int, copy: Callable[[KeyRecord, int], bytes]
 ) -> RingFile:
     """Write the new file beside the old; it is locked from the start."""
     return write_copy(file, _new(file.path), wrapped, generation, copy)
@@ -157,7 +164,7 @@ def write_copy(
     path: Path,
     wrapped: bytes,
     generation: int,
-    copy: Callable[[Record, int], bytes],
+    copy: Callable[[KeyRecord, int], bytes],
 ) -> RingFile:
     """Write the records of a file into a new one; it is on the disk when this returns."""
     fresh = RingFile.create(path, wrapped, generation)
@@ -231,7 +238,7 @@ class Ring:
     )
 
     _file: RingFile
-    _index: Index
+    _index: RecordIndex
     _records: Records
 
     def __init__(self, file: RingFile, secret: bytes | None, master: MasterKey) -> None:
@@ -242,7 +249,7 @@ class Ring:
         self._master = master
         self._refusal: str | None = None
         self._secret = b""
-        self._turn = Turn()
+        self._turn = RingLock()
         self._adopt(file, self._unwrap(file) if secret is None else secret)
         _open.add(self)
         try:
@@ -264,7 +271,7 @@ class Ring:
         return secret
 
     def _adopt(self, file: RingFile, secret: bytes) -> None:
-        records, index = Records(secret[:KEY_SIZE], secret[KEY_SIZE:]), Index()
+        records, index = Records(secret[:KEY_SIZE], secret[KEY_SIZE:]), RecordIndex()
         index.extend(file, records)
         index.pending = index.pending or index.erased != file.head.erased
         self._file, self._secret, self._records, self._index = file, secret, records, index
@@ -394,9 +401,9 @@ class Ring:
         erased = 0
         for offset, record in file.records(START):
             state = self._records.state(record)
-            if state is State.ERASING:
+            if state is RecordState.ERASING:
                 file.destroy(offset, record)
-            erased += state is not State.LIVE
+            erased += state is not RecordState.LIVE
         file.clear()
         head = file.head
         risen = head.generation + (head.erasing or erased != head.erased)
@@ -406,7 +413,7 @@ class Ring:
             self._catch_up()
 
     def _fetch(
-        self, find: Callable[[Index], int | None], read: Callable[[int, Record | None], T]
+        self, find: Callable[[RecordIndex], int | None], read: Callable[[int, KeyRecord | None], T]
     ) -> T | None:
         """Find a record and read it; again, if that fails: others may have changed the file."""
         for last in (False, True):
@@ -424,14 +431,14 @@ class Ring:
                 self.refresh()
         return None
 
-    def _open_record(self, offset: int, record: Record | None) -> tuple[bytes, bytes]:
+    def _open_record(self, offset: int, record: KeyRecord | None) -> tuple[bytes, bytes]:
         """Salt and name of a record; the guard is the caller's."""
         record = record or self._file.record(offset)
-        if self._records.state(record) is not State.LIVE:
+        if self._records.state(record) is not RecordState.LIVE:
             raise ErasedError("the keys of this record were destroyed")
         return self._records.open(record, offset)
 
-    def _keys(self, offset: int, record: Record | None) -> UserKeys:
+    def _keys(self, offset: int, record: KeyRecord | None) -> UserKeys:
         """The keys of a record; the guard is the caller's."""
         if record is None:
             return self._cache[offset]
@@ -441,18 +448,18 @@ class Ring:
         self._cache[offset] = keys
         return keys
 
-    def _glance(self, offset: int, record: Record | None) -> UserKeys:
+    def _glance(self, offset: int, record: KeyRecord | None) -> UserKeys:
         """The same, for who asks for all in turn: nobody else's keys make room for them."""
         if record is None or len(self._cache) < CACHED:
             return self._keys(offset, record)
         return self._derive(offset, record)
 
-    def _derive(self, offset: int, record: Record) -> UserKeys:
+    def _derive(self, offset: int, record: KeyRecord) -> UserKeys:
         salt, name = self._open_record(offset, record)
         root, generation = self._secret[:KEY_SIZE], record.generation
         return UserKeys(record.number, user_key(root, name, salt=salt, generation=generation))
 
-    def _last(self, identity: bytes) -> tuple[int, Record] | None:
+    def _last(self, identity: bytes) -> tuple[int, KeyRecord] | None:
         """The last record of a user, live or not; the guard is the caller's."""
         offset = self._index.offset_of(identity)
         return None if offset is None else (offset, self._file.record(offset))
@@ -472,7 +479,7 @@ class Ring:
 
     def _abandon(self) -> None:
         """In the child of a fork: the lock is the parent's too, and its threads are not here."""
-        self._guard, self._turn = threading.RLock(), Turn()
+        self._guard, self._turn = threading.RLock(), RingLock()
         self._drop("the key ring was opened before a fork; open it again in this process")
 
 

@@ -27,12 +27,12 @@ from omsgrain.formats.aimem.fields import (
     TAG,
     VERSION,
     ZONES,
-    Field,
+    AimemField,
+    AimemLimits,
+    DocumentTexts,
     Hashed,
+    Identifiers,
     Kind,
-    Limits,
-    Names,
-    Texts,
 )
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import MOST, Problem, Problems
@@ -42,7 +42,7 @@ CONFLICT: Final = 409
 UNPROCESSABLE: Final = 422
 
 
-class Rule(NamedTuple):
+class AimemRule(NamedTuple):
     """One rule: where the draft has it, what its breach is called, and its status."""
 
     section: str
@@ -50,77 +50,83 @@ class Rule(NamedTuple):
     status: int = UNPROCESSABLE
 
 
-RULES: Final[dict[str, Rule]] = {
+RULES: Final[dict[str, AimemRule]] = {
     # the document
-    "not_json": Rule("2", "not a JSON document"),
-    "not_object": Rule("2", "a bundle is an object"),
-    "too_deep": Rule("2", "nested too deep"),
-    "too_large": Rule("2", "larger than is taken", 413),
-    "invalid_type": Rule("2", "a value of the wrong type"),
-    "missing_field": Rule("2", "a required field is missing"),
-    "unknown_kind": Rule("3.1", "not a kind of record"),
-    "too_long": Rule("2", "a text longer than is taken"),
+    "not_json": AimemRule("2", "not a JSON document"),
+    "not_object": AimemRule("2", "a bundle is an object"),
+    "too_deep": AimemRule("2", "nested too deep"),
+    "too_large": AimemRule("2", "larger than is taken", 413),
+    "invalid_type": AimemRule("2", "a value of the wrong type"),
+    "missing_field": AimemRule("2", "a required field is missing"),
+    "unknown_kind": AimemRule("3.1", "not a kind of record"),
+    "too_long": AimemRule("2", "a text longer than is taken"),
     # the envelope
-    "bad_format": Rule("2.1", "not the format of a bundle"),
-    "unsupported_version": Rule("7", "not a version that is known"),
-    "invalid_producer": Rule("2.3", "not a producer namespace"),
-    "invalid_tenant": Rule("2.1", "not the id of a tenant"),
-    "invalid_timestamp": Rule("2.1", "not a time in UTC"),
-    "invalid_scope": Rule("2.1", "not a scope"),
-    "since_missing": Rule("2.1", "a bundle of scope SINCE says since when"),
-    "missing_checksum": Rule("2.8", "not a checksum"),
-    "checksum_mismatch": Rule("2.8", "the content is not what the checksum was made of", CONFLICT),
+    "bad_format": AimemRule("2.1", "not the format of a bundle"),
+    "unsupported_version": AimemRule("7", "not a version that is known"),
+    "invalid_producer": AimemRule("2.3", "not a producer namespace"),
+    "invalid_tenant": AimemRule("2.1", "not the id of a tenant"),
+    "invalid_timestamp": AimemRule("2.1", "not a time in UTC"),
+    "invalid_scope": AimemRule("2.1", "not a scope"),
+    "since_missing": AimemRule("2.1", "a bundle of scope SINCE says since when"),
+    "missing_checksum": AimemRule("2.8", "not a checksum"),
+    "checksum_mismatch": AimemRule(
+        "2.8", "the content is not what the checksum was made of", CONFLICT
+    ),
     # chunks
-    "invalid_urn": Rule("2.3", "not an AIMEM identifier"),
-    "duplicate_chunk_id": Rule("2.3", "a chunk stands twice"),
-    "empty_content": Rule("2.2", "a chunk without content"),
-    "content_too_long": Rule("2.2", "content longer than is taken"),
-    "bad_hash_format": Rule("2.2", "not a content hash"),
-    "hash_mismatch": Rule("2.2", "the content is not what its hash was made of"),
-    "invalid_memory_type": Rule("2.2", "not a type of memory"),
-    "invalid_zone": Rule("2.2", "not a zone"),
-    "invalid_tag": Rule("2.2", "not a tag"),
-    "embedding_envelope_missing": Rule("2.7", "embeddings whose model or length is not named"),
-    "invalid_embedding_dim": Rule("2.7", "not a length of embeddings"),
-    "embedding_invalid": Rule("2.7", "not an array of finite float32 in base64"),
-    "embedding_dim_mismatch": Rule("2.7", "an embedding of another length"),
+    "invalid_urn": AimemRule("2.3", "not an AIMEM identifier"),
+    "duplicate_chunk_id": AimemRule("2.3", "a chunk stands twice"),
+    "empty_content": AimemRule("2.2", "a chunk without content"),
+    "content_too_long": AimemRule("2.2", "content longer than is taken"),
+    "bad_hash_format": AimemRule("2.2", "not a content hash"),
+    "hash_mismatch": AimemRule("2.2", "the content is not what its hash was made of"),
+    "invalid_memory_type": AimemRule("2.2", "not a type of memory"),
+    "invalid_zone": AimemRule("2.2", "not a zone"),
+    "invalid_tag": AimemRule("2.2", "not a tag"),
+    "embedding_envelope_missing": AimemRule(
+        "2.7", "embeddings whose model or length is not named"
+    ),
+    "invalid_embedding_dim": AimemRule("2.7", "not a length of embeddings"),
+    "embedding_invalid": AimemRule("2.7", "not an array of finite float32 in base64"),
+    "embedding_dim_mismatch": AimemRule("2.7", "an embedding of another length"),
     # edges
-    "edge_source_unknown": Rule("2.4", "the source is no chunk of this bundle"),
-    "edge_target_unknown": Rule("2.4", "the target is no chunk of this bundle"),
-    "invalid_edge_type": Rule("2.4", "not a type of edge"),
-    "edge_weight_out_of_range": Rule("2.4", "a weight out of range"),
+    "edge_source_unknown": AimemRule("2.4", "the source is no chunk of this bundle"),
+    "edge_target_unknown": AimemRule("2.4", "the target is no chunk of this bundle"),
+    "invalid_edge_type": AimemRule("2.4", "not a type of edge"),
+    "edge_weight_out_of_range": AimemRule("2.4", "a weight out of range"),
     # entities and their links
-    "duplicate_entity_id": Rule("2.5", "an entity stands twice"),
-    "empty_entity_name": Rule("2.5", "an entity without a name"),
-    "invalid_entity_kind": Rule("2.5", "not a kind of entity"),
-    "ce_chunk_unknown": Rule("2.5", "the chunk is not in this bundle"),
-    "ce_entity_unknown": Rule("2.5", "the entity is not in this bundle"),
+    "duplicate_entity_id": AimemRule("2.5", "an entity stands twice"),
+    "empty_entity_name": AimemRule("2.5", "an entity without a name"),
+    "invalid_entity_kind": AimemRule("2.5", "not a kind of entity"),
+    "ce_chunk_unknown": AimemRule("2.5", "the chunk is not in this bundle"),
+    "ce_entity_unknown": AimemRule("2.5", "the entity is not in this bundle"),
     # signatures
-    "signature_invalid": Rule("5.3", "the signature is not one of this bundle"),
-    "signature_untrusted": Rule("5.3", "no key that is trusted has signed this bundle"),
-    "signature_missing": Rule("5.3", "a signature is asked for, and there is none"),
+    "signature_invalid": AimemRule("5.3", "the signature is not one of this bundle"),
+    "signature_untrusted": AimemRule("5.3", "no key that is trusted has signed this bundle"),
+    "signature_missing": AimemRule("5.3", "a signature is asked for, and there is none"),
 }
 """Breaking one of them refuses the bundle."""
 
-WARNINGS: Final[dict[str, Rule]] = {
-    "legacy_format": Rule("2.1", "the older name of the format", 200),
-    "foreign_producer": Rule("2.3", "an identifier of another producer", 200),
-    "shared_id": Rule("2.3", "a chunk and an entity of one name", 200),
-    "scope_mismatch": Rule("2.1", "a chunk that the scope leaves out", 200),
-    "unsupported_model": Rule("2.7", "embeddings of a model that is not kept were dropped", 200),
-    "zero_embedding": Rule(
+WARNINGS: Final[dict[str, AimemRule]] = {
+    "legacy_format": AimemRule("2.1", "the older name of the format", 200),
+    "foreign_producer": AimemRule("2.3", "an identifier of another producer", 200),
+    "shared_id": AimemRule("2.3", "a chunk and an entity of one name", 200),
+    "scope_mismatch": AimemRule("2.1", "a chunk that the scope leaves out", 200),
+    "unsupported_model": AimemRule(
+        "2.7", "embeddings of a model that is not kept were dropped", 200
+    ),
+    "zero_embedding": AimemRule(
         "2.7", "embeddings of zeros alone point nowhere, and were dropped", 200
     ),
-    "document_not_kept": Rule("2", "not all records are stored as they came", 200),
+    "document_not_kept": AimemRule("2", "not all records are stored as they came", 200),
 }
 """Taken, and told."""
 
 
-Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, Field], ...]
+Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, AimemField], ...]
 """A table of fields as it is run through: name, types, most code points, and the rest."""
 
 
-def plan(table: tuple[Field, ...]) -> Plan:
+def plan(table: tuple[AimemField, ...]) -> Plan:
     """Look up the types of a table once."""
     return tuple((field.name, KINDS[field.kind][1], field.most, field) for field in table)
 
@@ -151,7 +157,7 @@ class Values:
         return good
 
     def _odd(
-        self, pointer: str, field: Field, value: Any, there: bool, good: dict[str, Any]
+        self, pointer: str, field: AimemField, value: Any, there: bool, good: dict[str, Any]
     ) -> None:
         """Say what is wrong with a field; a float that is whole is an integer after all."""
         words, types = KINDS[field.kind]
@@ -232,7 +238,7 @@ _MORE: Final[dict[Kind, dict[str, _More]]] = {
 }
 
 
-def _row(field: Field, more: _More) -> Any:
+def _row(field: AimemField, more: _More) -> Any:
     most = more.most if field.most is None else field.most
     known = (more.of, more.look, more.known, more.least, most)
     return (field.name, field.kind, *known, field.nullable, field.required)
@@ -277,7 +283,7 @@ _ENDS: dict[Kind, tuple[tuple[str, Kind, str], ...]] = {
 """What edges and links name, and the rule that it is in the same bundle."""
 
 
-class Checker(Values):
+class AimemChecker(Values):
     """Checks one bundle: its envelope first, then its records.
 
     Attributes:
@@ -288,7 +294,7 @@ class Checker(Values):
         doubtful: identifiers that may stand twice; whether they were looked at again.
     """
 
-    def __init__(self, limits: Limits = LIMITS, *, many: bool = False) -> None:
+    def __init__(self, limits: AimemLimits = LIMITS, *, many: bool = False) -> None:
         super().__init__()
         self.faults = Problems()
         self.unresolved = 0
@@ -299,8 +305,8 @@ class Checker(Values):
         self._since: fields.Instant | None = None
         self._dimension: int | None = None  # of an embedding; none: of any length
         self._undeclared: set[str] = set()
-        kind: type[Hashed | Texts] = Hashed if many else Texts
-        self._seen: dict[Kind, Names] = {"chunk": kind(), "entity": kind()}
+        kind: type[Hashed | DocumentTexts] = Hashed if many else DocumentTexts
+        self._seen: dict[Kind, Identifiers] = {"chunk": kind(), "entity": kind()}
 
     @property
     def is_full(self) -> bool:

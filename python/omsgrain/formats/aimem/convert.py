@@ -13,7 +13,7 @@ from omsgrain.formats.aimem import (
     fields,
 )
 from omsgrain.formats.aimem.document import Bundle
-from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, LIMITS, VERSION, Kind, Limits
+from omsgrain.formats.aimem.fields import ARRAYS, FORMAT, LIMITS, VERSION, AimemLimits, Kind
 from omsgrain.formats.aimem.records import FORMAT as SOURCE
 from omsgrain.formats.aimem.records import from_grain, native, to_grains
 from omsgrain.formats.document import (
@@ -29,7 +29,7 @@ from omsgrain.formats.document import (
 from omsgrain.grain import Grain
 
 
-def load(data: bytes, *, limits: Limits = LIMITS) -> Import:
+def load(data: bytes, *, limits: AimemLimits = LIMITS) -> Import:
     """Make grains of a bundle."""
     read = document.read_bundle(data, limits)
     tenant: str = read.envelope["tenant_id"]

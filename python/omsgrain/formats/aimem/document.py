@@ -11,9 +11,9 @@ from typing import IO, Any
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import checksum
-from omsgrain.formats.aimem.check import CHECKSUM, RULES, Checker
+from omsgrain.formats.aimem.check import CHECKSUM, RULES, AimemChecker
 from omsgrain.formats.aimem.checksum import MEMBER, Sum, of_parts
-from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, Kind, Limits
+from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, AimemLimits, Kind
 from omsgrain.formats.json_text import MARK, kind_of, parse_canonical, refused, spell
 from omsgrain.formats.problems import MOST, DocumentError, Problem, Problems
 
@@ -38,7 +38,7 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AimemVerdict:
     """What is wrong with a document; the first problem is what it is refused for.
 
     Attributes:
@@ -59,15 +59,15 @@ def _nothing() -> None:
 
 
 def validate(
-    data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing
-) -> Verdict:
+    data: bytes, limits: AimemLimits = LIMITS, *, alive: Callable[[], None] = _nothing
+) -> AimemVerdict:
     """Say all that is wrong with a bundle; never raises for what the bytes are."""
     found = Problems()
     try:
         document, total = _parse(data, limits, alive)
     except DocumentError as error:
-        return Verdict(error.problems, (), error.total)
-    checker = Checker(limits)
+        return AimemVerdict(error.problems, (), error.total)
+    checker = AimemChecker(limits)
     checker.envelope(document)
     arrays = {}
     for name, kind in ARRAYS.items():
@@ -87,11 +87,11 @@ def validate(
                 break
             checker.record(kind, record, f"/{name}/{i}")
     found.extend(checker.problems)
-    return Verdict(tuple(found.found), tuple(checker.warnings.found), found.total, document)
+    return AimemVerdict(tuple(found.found), tuple(checker.warnings.found), found.total, document)
 
 
 def read_bundle(
-    data: bytes, limits: Limits = LIMITS, *, alive: Callable[[], None] = _nothing
+    data: bytes, limits: AimemLimits = LIMITS, *, alive: Callable[[], None] = _nothing
 ) -> Bundle:
     """Read a bundle."""
     verdict = validate(data, limits, alive=alive)
@@ -131,7 +131,9 @@ def is_other(given: Any, total: str) -> bool:
     return isinstance(given, str) and given.startswith(CHECKSUM) and given != total
 
 
-def _parse(data: bytes, limits: Limits, alive: Callable[[], None]) -> tuple[dict[str, Any], str]:
+def _parse(
+    data: bytes, limits: AimemLimits, alive: Callable[[], None]
+) -> tuple[dict[str, Any], str]:
     """The document and its checksum."""
     document, canonical = parse_canonical(
         data,
@@ -157,7 +159,7 @@ Record = tuple[Kind, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScannedBundle:
     """A bundle that was found good.
 
     Attributes:
@@ -171,10 +173,10 @@ class Scan:
     warnings: tuple[Problem, ...]
 
 
-def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
+def scan(source: IO[bytes], limits: AimemLimits = LIMITS) -> ScannedBundle:
     """Check a bundle by lines from where the source stands, checksum included."""
     start = source.tell()
-    checker, between, unread = Checker(limits, many=True), Problems(), Problems()
+    checker, between, unread = AimemChecker(limits, many=True), Problems(), Problems()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     cut = ended = False
     with Sum() as total:
@@ -204,7 +206,7 @@ def scan(source: IO[bytes], limits: Limits = LIMITS) -> Scan:
     for part in (checker.faults, between, unread, checker.problems):
         found.extend(part)
     found.raise_any()
-    return Scan(envelope, counts, tuple(checker.warnings.found))
+    return ScannedBundle(envelope, counts, tuple(checker.warnings.found))
 
 
 def records(source: IO[bytes]) -> Iterator[Record]:
@@ -236,7 +238,7 @@ def write_lines(
             yield spell({TAG: kind, **record} | {TAG: kind}) + b"\n"
 
 
-def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any]:
+def _first(source: IO[bytes], limits: AimemLimits, checker: AimemChecker) -> dict[str, Any]:
     line = source.readline(limits.line + 1)
     if len(line) > limits.line:
         raise DocumentError([problem("too_large", "", f"at most {limits.line} bytes", line=1)])
@@ -256,7 +258,7 @@ def _first(source: IO[bytes], limits: Limits, checker: Checker) -> dict[str, Any
     return {name: value for name, value in envelope.items() if name not in ARRAYS}
 
 
-def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple[int, bytes]]:
+def _lines(source: IO[bytes], limits: AimemLimits, found: Problems) -> Iterator[tuple[int, bytes]]:
     """Lines that are not blank, with their numbers; one that is too long ends it."""
     number, blank = 1, 0
     while line := source.readline(limits.line + 1):
@@ -274,7 +276,7 @@ def _lines(source: IO[bytes], limits: Limits, found: Problems) -> Iterator[tuple
 
 
 def _record(
-    line: bytes, number: int, limits: Limits, found: Problems
+    line: bytes, number: int, limits: AimemLimits, found: Problems
 ) -> tuple[Kind, dict[str, Any], bytes] | None:
     try:
         canonical = _core.canonical_json(line, TAG, limits.depth)
@@ -292,7 +294,7 @@ def _record(
     return _KINDS[kind], record, canonical
 
 
-def _look_again(source: IO[bytes], start: int, limits: Limits, checker: Checker) -> None:
+def _look_again(source: IO[bytes], start: int, limits: AimemLimits, checker: AimemChecker) -> None:
     """Look again at edges and links, now that all chunks and entities are known, and at names."""
     source.seek(start)
     source.readline()

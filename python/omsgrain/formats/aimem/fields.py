@@ -35,7 +35,7 @@ TEXT = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AimemLimits:
     """What a reader takes. Whatever is larger is refused before it is parsed.
 
     Attributes:
@@ -55,7 +55,7 @@ class Limits:
     dimension: int = 65_536
 
 
-LIMITS = Limits()
+LIMITS = AimemLimits()
 
 
 Kind: TypeAlias = Literal["chunk", "edge", "entity", "chunk_entity"]
@@ -82,7 +82,7 @@ ARRAYS: Final[dict[str, Kind]] = {
 """The arrays of a bundle, in the order in which they are read and written by lines."""
 
 
-class Field(NamedTuple):
+class AimemField(NamedTuple):
     """One field.
 
     Attributes:
@@ -109,46 +109,50 @@ _EDGE_FIELDS = "hebbian, semantic, temporal, causal or x-..."
 _ENTITY_FIELDS = "person, organization, place, technology, concept or x-..."
 
 ENVELOPE: Final = (
-    Field("format", "str", True, False, f"`{FORMAT}`; `{LEGACY_FORMAT}` is read", "bad_format"),
-    Field("version", "str", True, False, f"`{VERSION}`", "unsupported_version"),
-    Field("producer", "str", True, False, "a producer namespace: 1 to 63 of a-z, 0-9, -"),
-    Field("tenant_id", "str", True, False, "a UUID or a URI", None, NAME),
-    Field("exported_at", "str", True, False, "a time in UTC"),
-    Field("scope", "str", True, False, "FULL, DNA_ONLY or SINCE"),
-    Field("since", "str", False, True, "a time in UTC; with the scope SINCE"),
-    Field("embedding_dim", "int", False, True, "floats of an embedding"),
-    Field("embedding_model", "str", False, True, "the model of the embeddings", None, NAME),
-    Field("checksum", "str", True, False, "sha256 of the canonical bundle", "missing_checksum"),
+    AimemField(
+        "format", "str", True, False, f"`{FORMAT}`; `{LEGACY_FORMAT}` is read", "bad_format"
+    ),
+    AimemField("version", "str", True, False, f"`{VERSION}`", "unsupported_version"),
+    AimemField("producer", "str", True, False, "a producer namespace: 1 to 63 of a-z, 0-9, -"),
+    AimemField("tenant_id", "str", True, False, "a UUID or a URI", None, NAME),
+    AimemField("exported_at", "str", True, False, "a time in UTC"),
+    AimemField("scope", "str", True, False, "FULL, DNA_ONLY or SINCE"),
+    AimemField("since", "str", False, True, "a time in UTC; with the scope SINCE"),
+    AimemField("embedding_dim", "int", False, True, "floats of an embedding"),
+    AimemField("embedding_model", "str", False, True, "the model of the embeddings", None, NAME),
+    AimemField(
+        "checksum", "str", True, False, "sha256 of the canonical bundle", "missing_checksum"
+    ),
 )
 
-RECORDS: Final[dict[Kind, tuple[Field, ...]]] = {
+RECORDS: Final[dict[Kind, tuple[AimemField, ...]]] = {
     "chunk": (
-        Field("id", "str", True, False, _ID),
-        Field("content", "str", True, False, "1 to 65,536 code points"),
-        Field("content_hash", "str", False, True, "sha256 of the content", "bad_hash_format"),
-        Field("memory_type", "str", True, False, "what kind of memory"),
-        Field("zone", "str", False, True, "critical, important or standard"),
-        Field("is_pinned", "bool", False, True, "kept as memory of the DNA class is"),
-        Field("created_at", "str", True, False, "a time in UTC"),
-        Field("tags", "array", False, True, "strings of 1 to 64 code points"),
-        Field("embedding", "str", False, True, "float32, little-endian, in base64"),
+        AimemField("id", "str", True, False, _ID),
+        AimemField("content", "str", True, False, "1 to 65,536 code points"),
+        AimemField("content_hash", "str", False, True, "sha256 of the content", "bad_hash_format"),
+        AimemField("memory_type", "str", True, False, "what kind of memory"),
+        AimemField("zone", "str", False, True, "critical, important or standard"),
+        AimemField("is_pinned", "bool", False, True, "kept as memory of the DNA class is"),
+        AimemField("created_at", "str", True, False, "a time in UTC"),
+        AimemField("tags", "array", False, True, "strings of 1 to 64 code points"),
+        AimemField("embedding", "str", False, True, "float32, little-endian, in base64"),
     ),
     "edge": (
-        Field("source_id", "str", True, False, _ID),
-        Field("target_id", "str", True, False, _ID),
-        Field("edge_type", "str", True, False, _EDGE_FIELDS, None, NAME),
-        Field("weight", "number", True, False, "0 to 1"),
-        Field("created_at", "str", True, False, "a time in UTC"),
+        AimemField("source_id", "str", True, False, _ID),
+        AimemField("target_id", "str", True, False, _ID),
+        AimemField("edge_type", "str", True, False, _EDGE_FIELDS, None, NAME),
+        AimemField("weight", "number", True, False, "0 to 1"),
+        AimemField("created_at", "str", True, False, "a time in UTC"),
     ),
     "entity": (
-        Field("id", "str", True, False, _ID),
-        Field("name", "str", True, False, "its name", None, TEXT),
-        Field("kind", "str", True, False, _ENTITY_FIELDS, None, NAME),
-        Field("created_at", "str", True, False, "a time in UTC"),
+        AimemField("id", "str", True, False, _ID),
+        AimemField("name", "str", True, False, "its name", None, TEXT),
+        AimemField("kind", "str", True, False, _ENTITY_FIELDS, None, NAME),
+        AimemField("created_at", "str", True, False, "a time in UTC"),
     ),
     "chunk_entity": (
-        Field("chunk_id", "str", True, False, _ID),
-        Field("entity_id", "str", True, False, _ID),
+        AimemField("chunk_id", "str", True, False, _ID),
+        AimemField("entity_id", "str", True, False, _ID),
     ),
 }
 
@@ -156,7 +160,7 @@ RECORDS: Final[dict[Kind, tuple[Field, ...]]] = {
 _LEAST: Final = 1 << 8
 
 
-class Names(Protocol):
+class Identifiers(Protocol):
     """A set of identifiers."""
 
     exact: bool
@@ -171,7 +175,7 @@ class Names(Protocol):
         ...
 
 
-class Texts:
+class DocumentTexts:
     """Those of a document, whose texts are in memory anyway."""
 
     exact = True

@@ -19,12 +19,12 @@ from omsgrain.formats import source
 from omsgrain.formats.aimem import fields as embedding
 from omsgrain.formats.aimem import fields as times
 from omsgrain.formats.aimem import fields as urn
-from omsgrain.formats.aimem.check import Checker
-from omsgrain.formats.aimem.fields import DNA, LIMITS, TAG, Kind, Limits
+from omsgrain.formats.aimem.check import AimemChecker
+from omsgrain.formats.aimem.fields import DNA, LIMITS, TAG, AimemLimits, Kind
 from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.mif2.records import CONTENT
-from omsgrain.formats.records import Fields, Record, Shape, Table
+from omsgrain.formats.records import Fields, Record, RecordShape, RecordTable
 from omsgrain.formats.source import RECORD, Source
 from omsgrain.formats.times import parse
 from omsgrain.grain import Grain
@@ -49,7 +49,7 @@ PRIORITIES: Final = {"critical": "hot", "important": "warm", "standard": "cold"}
 _ZONES = {priority: zone for zone, priority in PRIORITIES.items()}
 
 
-class Built(NamedTuple):
+class AimemGrain(NamedTuple):
     """A record as a grain.
 
     Attributes:
@@ -68,13 +68,13 @@ def name_of(kind: Kind, record: Record) -> str:
     return _TABLE.name_of(kind, record)
 
 
-def to_grain(kind: Kind, record: Record, *, tenant: str) -> Built:
+def to_grain(kind: Kind, record: Record, *, tenant: str) -> AimemGrain:
     """Make a grain of a record that was checked."""
     bare, vector = _apart(kind, record)
-    return Built(*_TABLE.to_grain(kind, bare, owner=tenant), vector)
+    return AimemGrain(*_TABLE.to_grain(kind, bare, owner=tenant), vector)
 
 
-def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Built]:
+def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[AimemGrain]:
     """Make grains of many records that were checked, as `to_grain` does, in a few calls."""
     given, vectors = [], []
     for kind, record in records:
@@ -82,7 +82,7 @@ def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Bu
         given.append((kind, bare))
         vectors.append(vector)
     built = _TABLE.to_grains(given, owner=tenant)
-    return [Built(*one, vector) for one, vector in zip(built, vectors, strict=True)]
+    return [AimemGrain(*one, vector) for one, vector in zip(built, vectors, strict=True)]
 
 
 def from_grain(grain: Grain, get: source.Get) -> tuple[Kind, Record] | None:
@@ -90,7 +90,9 @@ def from_grain(grain: Grain, get: source.Get) -> tuple[Kind, Record] | None:
     return cast("tuple[Kind, Record] | None", _TABLE.from_grain(grain, get))
 
 
-def checked(grain: Grain, get: source.Get, limits: Limits = LIMITS) -> tuple[Kind, Record] | None:
+def checked(
+    grain: Grain, get: source.Get, limits: AimemLimits = LIMITS
+) -> tuple[Kind, Record] | None:
     """As `from_grain`, but None if the record is no good one, or a part of it is gone.
 
     Whoever may put grains can write into one that it was a record of any sort. What is no valid
@@ -106,7 +108,7 @@ def checked(grain: Grain, get: source.Get, limits: Limits = LIMITS) -> tuple[Kin
         return None
     if found is None:
         return None
-    checker = Checker(limits)
+    checker = AimemChecker(limits)
     checker.record(*found, "", ends=False)
     return None if checker.problems else found
 
@@ -243,14 +245,14 @@ def _pair(record: Record) -> str:
     return f"{record['chunk_id']} {record['entity_id']}"
 
 
-_SHAPES: dict[Kind, Shape] = {
-    "chunk": Shape(_of_chunk, _to_chunk, _id),
-    "edge": Shape(_of_edge, _to_edge, _ends),
-    "entity": Shape(_of_entity, _to_entity, _id),
-    "chunk_entity": Shape(_of_link, _to_link, _pair),
+_SHAPES: dict[Kind, RecordShape] = {
+    "chunk": RecordShape(_of_chunk, _to_chunk, _id),
+    "edge": RecordShape(_of_edge, _to_edge, _ends),
+    "entity": RecordShape(_of_entity, _to_entity, _id),
+    "chunk_entity": RecordShape(_of_link, _to_link, _pair),
 }
 # What a bundle's checksum is made of has its keys sorted, so their order says nothing.
-_TABLE: Final = Table(FORMAT, cast("dict[str, Shape]", _SHAPES), ordered=False)
+_TABLE: Final = RecordTable(FORMAT, cast("dict[str, RecordShape]", _SHAPES), ordered=False)
 
 
 MEMBER: Final = "x_omsgrain"

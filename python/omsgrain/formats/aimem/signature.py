@@ -22,7 +22,7 @@ from omsgrain.crypto.signers import Pieces, Signer
 from omsgrain.errors import SignatureError
 from omsgrain.formats.aimem.checksum import MEMBER, Sum
 from omsgrain.formats.aimem.document import records
-from omsgrain.formats.aimem.fields import LIMITS, Limits
+from omsgrain.formats.aimem.fields import LIMITS, AimemLimits
 from omsgrain.formats.json_text import MARK
 
 HEADER: Final = "AIMEM-Signature"
@@ -32,7 +32,7 @@ WELL_KNOWN: Final = "/.well-known/aimem-pubkey"
 _BASE64 = re.compile("[A-Za-z0-9_-]*")
 
 
-def canonical(data: bytes, limits: Limits = LIMITS) -> bytes:
+def canonical(data: bytes, limits: AimemLimits = LIMITS) -> bytes:
     """What is signed of a bundle in one document."""
     return _core.canonical_json(data.removeprefix(MARK), MEMBER, limits.depth)
 

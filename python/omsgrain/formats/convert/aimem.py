@@ -28,12 +28,12 @@ from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
     PRODUCER,
+    ClassShape,
     Content,
-    Found,
+    ConvertedDocument,
+    LossNames,
     Record,
-    Shape,
-    Told,
-    Written,
+    SourcedItem,
     in_utc,
     shape,
     uuid_of,
@@ -50,7 +50,7 @@ _TYPES: Final = {type_: name for name, type_ in _REFERENCES.items()}
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 _KNOWN = frozenset(field.name for field in ENVELOPE)
 
-CLASSES: Final[dict[str, Shape]] = {
+CLASSES: Final[dict[str, ClassShape]] = {
     "chunk": shape(
         model.Memory, RECORDS["chunk"],
         {"id": "id", "content": "content", "type": "memory_type", "priority": "zone",
@@ -69,7 +69,7 @@ CLASSES: Final[dict[str, Shape]] = {
     ),
 }  # fmt: skip
 """By kind of record; links are told with the memories that they are of."""
-TOLD: Final = Told(
+TOLD: Final = LossNames(
     {"entities": "chunk_entities", "types": "kind", "user": "tenant_id", "parent": "edges",
      "related": "edges", "related_todos": "edges"}
 )  # fmt: skip
@@ -82,7 +82,7 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
     entities = {record["id"]: record for kind, record in records if kind == "entity"}
     mentions: dict[str, list[model.Mention]] = {}
     references: dict[str, dict[str, list[str]]] = {}
-    found: list[Found | None] = []
+    found: list[SourcedItem | None] = []
     for at, (kind, record) in enumerate(records):
         item: model.Item | None = None
         if kind == "chunk_entity":
@@ -101,16 +101,16 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
             item = _entity(record)
         else:
             item = _chunk(record, envelope)
-        found.append(None if item is None else Found(item, at))
+        found.append(None if item is None else SourcedItem(item, at))
     whole = [one for one in found if one is not None]
     return Content(_document(envelope), [_joined(one, mentions, references) for one in whole])
 
 
 def _joined(
-    one: Found,
+    one: SourcedItem,
     mentions: Mapping[str, list[model.Mention]],
     references: Mapping[str, Mapping[str, list[str]]],
-) -> Found:
+) -> SourcedItem:
     item = one.item
     if not isinstance(item, model.Memory):
         return one
@@ -118,7 +118,7 @@ def _joined(
     if "parent" in more:
         more["parent"] = more["parent"][0]
     entities = tuple(mentions.get(item.id, ()))
-    return Found(replace(item, entities=entities, **more), one.at)
+    return SourcedItem(replace(item, entities=entities, **more), one.at)
 
 
 def _chunk(record: Record, envelope: Mapping[str, Any]) -> model.Memory:
@@ -242,7 +242,7 @@ def _goal(item: model.Todo | model.Reminder) -> model.Memory:
     return replace(known, parent=item.parent, related=item.related, embedding=item.embedding)
 
 
-def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Written:
+def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> ConvertedDocument:
     """A bundle of items that were adapted."""
     arrays: dict[str, list[tuple[Record, int]]] = {
         name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
@@ -279,7 +279,7 @@ def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> Writte
             elif item.target_kind != "entity" and item.target in chunks:
                 arrays["edges"].append((CLASSES["edge"].write(item), at))
     arrays["entities"] += [(entity, -1) for entity in known.made]
-    return Written(_envelope(content.document, producer, declared), arrays)
+    return ConvertedDocument(_envelope(content.document, producer, declared), arrays)
 
 
 def _record(item: model.Memory) -> Record:

@@ -33,7 +33,7 @@ _SHAPED_TYPES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-class Field(Protocol):
+class RequiredField(Protocol):
     """What is needed of a row of a format's table."""
 
     @property
@@ -61,7 +61,7 @@ class Attribute(NamedTuple):
     name: str
     member: str
     types: tuple[type, ...]
-    inner: Shape | None = None
+    inner: ClassShape | None = None
     items: tuple[type, ...] | None = None
     read: Callable[[Any], Any] | None = None
     write: Callable[[Any], Any] | None = None
@@ -76,7 +76,7 @@ class Attribute(NamedTuple):
         return True
 
 
-class Shape(NamedTuple):
+class ClassShape(NamedTuple):
     """What a format calls the attributes of one class of the model.
 
     Attributes:
@@ -113,7 +113,7 @@ class Shape(NamedTuple):
         """Where an attribute stands."""
         return next((one.member for one in self.attributes if one.name == name), None)
 
-    def inner(self, name: str) -> Shape | None:
+    def inner(self, name: str) -> ClassShape | None:
         """Of what an attribute is made."""
         return next((one.inner for one in self.attributes if one.name == name), None)
 
@@ -125,14 +125,14 @@ def said(value: Any) -> bool:
 
 def shape(
     cls: type[Part],
-    fields: Iterable[Field],
+    fields: Iterable[RequiredField],
     names: Mapping[str, str],
     *,
-    inner: Mapping[str, Shape] | None = None,
+    inner: Mapping[str, ClassShape] | None = None,
     items: Mapping[str, type] | None = None,
     words: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] | None = None,
     more: Mapping[str, str] | None = None,
-) -> Shape:
+) -> ClassShape:
     """Make a shape."""
     kinds = {field.name: field.kind for field in fields} | dict(more or {})
     made = []
@@ -142,7 +142,7 @@ def shape(
         of = None if held is object else ((int, float) if held is float else (held,))
         read, write = (words or {}).get(name, (None, None))
         made.append(Attribute(name, member, _SHAPED_TYPES[kind], within, of, read, write))
-    return Shape(cls, tuple(made))
+    return ClassShape(cls, tuple(made))
 
 
 def _read(one: Attribute, value: Any) -> Any:
@@ -240,7 +240,7 @@ _FOLLOWS: Final = {
 """What only says in another word what these attributes say."""
 
 
-class Told(NamedTuple):
+class LossNames(NamedTuple):
     """How a format names what is lost of it.
 
     Attributes:
@@ -253,10 +253,10 @@ class Told(NamedTuple):
 
 
 def lost(
-    item: model.Part, back: Any, shape: Shape | None, told: Told, to: str
+    item: model.Part, back: Any, shape: ClassShape | None, told: LossNames, to: str
 ) -> Iterator[tuple[str, str]]:
     """The fields of an item that are lost, by the names of their own format, each with why."""
-    within_it = Told({}, told.implied)
+    within_it = LossNames({}, told.implied)
     for one in fields(item):
         value = getattr(item, one.name)
         if one.name in _OF_THE_FORMAT or one.name in told.implied or not said(value):
@@ -290,7 +290,7 @@ def lost(
             yield name, f"{to} has no place for it"
 
 
-def added(item: model.Part, back: Any, shape: Shape | None, told: Told) -> Iterator[str]:
+def added(item: model.Part, back: Any, shape: ClassShape | None, told: LossNames) -> Iterator[str]:
     """The fields that a format says of an item and nothing said before, by its own names."""
     if not isinstance(back, model.Part):
         return
@@ -344,7 +344,7 @@ def _are_parts(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(one, model.Part) for one in value)
 
 
-class Found(NamedTuple):
+class SourcedItem(NamedTuple):
     """An item, and which of the records that were given it is of; -1 for one of its own."""
 
     item: model.Item
@@ -361,11 +361,11 @@ class Content:
     """
 
     document: model.Document
-    found: list[Found]
+    found: list[SourcedItem]
 
 
 @dataclass(slots=True)
-class Written:
+class ConvertedDocument:
     """A document that is to be spelled.
 
     Attributes:
@@ -491,7 +491,7 @@ def _urn(kind: Kind, id: str, external: str | None) -> str:
     return local if local.startswith(prefix) else prefix + local
 
 
-class Names:
+class DocumentIds:
     """The ids of one document in another format: none twice for what was two.
 
     Attributes:

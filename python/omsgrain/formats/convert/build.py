@@ -25,14 +25,14 @@ from omsgrain.formats.convert.base import (
     MIF_LD,
     PRODUCER,
     Content,
-    Found,
-    Names,
-    Told,
-    Written,
+    ConvertedDocument,
+    DocumentIds,
+    LossNames,
+    SourcedItem,
     added,
     lost,
 )
-from omsgrain.formats.convert.gather import HUBS, NATIVE, NOT_ASKED, Heap, Held
+from omsgrain.formats.convert.gather import HUBS, NATIVE, NOT_ASKED, Heap, LocatedItem
 from omsgrain.formats.convert.ids import Renamed, export_id, kind_of, renamed
 from omsgrain.formats.document import Added, Loss, Vector
 from omsgrain.formats.mif1.check import ARRAYS as MIF1_ARRAYS
@@ -51,13 +51,13 @@ ARRAYS: Final[dict[str, Mapping[str, str]]] = {
 
 GENERATOR: Final = {"name": PRODUCER, "version": __version__}
 """What a document of MIF that is made anew says wrote it. Some readers require it."""
-_NATIVE: Final = Told({})
+_NATIVE: Final = LossNames({})
 _EXPORTS: Final = {AIMEM: "id", MIF2: "export_meta/id", MIF1: "export/id", MIF_LD: "id"}
 """Where the id of an export stands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BuildOptions:
     """How a document is made.
 
     Attributes:
@@ -98,11 +98,11 @@ class Made:
     losses: list[Loss] = field(default_factory=list)
 
 
-def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) -> Made:
+def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: BuildOptions) -> Made:
     """Make a document of all that is not of its format already."""
     owner = heap.only_user()
     around, of, held = heap.held(vectors, to=to, owner=owner)
-    hub, given = HUBS[to], Names(to, options.producer)
+    hub, given = HUBS[to], DocumentIds(to, options.producer)
     for kind, id in _taken(heap, to, held) if held else ():
         given.give(kind, id)
     items = list(renamed(held, given))
@@ -111,11 +111,11 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
         items = list(_without(held, items, losses))
     adapted = [hub.adapt(one.item) for one in items]
     document, kept = _document(heap, around, to, options)
-    found = [Found(item, at) for at, item in enumerate(adapted) if item is not None]
+    found = [SourcedItem(item, at) for at, item in enumerate(adapted) if item is not None]
     more: dict[str, Any] = {"producer": options.producer} if to == AIMEM else {}
     if to == MIF_LD:
         more["shape"] = options.shape or "0.1"
-    written: Written = hub.write(Content(document, found), strict=options.strict, **more)
+    written: ConvertedDocument = hub.write(Content(document, found), strict=options.strict, **more)
     losses += _losses(held, items, written, to)
     losses += _around(around, of, kept, written, to)
     arrays = {
@@ -134,7 +134,7 @@ def build(heap: Heap, to: str, vectors: Mapping[str, Vector], options: Options) 
     return Made(written.envelope, arrays, losses)
 
 
-def _taken(heap: Heap, to: str, held: Sequence[Held]) -> Iterator[tuple[model.Kind, str]]:
+def _taken(heap: Heap, to: str, held: Sequence[LocatedItem]) -> Iterator[tuple[model.Kind, str]]:
     """The ids of records that are of the format already.
 
     In a document that was made of the others, what is only a part of one of them is there already,
@@ -153,7 +153,7 @@ def _taken(heap: Heap, to: str, held: Sequence[Held]) -> Iterator[tuple[model.Ki
 
 
 def _without(
-    held: Sequence[Held], items: Iterable[Renamed], losses: list[Loss]
+    held: Sequence[LocatedItem], items: Iterable[Renamed], losses: list[Loss]
 ) -> Iterator[Renamed]:
     """The items without their embeddings, each of which is lost."""
     for one, (item, kept) in zip(held, items, strict=True):
@@ -165,7 +165,7 @@ def _without(
 
 
 def _document(
-    heap: Heap, around: model.Document, to: str, options: Options
+    heap: Heap, around: model.Document, to: str, options: BuildOptions
 ) -> tuple[model.Document, bool]:
     """What is to stand around the records, and whether the export's id is kept."""
     user = options.user or around.user or heap.only_user()
@@ -194,7 +194,7 @@ def _document(
 
 
 def _losses(
-    held: Sequence[Held], items: Sequence[Renamed], written: Written, to: str
+    held: Sequence[LocatedItem], items: Sequence[Renamed], written: ConvertedDocument, to: str
 ) -> Iterator[Loss]:
     again = _again(written, to)
     for one, (item, kept) in zip(held, items, strict=True):
@@ -218,7 +218,7 @@ def _losses(
             yield Added(_name(one), name, f"{HUBS[to].TITLE} needs it, and nothing says it")
 
 
-def _again(written: Written, to: str) -> Callable[[model.Item], model.Item | None]:
+def _again(written: ConvertedDocument, to: str) -> Callable[[model.Item], model.Item | None]:
     """What a document says of an item that was written to it, each once."""
     arrays = ARRAYS[to]
     records = [
@@ -257,7 +257,7 @@ def _key(item: model.Item) -> tuple[type, str]:
 
 
 def _around(
-    around: model.Document, of: str, kept: bool, written: Written, to: str
+    around: model.Document, of: str, kept: bool, written: ConvertedDocument, to: str
 ) -> Iterator[Loss]:
     if of == NATIVE:
         return
@@ -268,11 +268,11 @@ def _around(
         yield Loss("", name, why)
 
 
-def _name(one: Held) -> str:
+def _name(one: LocatedItem) -> str:
     return one.address if one.format == NATIVE else one.item.id
 
 
-def _member(one: Held, name: str) -> str:
+def _member(one: LocatedItem, name: str) -> str:
     if one.format == NATIVE:
         return name
     shapes = (each for each in HUBS[one.format].CLASSES.values() if each.cls is type(one.item))

@@ -14,7 +14,7 @@ from omsgrain.formats.aimem import fields
 from omsgrain.formats.aimem.records import NO_TEXT
 from omsgrain.formats.convert import mif_ld
 from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD
-from omsgrain.formats.convert.build import ARRAYS, Made, Options, build
+from omsgrain.formats.convert.build import ARRAYS, BuildOptions, Made, build
 from omsgrain.formats.convert.carry import has_beside, load_up
 from omsgrain.formats.convert.gather import HUBS, NOT_ASKED, Born, Heap, bare, heap
 from omsgrain.formats.document import (
@@ -152,7 +152,7 @@ def dump(
         raise SchemaError("only MIF 1.0 has encryption", field="/format", found=to)
     if to != AIMEM and producer is not None:
         raise SchemaError("only AIMEM has producers", field="/producer", found=to)
-    given = Options(to != AIMEM if embeddings is None else embeddings, strict,
+    given = BuildOptions(to != AIMEM if embeddings is None else embeddings, strict,
                     **_said(producer=producer, user=user_id, exported_at=exported_at,
                             shape=shape), beside=layout in (None, "corpus"))  # fmt: skip
     with checking():
@@ -195,7 +195,7 @@ def _spelled(
 
 
 def tree(
-    found: Heap, to: str, vectors: Mapping[str, Vector], options: Options
+    found: Heap, to: str, vectors: Mapping[str, Vector], options: BuildOptions
 ) -> tuple[dict[str, Any], list[Loss]]:
     """Make a document, before it is spelled, and say what it does not hold."""
     losses: list[Loss] = []
@@ -216,7 +216,7 @@ def tree(
 
 
 def shell(
-    grains: Mapping[str, Grain], to: str, options: Options, pointers: Iterable[str]
+    grains: Mapping[str, Grain], to: str, options: BuildOptions, pointers: Iterable[str]
 ) -> dict[str, Any]:
     """A document of MIF whose records are all of its own format, and are put there since."""
     made = build(Heap(dict(grains), [], {}, [], []), to, {}, options)
@@ -225,7 +225,11 @@ def shell(
 
 
 def remade(
-    found: Heap, own: Manifest | None, to: str, vectors: Mapping[str, Vector], options: Options
+    found: Heap,
+    own: Manifest | None,
+    to: str,
+    vectors: Mapping[str, Vector],
+    options: BuildOptions,
 ) -> Made:
     """Make records of grains, as they were made for a document that is here if one is."""
     if own is not None:
@@ -254,7 +258,7 @@ def _refilled(
     made: Made,
     to: str,
     vectors: Mapping[str, Vector],
-    options: Options,
+    options: BuildOptions,
 ) -> dict[str, Any]:
     """A document that is here, with records that were made for what is not of its format."""
     known = {one.address: one.record for one in found.records.get(to, ())}
@@ -285,7 +289,7 @@ def _add(
     records: Iterable[Born],
     to: str,
     vectors: Mapping[str, Vector],
-    options: Options,
+    options: BuildOptions,
 ) -> None:
     """Records that are of the format already."""
     pointers = {kind: pointer for pointer, kind in ARRAYS[to].items()}
@@ -296,7 +300,11 @@ def _add(
 
 
 def with_vector(
-    record: dict[str, Any], address: str, to: str, vectors: Mapping[str, Vector], options: Options
+    record: dict[str, Any],
+    address: str,
+    to: str,
+    vectors: Mapping[str, Vector],
+    options: BuildOptions,
 ) -> dict[str, Any]:
     """A chunk with its embedding, which stands in no grain."""
     if to != AIMEM or not options.embeddings or address not in vectors:

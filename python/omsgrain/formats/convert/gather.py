@@ -17,7 +17,7 @@ from omsgrain.formats.convert import aimem, mif1, mif2, mif_ld
 from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD, Content, of_address
 from omsgrain.formats.convert.words import mif1_memory, snake
 from omsgrain.formats.document import Loss, Manifest, Vector, manifest, open_manifest
-from omsgrain.formats.records import Built, Record, Table, is_duplicate
+from omsgrain.formats.records import BuiltGrain, Record, RecordTable, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
@@ -109,7 +109,7 @@ _OURS: Final = "omsgrain:"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LocatedItem:
     """An item, and where it was.
 
     Attributes:
@@ -161,7 +161,9 @@ class Heap:
         found = [one for one in self.manifests if one.format == format]
         return found[0].envelope if found else {}
 
-    def content(self, format: str, vectors: Mapping[str, Vector]) -> tuple[Content, list[Held]]:
+    def content(
+        self, format: str, vectors: Mapping[str, Vector]
+    ) -> tuple[Content, list[LocatedItem]]:
         """What the records of a format say."""
         records = self.records.get(format, [])
         bare = [(one.kind, one.record) for one in records]
@@ -175,12 +177,12 @@ class Heap:
             if isinstance(item, model.Memory) and item.embedding is None and address in vectors:
                 vector = vectors[address]
                 item = replace(item, embedding=aimem.vector_of(vector.data, vector.model))
-            held.append(Held(item, format, address))
+            held.append(LocatedItem(item, format, address))
         return said, held
 
     def held(
         self, vectors: Mapping[str, Vector], *, to: str, owner: str | None
-    ) -> tuple[model.Document, str, list[Held]]:
+    ) -> tuple[model.Document, str, list[LocatedItem]]:
         """What all say that are not of one format: what stands around it, of which format, items.
 
         Args:
@@ -197,7 +199,7 @@ class Heap:
                     document, of = said.document, format
                 found += held
         for address in self.natives if to != AIMEM else ():
-            found.append(Held(item(self.grains[address], to, owner), NATIVE, address))
+            found.append(LocatedItem(item(self.grains[address], to, owner), NATIVE, address))
         return document, of, found
 
 
@@ -292,7 +294,7 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
 
     The text of a document that was kept as it is goes too: the embeddings are in it.
     """
-    made: dict[str, Built] = {}
+    made: dict[str, BuiltGrain] = {}
     losses: list[Loss] = []
     for format, member in MEMBERS.items():
         for one in found.records.get(format, ()):
@@ -322,7 +324,7 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     return again, losses
 
 
-def _without(grain: Grain, format: str, one: Born, member: str) -> Built:
+def _without(grain: Grain, format: str, one: Born, member: str) -> BuiltGrain:
     record = {name: value for name, value in one.record.items() if name != member}
     table, owner = _table(format), grain.get("user_id")
     if not is_duplicate(grain):
@@ -332,7 +334,7 @@ def _without(grain: Grain, format: str, one: Born, member: str) -> Built:
     return table.to_duplicate(one.kind, record, of=of, owner=owner)
 
 
-def _table(format: str) -> Table:
+def _table(format: str) -> RecordTable:
     if format == MIF2:
         from omsgrain.formats.mif2.records import TABLE
 
@@ -342,7 +344,7 @@ def _table(format: str) -> Table:
     return TABLE_1
 
 
-def _replaced(grain: Grain, made: Mapping[str, Built]) -> list[Grain]:
+def _replaced(grain: Grain, made: Mapping[str, BuiltGrain]) -> list[Grain]:
     one = made.get(grain.address)
     return [grain] if one is None else [*one.parts, one.grain]
 

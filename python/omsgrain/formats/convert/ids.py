@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from omsgrain.formats import model
-from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD, Names, id_in, uuid_of
-from omsgrain.formats.convert.gather import NATIVE, Held
+from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD, DocumentIds, id_in, uuid_of
+from omsgrain.formats.convert.gather import NATIVE, LocatedItem
 
 _KINDS: Final[dict[type[model.Item], model.Kind]] = {
     model.Memory: "memory",
@@ -40,14 +40,14 @@ def kind_of(item: model.Item) -> model.Kind | None:
     return _KINDS.get(type(item))
 
 
-def renamed(held: Sequence[Held], names: Names) -> Iterator[Renamed]:
+def renamed(held: Sequence[LocatedItem], names: DocumentIds) -> Iterator[Renamed]:
     """The items with the ids of another format."""
     given = [_given(one, names) for one in held]
     for one, id in zip(held, given, strict=True):
         yield _renamed(one, id, names)
 
 
-def _given(one: Held, names: Names) -> str:
+def _given(one: LocatedItem, names: DocumentIds) -> str:
     kind, item = kind_of(one.item), one.item
     if kind is None:
         return item.id
@@ -56,7 +56,7 @@ def _given(one: Held, names: Names) -> str:
     return names.give(kind, item.id, external=external, name=name)
 
 
-def _renamed(one: Held, id: str, names: Names) -> Renamed:
+def _renamed(one: LocatedItem, id: str, names: DocumentIds) -> Renamed:
     item, kind = one.item, kind_of(one.item)
     if kind is None:
         return Renamed(item, False)
@@ -85,7 +85,7 @@ def _renamed(one: Held, id: str, names: Names) -> Renamed:
     return Renamed(replace(item, **more), kept)
 
 
-def _returns(one: Held, id: str, names: Names, external: str | None) -> bool:
+def _returns(one: LocatedItem, id: str, names: DocumentIds, external: str | None) -> bool:
     """Whether an id gives the one that it was made of."""
     kind, item = kind_of(one.item), one.item
     assert kind is not None

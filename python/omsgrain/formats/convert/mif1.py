@@ -10,12 +10,12 @@ from typing import Any, Final
 from omsgrain.formats import model
 from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
+    ClassShape,
     Content,
-    Found,
+    ConvertedDocument,
+    LossNames,
     Record,
-    Shape,
-    Told,
-    Written,
+    SourcedItem,
     count,
     left,
     near,
@@ -62,7 +62,7 @@ _PROJECT = shape(
     model.Project, SHAPES["project"], {"id": "id", "name": "name", "prefix": "prefix"}
 )
 
-CLASSES: Final[dict[str, Shape]] = {
+CLASSES: Final[dict[str, ClassShape]] = {
     "memory": shape(
         model.Memory, SHAPES["memory"],
         {"id": "id", "content": "content", "type": "type", "importance": "importance",
@@ -93,7 +93,7 @@ CLASSES: Final[dict[str, Shape]] = {
     "project": _PROJECT,
 }  # fmt: skip
 """By kind of record."""
-TOLD: Final = Told(
+TOLD: Final = LossNames(
     {"related": "relations/related_memories", "related_todos": "relations/related_todos",
      "priority": "importance", "types": "entity_type", "name": "id", "user": "export/user_id",
      "exported_at": "export/created_at", "pii": "metadata/privacy/pii_detected",
@@ -118,29 +118,29 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
         (id, id.removeprefix(_NODE), _type(node)) for id, node in nodes.items()
         if _kind(node) == "entity"
     )  # fmt: skip
-    found: list[Found] = []
+    found: list[SourcedItem] = []
     projects: dict[str, model.Project] = {}
     for at, (kind, record) in enumerate(records):
         if kind == "memory":
-            found.append(Found(_memory(record, entities), at))
+            found.append(SourcedItem(_memory(record, entities), at))
         elif kind == "todo":
-            found.append(Found(_todo(record, projects), at))
+            found.append(SourcedItem(_todo(record, projects), at))
         elif kind == "edge":
             ends = {f"{end}_kind": _end(record[end], kinds) for end in ("source", "target")}
             name = f"{record['source']} {record['target']} {record.get('type')}"
-            found.append(Found(CLASSES["edge"].read(record, id=name, **ends), at))
+            found.append(SourcedItem(CLASSES["edge"].read(record, id=name, **ends), at))
         elif kind == "node" and _kind(record) == "entity":
-            found.append(Found(_entity(record), at))
+            found.append(SourcedItem(_entity(record), at))
         elif kind == "node":
             # A node of a memory says what its edges say already.
             rest = {k: v for k, v in record.items() if v is not None}
             if not rest.keys() <= {"id", "type"}:
-                found.append(Found(model.Only(id=record["id"], kind=kind, rest=rest), at))
+                found.append(SourcedItem(model.Only(id=record["id"], kind=kind, rest=rest), at))
         else:
             rest = {name: value for name, value in record.items() if value is not None}
-            found.append(Found(model.Only(id=kind, kind=kind, rest=rest), at))
+            found.append(SourcedItem(model.Only(id=kind, kind=kind, rest=rest), at))
     # Todos come after what they belong to.
-    own = [Found(project, -1) for project in projects.values()]
+    own = [SourcedItem(project, -1) for project in projects.values()]
     return Content(_document(envelope), [*own, *found])
 
 
@@ -311,7 +311,7 @@ def _task(item: model.Reminder) -> model.Todo:
     )
 
 
-def write(content: Content, *, strict: bool) -> Written:
+def write(content: Content, *, strict: bool) -> ConvertedDocument:
     """A document of items that were adapted; arguments are those of the other formats."""
     arrays: dict[str, list[tuple[Record, int]]] = {pointer: [] for pointer in ARRAYS}
     projects = {one.item.id: one.item for one in content.found
@@ -338,7 +338,7 @@ def write(content: Content, *, strict: bool) -> Written:
                 record["entity_type"] = words.shown(item.types[0])
         arrays[_POINTERS[_KINDS[type(item)]]].append((record, at))
     arrays["/graph/nodes"] += [(node, -1) for node in nodes.values()]
-    return Written(_envelope(content.document, arrays), _there(arrays))
+    return ConvertedDocument(_envelope(content.document, arrays), _there(arrays))
 
 
 def _there(arrays: dict[str, list[tuple[Record, int]]]) -> dict[str, list[tuple[Record, int]]]:

@@ -10,12 +10,12 @@ from typing import Any, Final
 from omsgrain.formats import model
 from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
+    ClassShape,
     Content,
-    Found,
+    ConvertedDocument,
+    LossNames,
     Record,
-    Shape,
-    Told,
-    Written,
+    SourcedItem,
     count,
     left,
     near,
@@ -55,7 +55,7 @@ _COMMENT = shape(
      "author": "author"},
 )  # fmt: skip
 
-CLASSES: Final[dict[str, Shape]] = {
+CLASSES: Final[dict[str, ClassShape]] = {
     "memory": shape(
         model.Memory, SHAPES["memory"],
         {"id": "id", "content": "content", "type": "memory_type", "created_at": "created_at",
@@ -102,7 +102,7 @@ CLASSES: Final[dict[str, Shape]] = {
     ),
 }  # fmt: skip
 """By kind of record."""
-TOLD: Final = Told(
+TOLD: Final = LossNames(
     {"accessed_at": "last_accessed", "priority": "importance", "user": "export_meta/user_id",
      "exported_at": "export_meta/created_at", "pii": "export_meta/privacy/pii_detected",
      "secrets": "export_meta/privacy/secrets_detected",
@@ -137,11 +137,11 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
     found = []
     for at, (kind, record) in enumerate(records):
         if kind not in CLASSES:
-            found.append(Found(_only(kind, record), at))
+            found.append(SourcedItem(_only(kind, record), at))
         elif kind == "entity" and _node(record, seen) is not None:
             continue  # what stands for a memory in the graph says nothing of its own
         else:
-            found.append(Found(_item(kind, record, seen, nodes, entities, told), at))
+            found.append(SourcedItem(_item(kind, record, seen, nodes, entities, told), at))
     return Content(_document(envelope), _with_subtasks(found))
 
 
@@ -203,14 +203,14 @@ def _only(kind: str, record: Record) -> model.Only:
     return model.Only(id=str(record.get("id", "")), kind=kind, rest=rest)
 
 
-def _with_subtasks(found: list[Found]) -> list[Found]:
+def _with_subtasks(found: list[SourcedItem]) -> list[SourcedItem]:
     """Todos with those that name them as their parent, which the format says only from below."""
     below: dict[str, list[str]] = {}
     for item, _ in found:
         if isinstance(item, model.Todo) and item.parent is not None:
             below.setdefault(item.parent, []).append(item.id)
     return [
-        Found(replace(one.item, subtasks=tuple(below[one.item.id])), one.at)
+        SourcedItem(replace(one.item, subtasks=tuple(below[one.item.id])), one.at)
         if isinstance(one.item, model.Todo) and one.item.id in below
         else one
         for one in found
@@ -324,7 +324,7 @@ def adapt(item: model.Item) -> model.Item | None:
     return item if isinstance(item, model.Reminder) else None
 
 
-def write(content: Content, *, strict: bool) -> Written:
+def write(content: Content, *, strict: bool) -> ConvertedDocument:
     """A document of items that were adapted."""
     arrays: dict[str, list[tuple[Record, int]]] = {"/memories": []}
     more: dict[str, dict[str, Any]] = {}
@@ -348,7 +348,9 @@ def write(content: Content, *, strict: bool) -> Written:
     envelope = _envelope(content.document, arrays)
     if more and not strict:
         envelope["vendor_extensions"] = {CARRIED: {METADATA: more}}
-    return Written(envelope, {pointer: arrays[pointer] for pointer in envelope_order(arrays)})
+    return ConvertedDocument(
+        envelope, {pointer: arrays[pointer] for pointer in envelope_order(arrays)}
+    )
 
 
 def envelope_order(arrays: Mapping[str, Any]) -> list[str]:

@@ -12,15 +12,15 @@ from omsgrain.formats import model
 from omsgrain.formats.convert.base import (
     Attribute,
     Content,
-    Found,
+    ConvertedDocument,
+    LossNames,
     Record,
-    Told,
-    Written,
+    SourcedItem,
     count,
     date_time,
     rate,
 )
-from omsgrain.formats.convert.base import Shape as Table
+from omsgrain.formats.convert.base import ClassShape as Table
 from omsgrain.formats.mif_ld.document import corpus, together
 from omsgrain.formats.mif_ld.finding import SHAPES, Shape
 from omsgrain.formats.mif_ld.markdown import KEBAB, slug
@@ -86,7 +86,7 @@ CLASSES: Final[dict[str, Table]] = {
     ),
 }  # fmt: skip
 """What members are called, for what is told of them."""
-TOLD: Final = Told(
+TOLD: Final = LossNames(
     {"accessed_at": "temporal/lastAccessed", "access_count": "temporal/accessCount"},
     frozenset(("of",)),
 )
@@ -160,11 +160,11 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
     for at, value in enumerate(together(bare, envelope.get("volatile") or {})):
         if not is_memory(value):
             rest = value if isinstance(value, dict) else {"value": value}
-            found.append(Found(model.Only(kind="other", rest=rest), at))
+            found.append(SourcedItem(model.Only(kind="other", rest=rest), at))
             continue
         memory, relations = _memory(value)
-        found.append(Found(memory, at))
-        found += [Found(one, at) for one in relations]
+        found.append(SourcedItem(memory, at))
+        found += [SourcedItem(one, at) for one in relations]
     return Content(_document(envelope), found)
 
 
@@ -346,7 +346,7 @@ def adapt(item: model.Item) -> model.Item | None:
     return replace(item, weight=rate(item.weight))
 
 
-def write(content: Content, *, strict: bool, shape: Shape = "0.1") -> Written:
+def write(content: Content, *, strict: bool, shape: Shape = "0.1") -> ConvertedDocument:
     """A corpus of items that were adapted."""
     written: list[tuple[Record, int]] = []
     by_id: dict[str, Record] = {}
@@ -364,7 +364,9 @@ def write(content: Content, *, strict: bool, shape: Shape = "0.1") -> Written:
             if item.weight is not None:
                 one["strength"] = item.weight
             found.setdefault("relationships", []).append(one)
-    return Written({"files": [corpus([record for record, _ in written])]}, {ARRAY: written})
+    return ConvertedDocument(
+        {"files": [corpus([record for record, _ in written])]}, {ARRAY: written}
+    )
 
 
 def _record(item: model.Memory, shape: Shape) -> Record:

@@ -15,7 +15,7 @@ from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.convert.base import AIMEM, MIF2
-from omsgrain.formats.convert.build import ARRAYS, GENERATOR, Made, Options
+from omsgrain.formats.convert.build import ARRAYS, GENERATOR, BuildOptions, Made
 from omsgrain.formats.convert.carry import carried, member_of, vector_of
 from omsgrain.formats.convert.convert import SHAPE, remade, tree, with_vector
 from omsgrain.formats.convert.gather import Heap, heap, parts_of
@@ -39,7 +39,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     grains = carried(own.envelope, records)
     if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
         return found
-    options = Options(shape=_shape(records), generator=_generator(own.envelope))
+    options = BuildOptions(shape=_shape(records), generator=_generator(own.envelope))
     if options.shape == "1.x":
         own = replace(own, envelope={**own.envelope, SHAPE: options.shape})
     try:
@@ -75,7 +75,11 @@ def _stands_beside(found: Import) -> bool:
 
 
 def _all(
-    found: Import, looked: Heap, document: dict[str, Any], grains: list[Grain], options: Options
+    found: Import,
+    looked: Heap,
+    document: dict[str, Any],
+    grains: list[Grain],
+    options: BuildOptions,
 ) -> Import | None:
     heaped = heap(grains)
     if not _has_all(heaped):
@@ -98,7 +102,7 @@ def _some(
     own: Manifest,
     document: dict[str, Any],
     grains: list[Grain],
-    options: Options,
+    options: BuildOptions,
 ) -> Import:
     heaped = heap(grains)
     vectors = _vectors(found, looked, heaped, own, options)
@@ -149,7 +153,7 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
 
 
 def _vectors(
-    found: Import, looked: Heap, heaped: Heap, own: Manifest | None, options: Options
+    found: Import, looked: Heap, heaped: Heap, own: Manifest | None, options: BuildOptions
 ) -> dict[str, Vector]:
     """The embeddings of grains that hold none, which the records have that they made."""
     said = {

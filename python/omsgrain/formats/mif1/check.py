@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, TypeAlias
 from omsgrain.formats import times
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.json_text import VALUES, kind_of
-from omsgrain.formats.schema import ANY, Field, Form, Rule, Shapes
-from omsgrain.formats.schema import Checker as Shaped
+from omsgrain.formats.schema import ANY, Form, SchemaField, SchemaRule, Shapes
+from omsgrain.formats.schema import DocumentChecker as Shaped
 from omsgrain.formats.yaml import RULES as YAML
 
 CONTENT = 100_000
@@ -26,7 +26,7 @@ TASK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Mif1Limits:
     """What a reader takes. Whatever is larger is refused before it is parsed.
 
     Attributes:
@@ -50,7 +50,7 @@ class Limits:
     parallelism: int = 16
 
 
-LIMITS = Limits()
+LIMITS = Mif1Limits()
 
 
 Kind: TypeAlias = Literal["memory", "todo", "node", "edge", "consent"]
@@ -133,8 +133,8 @@ _NODES: Final = ("memory", "todo", "entity")
 
 def _need(
     name: str, kind: str, says: str, form: str | None = None, of: str | None = None
-) -> Field:
-    return Field(name, kind, says, required=True, form=form, of=of)
+) -> SchemaField:
+    return SchemaField(name, kind, says, required=True, form=form, of=of)
 
 
 def _also(
@@ -144,44 +144,44 @@ def _also(
     form: str | None = None,
     of: str | None = None,
     nullable: bool = False,
-) -> Field:
+) -> SchemaField:
     """A field that the SEP does not have."""
-    return Field(name, kind, says, nullable=nullable, form=form, of=of, own=False)
+    return SchemaField(name, kind, says, nullable=nullable, form=form, of=of, own=False)
 
 
-SHAPES: Final[dict[str, tuple[Field, ...]]] = {
+SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "document": (
-        Field("$schema", "str", "the published schema"),
-        Field("mif_version", "str", "`1.0`; every 1.x is read", required=True),
-        Field("generator", "object", "what wrote the document", of="generator"),
-        Field("export", "object", "about the export", of="export", expected=True),
-        Field("memories", "array", "the memories", of="memory", expected=True),
-        Field("todos", "array", "the todos", of="todo"),
-        Field("graph", "object", "what belongs together", of="graph"),
-        Field("metadata", "object", "what the document says of itself", of="metadata"),
-        Field("consent", "object", "what the person allowed", of="consent"),
+        SchemaField("$schema", "str", "the published schema"),
+        SchemaField("mif_version", "str", "`1.0`; every 1.x is read", required=True),
+        SchemaField("generator", "object", "what wrote the document", of="generator"),
+        SchemaField("export", "object", "about the export", of="export", expected=True),
+        SchemaField("memories", "array", "the memories", of="memory", expected=True),
+        SchemaField("todos", "array", "the todos", of="todo"),
+        SchemaField("graph", "object", "what belongs together", of="graph"),
+        SchemaField("metadata", "object", "what the document says of itself", of="metadata"),
+        SchemaField("consent", "object", "what the person allowed", of="consent"),
     ),
     "generator": (
-        Field("name", "str", "the name of the system", expected=True),
-        Field("version", "str", "its version", expected=True),
+        SchemaField("name", "str", "the name of the system", expected=True),
+        SchemaField("version", "str", "its version", expected=True),
     ),
     "export": (
-        Field(
+        SchemaField(
             "id",
             "str",
             "the id of the export, `exp_` and letters and digits",
             form="export",
             expected=True,
         ),
-        Field("created_at", "str", "when it was made", form="time", expected=True),
-        Field("user_id", "str", "whose memories they are", expected=True),
-        Field("checksum", "str", "`sha256:` and 64 hex digits", form="checksum"),
+        SchemaField("created_at", "str", "when it was made", form="time", expected=True),
+        SchemaField("user_id", "str", "whose memories they are", expected=True),
+        SchemaField("checksum", "str", "`sha256:` and 64 hex digits", form="checksum"),
     ),
     "memory": (
         _need("id", "str", "`mem_` and a UUID", form="memory"),
-        Field("content", "str", "the text", required=True, least=1, most=CONTENT),
-        Field("type", "str", "what kind of memory", required=True, known=MEMORY_TYPES),
-        Field(
+        SchemaField("content", "str", "the text", required=True, least=1, most=CONTENT),
+        SchemaField("type", "str", "what kind of memory", required=True, known=MEMORY_TYPES),
+        SchemaField(
             "importance",
             "number",
             "0 to 1: from 0.8 critical, from 0.5 medium",
@@ -190,60 +190,62 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
             hard=True,
         ),
         _need("created_at", "str", "when it was made", form="time"),
-        Field("updated_at", "str", "when it was changed", form="time"),
-        Field("accessed_at", "str", "when it was last read", form="time"),
-        Field("access_count", "int", "how often it was read", least=0),
-        Field("decay_rate", "number", "how fast it fades, 0 to 1", least=0, most=1, own=False),
-        Field("tags", "array", "labels", of="str"),
-        Field("source", "object", "where it came from", of="source"),
-        Field("entities", "array", "what the text names", of="entity"),
-        Field("embedding", "object", "its vector", of="embedding"),
+        SchemaField("updated_at", "str", "when it was changed", form="time"),
+        SchemaField("accessed_at", "str", "when it was last read", form="time"),
+        SchemaField("access_count", "int", "how often it was read", least=0),
+        SchemaField(
+            "decay_rate", "number", "how fast it fades, 0 to 1", least=0, most=1, own=False
+        ),
+        SchemaField("tags", "array", "labels", of="str"),
+        SchemaField("source", "object", "where it came from", of="source"),
+        SchemaField("entities", "array", "what the text names", of="entity"),
+        SchemaField("embedding", "object", "its vector", of="embedding"),
         _also("relations", "object", "memories and todos it is related to", of="relations"),
-        Field("redactions", "array", "what was taken out of the text", of="redaction"),
+        SchemaField("redactions", "array", "what was taken out of the text", of="redaction"),
     ),
     "source": (
-        Field("type", "str", "where it came from", known=_SOURCES),
-        Field("session_id", "str", "the session"),
-        Field("agent", "str", "the agent"),
+        SchemaField("type", "str", "where it came from", known=_SOURCES),
+        SchemaField("session_id", "str", "the session"),
+        SchemaField("agent", "str", "the agent"),
     ),
     "entity": (
         _need("text", "str", "its name in the text"),
-        Field("type", "str", "what kind of thing it is", expected=True),
-        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1),
+        SchemaField("type", "str", "what kind of thing it is", expected=True),
+        SchemaField("confidence", "number", "how sure that is, 0 to 1", least=0, most=1),
     ),
     "embedding": (
-        Field("model", "str", "the model that made the vector", expected=True),
-        Field("dimensions", "int", "the length of the vector", least=1, expected=True),
-        Field("vector", "array", "the vector", expected=True),
-        Field("normalized", "bool", "whether its length is 1"),
+        SchemaField("model", "str", "the model that made the vector", expected=True),
+        SchemaField("dimensions", "int", "the length of the vector", least=1, expected=True),
+        SchemaField("vector", "array", "the vector", expected=True),
+        SchemaField("normalized", "bool", "whether its length is 1"),
     ),
     "relations": (
-        Field("related_memories", "array", "ids of memories", of="str", own=False),
-        Field("related_todos", "array", "ids of todos", of="str", own=False),
+        SchemaField("related_memories", "array", "ids of memories", of="str", own=False),
+        SchemaField("related_todos", "array", "ids of todos", of="str", own=False),
     ),
     "redaction": (
-        Field("type", "str", "the kind of data"),
-        Field("original_length", "int", "how long it was", least=0),
-        Field("position", "array", "where it stood: start and end"),
+        SchemaField("type", "str", "the kind of data"),
+        SchemaField("original_length", "int", "how long it was", least=0),
+        SchemaField("position", "array", "where it stood: start and end"),
     ),
     "todo": (
         _need("id", "str", "`todo_` and a UUID", form="todo"),
-        Field("short_id", "str", "capitals and a number, such as PROJ-123", form="short_id"),
-        Field("content", "str", "what is to be done", required=True, least=1, most=TASK),
-        Field("status", "str", "how far it is", required=True, known=STATUSES),
-        Field("priority", "str", "how urgent it is", known=PRIORITIES),
+        SchemaField("short_id", "str", "capitals and a number, such as PROJ-123", form="short_id"),
+        SchemaField("content", "str", "what is to be done", required=True, least=1, most=TASK),
+        SchemaField("status", "str", "how far it is", required=True, known=STATUSES),
+        SchemaField("priority", "str", "how urgent it is", known=PRIORITIES),
         _need("created_at", "str", "when it was made", form="time"),
         _also("updated_at", "str", "when it was changed", form="time"),
-        Field("due_date", "str", "by when it must be done", nullable=True, form="time"),
+        SchemaField("due_date", "str", "by when it must be done", nullable=True, form="time"),
         _also("completed_at", "str", "when it was done", form="time", nullable=True),
-        Field("project", "object", "the project it belongs to", nullable=True, of="project"),
-        Field("contexts", "array", "where it can be done", of="str"),
-        Field("tags", "array", "labels", of="str"),
+        SchemaField("project", "object", "the project it belongs to", nullable=True, of="project"),
+        SchemaField("contexts", "array", "where it can be done", of="str"),
+        SchemaField("tags", "array", "labels", of="str"),
         _also("notes", "str", "anything else about it", nullable=True),
         _also("parent_id", "str", "the todo it is a part of", nullable=True),
         _also("subtask_ids", "array", "the todos that are a part of it", of="str"),
         _also("blocked_on", "str", "what it waits for", nullable=True),
-        Field(
+        SchemaField(
             "recurrence",
             "str",
             "when it comes up again",
@@ -256,8 +258,8 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         _also("comments", "array", "what was said about it", of="comment"),
     ),
     "project": (
-        Field("id", "str", "its id"),
-        Field("name", "str", "its name"),
+        SchemaField("id", "str", "its id"),
+        SchemaField("name", "str", "its name"),
         _also("prefix", "str", "how the short ids of its todos begin"),
     ),
     "comment": (
@@ -267,22 +269,22 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
         _also("type", "str", "what kind of comment"),
     ),
     "graph": (
-        Field("format", "str", "`adjacency_list`", known=("adjacency_list",)),
-        Field("node_count", "int", "how many nodes there are", least=0),
-        Field("edge_count", "int", "how many edges there are", least=0),
-        Field("nodes", "array", "what the edges join", of="node", own=False),
-        Field("edges", "array", "what joins two things", of="edge"),
-        Field("hebbian_config", "object", "how weights are learnt", of="hebbian_config"),
+        SchemaField("format", "str", "`adjacency_list`", known=("adjacency_list",)),
+        SchemaField("node_count", "int", "how many nodes there are", least=0),
+        SchemaField("edge_count", "int", "how many edges there are", least=0),
+        SchemaField("nodes", "array", "what the edges join", of="node", own=False),
+        SchemaField("edges", "array", "what joins two things", of="edge"),
+        SchemaField("hebbian_config", "object", "how weights are learnt", of="hebbian_config"),
     ),
     "node": (
-        Field("id", "str", "the memory, the todo or the entity", required=True, own=False),
-        Field("type", "str", "which of them it is", known=_NODES, own=False),
+        SchemaField("id", "str", "the memory, the todo or the entity", required=True, own=False),
+        SchemaField("type", "str", "which of them it is", known=_NODES, own=False),
         _also("entity_type", "str", "what kind of thing an entity is"),
     ),
     "edge": (
         _need("source", "str", "the id it starts from"),
         _need("target", "str", "the id it leads to"),
-        Field(
+        SchemaField(
             "weight",
             "number",
             "how strong it is, 0 to 1; 0.5 if not said",
@@ -290,47 +292,47 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
             most=1,
             expected=True,
         ),
-        Field("type", "str", "how they are joined", known=EDGE_TYPES, expected=True),
-        Field("created_at", "str", "when it was made", form="time"),
-        Field("strengthened_count", "int", "how often it was used", least=0, own=False),
+        SchemaField("type", "str", "how they are joined", known=EDGE_TYPES, expected=True),
+        SchemaField("created_at", "str", "when it was made", form="time"),
+        SchemaField("strengthened_count", "int", "how often it was used", least=0, own=False),
     ),
     "hebbian_config": (
-        Field("learning_rate", "number", "how fast a weight grows"),
-        Field("decay_rate", "number", "how fast a weight fades"),
-        Field("ltp_threshold", "number", "from which weight it stays"),
+        SchemaField("learning_rate", "number", "how fast a weight grows"),
+        SchemaField("decay_rate", "number", "how fast a weight fades"),
+        SchemaField("ltp_threshold", "number", "from which weight it stays"),
         _also("max_weight", "number", "how large a weight can be"),
     ),
     "metadata": (
-        Field("total_memories", "int", "how many memories there are", least=0),
-        Field("total_todos", "int", "how many todos there are", least=0),
-        Field("date_range", "object", "the times of the memories", of="date_range"),
-        Field("memory_types", "object", "how many memories there are of each type"),
+        SchemaField("total_memories", "int", "how many memories there are", least=0),
+        SchemaField("total_todos", "int", "how many todos there are", least=0),
+        SchemaField("date_range", "object", "the times of the memories", of="date_range"),
+        SchemaField("memory_types", "object", "how many memories there are of each type"),
         _also("top_entities", "array", "what is named most"),
         _also("projects", "array", "the projects of the todos"),
-        Field("privacy", "object", "what was done about personal data", of="privacy"),
+        SchemaField("privacy", "object", "what was done about personal data", of="privacy"),
     ),
     "date_range": (
-        Field("earliest", "str", "of the oldest memory", form="time"),
-        Field("latest", "str", "of the newest memory", form="time"),
+        SchemaField("earliest", "str", "of the oldest memory", form="time"),
+        SchemaField("latest", "str", "of the newest memory", form="time"),
     ),
     "privacy": (
-        Field("pii_detected", "bool", "whether there was personal data"),
-        Field("secrets_detected", "bool", "whether there were secrets"),
-        Field("redacted_fields", "array", "what was redacted", of="str"),
+        SchemaField("pii_detected", "bool", "whether there was personal data"),
+        SchemaField("secrets_detected", "bool", "whether there were secrets"),
+        SchemaField("redacted_fields", "array", "what was redacted", of="str"),
     ),
     "consent": (
-        Field("exported_by", "str", "who asked for the export"),
-        Field("purpose", "str", "what for"),
-        Field(
+        SchemaField("exported_by", "str", "who asked for the export"),
+        SchemaField("purpose", "str", "what for"),
+        SchemaField(
             "retention_days",
             "int",
             "how long it may be kept, from `timestamp`",
             least=0,
             hard=True,
         ),
-        Field("sharing_allowed", "bool", "whether it may be passed on"),
-        Field("gdpr_basis", "str", "the legal basis"),
-        Field("timestamp", "str", "when that was said", form="time"),
+        SchemaField("sharing_allowed", "bool", "whether it may be passed on"),
+        SchemaField("gdpr_basis", "str", "the legal basis"),
+        SchemaField("timestamp", "str", "when that was said", form="time"),
     ),
 }
 """What each object has. All may have more, which is kept."""
@@ -346,54 +348,64 @@ def is_loose(shape: str, name: str) -> bool:
     return shape in _LOOSE or (shape in ("document", "graph") and name not in _BEARING)
 
 
-RULES: Final[dict[str, Rule]] = {
-    **{name: Rule("1", says) for name, says in READING.items()},
-    "not_yaml": Rule("1", YAML["not_yaml"]),
-    "not_object": Rule("2", "not an object"),
-    "missing_field": Rule("2", "a required field is missing"),
-    "invalid_type": Rule("2", "a value of the wrong type"),
-    "invalid_timestamp": Rule("2", "not a time"),
-    "too_many_bad": Rule("2", "more bad records than are reported"),
-    "out_of_range": Rule("3.2", "a number out of range"),
-    "unsupported_version": Rule("9", "not a version that is known"),
+RULES: Final[dict[str, SchemaRule]] = {
+    **{name: SchemaRule("1", says) for name, says in READING.items()},
+    "not_yaml": SchemaRule("1", YAML["not_yaml"]),
+    "not_object": SchemaRule("2", "not an object"),
+    "missing_field": SchemaRule("2", "a required field is missing"),
+    "invalid_type": SchemaRule("2", "a value of the wrong type"),
+    "invalid_timestamp": SchemaRule("2", "not a time"),
+    "too_many_bad": SchemaRule("2", "more bad records than are reported"),
+    "out_of_range": SchemaRule("3.2", "a number out of range"),
+    "unsupported_version": SchemaRule("9", "not a version that is known"),
     # JSON lines
-    "no_header": Rule("1", "the first line is no header"),
-    "no_footer": Rule("1", "the last line is no footer: the document was cut short"),
-    "count_mismatch": Rule("1", "not as many records as the footer counts"),
-    "checksum_mismatch": Rule("1", "the document is not what its checksum was made of"),
-    "unknown_line": Rule("1", "a line of a kind that is not known"),
+    "no_header": SchemaRule("1", "the first line is no header"),
+    "no_footer": SchemaRule("1", "the last line is no footer: the document was cut short"),
+    "count_mismatch": SchemaRule("1", "not as many records as the footer counts"),
+    "checksum_mismatch": SchemaRule("1", "the document is not what its checksum was made of"),
+    "unknown_line": SchemaRule("1", "a line of a kind that is not known"),
     # the envelope of encryption
-    "encrypted": Rule("6.2", "the document is encrypted"),
-    "unknown_algorithm": Rule("6.2", "not an algorithm that is known"),
-    "invalid_encryption": Rule("6.2", "a part of the envelope is not what it must be"),
-    "kdf_missing": Rule("6.2", "the envelope does not say how the key is derived"),
-    "kdf_too_costly": Rule("6.2", "deriving the key would cost more than is allowed"),
+    "encrypted": SchemaRule("6.2", "the document is encrypted"),
+    "unknown_algorithm": SchemaRule("6.2", "not an algorithm that is known"),
+    "invalid_encryption": SchemaRule("6.2", "a part of the envelope is not what it must be"),
+    "kdf_missing": SchemaRule("6.2", "the envelope does not say how the key is derived"),
+    "kdf_too_costly": SchemaRule("6.2", "deriving the key would cost more than is allowed"),
 }
 """Breaking one of them around the records refuses the document; in a record, that record."""
 
-WARNINGS: Final[dict[str, Rule]] = {
-    "later_version": Rule("9", "a later minor version: what is new in it is kept, not understood"),
-    "version_as_number": Rule("9", "the version is a number, and should be a text"),
-    "missing_field": Rule("2", "a field is missing that the published schema requires"),
-    "invalid_type": Rule("2", "a value of the wrong type, where nothing depends on it"),
-    "null_value": Rule("2", "null, where the published schema has none"),
-    "invalid_timestamp": Rule("2", "not a time"),
-    "out_of_range": Rule("2", "a number out of the range of the published schema"),
-    "unknown_value": Rule("3.1", "a value that is not known: kept, not understood"),
-    "id_form": Rule("3", "an id of another form than that of the published schema"),
-    "invalid_checksum": Rule("2", "not a checksum"),
-    "unknown_checksum": Rule("2", "a checksum by a rule that is not known, or of other content"),
-    "content_length": Rule("3", "a content without text, or longer than the published schema has"),
-    "invalid_vector": Rule("3.3", "a vector of something but numbers: kept, and not searched"),
-    "dimension_mismatch": Rule("3.3", "a vector of another length: kept, and not searched"),
-    "redaction_span": Rule("6.1", "a redaction whose place and length do not agree"),
-    "duplicate_id": Rule("3", "an id that stands twice"),
-    "duplicate_content": Rule("3", "a content that stands twice: kept, and not recalled"),
-    "unknown_end": Rule("5", "an edge of something that is not in the document"),
-    "line_member": Rule("1", "a member of a line that is no part of a record: not kept"),
-    "count_differs": Rule("7", "not as many as the document says of itself"),
-    "unknown_reference": Rule("3", "a record that is not in the document"),
-    "owner_not_kept": Rule("2", "a user whose name no grain can have: grains without an owner"),
+WARNINGS: Final[dict[str, SchemaRule]] = {
+    "later_version": SchemaRule(
+        "9", "a later minor version: what is new in it is kept, not understood"
+    ),
+    "version_as_number": SchemaRule("9", "the version is a number, and should be a text"),
+    "missing_field": SchemaRule("2", "a field is missing that the published schema requires"),
+    "invalid_type": SchemaRule("2", "a value of the wrong type, where nothing depends on it"),
+    "null_value": SchemaRule("2", "null, where the published schema has none"),
+    "invalid_timestamp": SchemaRule("2", "not a time"),
+    "out_of_range": SchemaRule("2", "a number out of the range of the published schema"),
+    "unknown_value": SchemaRule("3.1", "a value that is not known: kept, not understood"),
+    "id_form": SchemaRule("3", "an id of another form than that of the published schema"),
+    "invalid_checksum": SchemaRule("2", "not a checksum"),
+    "unknown_checksum": SchemaRule(
+        "2", "a checksum by a rule that is not known, or of other content"
+    ),
+    "content_length": SchemaRule(
+        "3", "a content without text, or longer than the published schema has"
+    ),
+    "invalid_vector": SchemaRule(
+        "3.3", "a vector of something but numbers: kept, and not searched"
+    ),
+    "dimension_mismatch": SchemaRule("3.3", "a vector of another length: kept, and not searched"),
+    "redaction_span": SchemaRule("6.1", "a redaction whose place and length do not agree"),
+    "duplicate_id": SchemaRule("3", "an id that stands twice"),
+    "duplicate_content": SchemaRule("3", "a content that stands twice: kept, and not recalled"),
+    "unknown_end": SchemaRule("5", "an edge of something that is not in the document"),
+    "line_member": SchemaRule("1", "a member of a line that is no part of a record: not kept"),
+    "count_differs": SchemaRule("7", "not as many as the document says of itself"),
+    "unknown_reference": SchemaRule("3", "a record that is not in the document"),
+    "owner_not_kept": SchemaRule(
+        "2", "a user whose name no grain can have: grains without an owner"
+    ),
 }
 """Taken, and told."""
 
@@ -453,7 +465,7 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "ed
 """Those that are looked at once all records are known; the ends of an edge have a rule."""
 
 
-class Checker(Shaped):
+class Mif1Checker(Shaped):
     """Checks one document. Of what it saw it keeps only hashes."""
 
     def __init__(self, firsts: int = 0) -> None:
@@ -595,7 +607,7 @@ def _object(name: str) -> dict[str, Any]:
     return value | {"properties": fields}
 
 
-def _field(field: Field) -> dict[str, Any]:
+def _field(field: SchemaField) -> dict[str, Any]:
     kind = _TYPES.get(field.kind, field.kind)
     value: dict[str, Any] = {"description": field.says}
     if field.of is not None and field.kind == "object":

@@ -28,9 +28,9 @@ from omsgrain.formats.json_text import spell as spell_json
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1 import envelope
-from omsgrain.formats.mif1.check import FORMAT, LIMITS, WARNINGS, Layout, Limits
+from omsgrain.formats.mif1.check import FORMAT, LIMITS, WARNINGS, Layout, Mif1Limits
 from omsgrain.formats.mif1.checksum import current
-from omsgrain.formats.mif1.document import Document
+from omsgrain.formats.mif1.document import Mif1Document
 from omsgrain.formats.mif1.records import TABLE
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import same
@@ -41,7 +41,7 @@ def load(
     data: bytes,
     *,
     user_id: str | None = None,
-    limits: Limits = LIMITS,
+    limits: Mif1Limits = LIMITS,
     exact: bool = False,
     layout: Layout | None = None,
     passphrase: str | None = None,
@@ -125,7 +125,7 @@ def dump(
 # -- how a document is spelled --------------------------------------------------------------------
 
 
-def _style(data: bytes, found: Document, limits: Limits) -> Style | None:
+def _style(data: bytes, found: Mif1Document, limits: Mif1Limits) -> Style | None:
     """The style of a text; of YAML and of lines there is only ours."""
     tree = found.to_dict()
     if found.layout == "json":
@@ -133,7 +133,7 @@ def _style(data: bytes, found: Document, limits: Limits) -> Style | None:
     return COMPACT if layouts.spell(tree, found.layout) == data else None
 
 
-_ANY: Final = Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
+_ANY: Final = Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
 """What was kept was taken once, however large it is."""
 
 

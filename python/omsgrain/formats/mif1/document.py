@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from omsgrain.formats import json_text, times, yaml
-from omsgrain.formats.document import Item, fill, lift
+from omsgrain.formats.document import RecordItem, fill, lift
 from omsgrain.formats.json_text import spell as spell_json
 from omsgrain.formats.mif1 import checksum, json_lines
 from omsgrain.formats.mif1.check import (
@@ -21,10 +21,10 @@ from omsgrain.formats.mif1.check import (
     LIMITS,
     RULES,
     WARNINGS,
-    Checker,
     Kind,
     Layout,
-    Limits,
+    Mif1Checker,
+    Mif1Limits,
 )
 from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem, Verdict
 from omsgrain.formats.source import Source
@@ -83,7 +83,7 @@ def looks_like_yaml(data: bytes) -> bool:
     return _YAML.search(data[:_HEAD]) is not None
 
 
-def parse(data: bytes, layout: Layout | None = None, limits: Limits = LIMITS) -> Parsed:
+def parse(data: bytes, layout: Layout | None = None, limits: Mif1Limits = LIMITS) -> Parsed:
     """Read a document."""
     layout = layout or layout_of(data)
     if layout == "json":
@@ -124,8 +124,8 @@ def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
 _POINTERS: Final = {kind: pointer for pointer, kind in ARRAYS.items()}
 
 
-def _by_lines(data: bytes, limits: Limits) -> Parsed:
-    lines = json_lines.Lines(io.BytesIO(data), limits)
+def _by_lines(data: bytes, limits: Mif1Limits) -> Parsed:
+    lines = json_lines.DocumentLines(io.BytesIO(data), limits)
     arrays: dict[str, list[Any]] = {}
     numbers: dict[str, list[int]] = {}
     within = lift(lines.header, ARRAYS)[1]
@@ -149,7 +149,7 @@ _CONSENT: Final = CONSENT.removeprefix("/")
 
 
 @dataclass(slots=True)
-class Document:
+class Mif1Document:
     """A document that was found good, or is to be written.
 
     Attributes:
@@ -162,7 +162,7 @@ class Document:
     """
 
     envelope: dict[str, Any]
-    records: dict[str, list[Item]] = field(default_factory=dict)
+    records: dict[str, list[RecordItem]] = field(default_factory=dict)
     layout: Layout = "json"
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -174,28 +174,30 @@ class Document:
         return together(self.envelope, arrays)
 
 
-def validate(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) -> Verdict:
+def validate(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> Verdict:
     """Say all that is wrong with a document; never raises for what the bytes are."""
     try:
         parsed = parse(data, layout, limits)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
-    checker = Checker()
+    checker = Mif1Checker()
     found = _checked(parsed, checker)
     faults = tuple(checker.faults.found)
     total = checker.faults.total + checker.problems.total + parsed.left_out
     return Verdict(faults, found.problems[:MOST], found.warnings, total, parsed.document)
 
 
-def read(data: bytes, limits: Limits = LIMITS, *, layout: Layout | None = None) -> Document:
+def read(
+    data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None
+) -> Mif1Document:
     """Read a document; a bad record of it is left out and told."""
-    checker = Checker(FIRSTS)
+    checker = Mif1Checker(FIRSTS)
     found = _checked(parse(data, layout, limits), checker)
     checker.refuse()
     return found
 
 
-def write(document: Document, layout: Layout | None = None) -> bytes:
+def write(document: Mif1Document, layout: Layout | None = None) -> bytes:
     """Write a document, in UTF-8, as it stands: a checksum that was read is kept."""
     return spell(document.to_dict(), layout or document.layout)
 
@@ -219,16 +221,16 @@ def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, A
     return document
 
 
-def _checked(parsed: Parsed, checker: Checker) -> Document:
+def _checked(parsed: Parsed, checker: Mif1Checker) -> Mif1Document:
     document = parsed.document
     checker.document(document, 1 if parsed.layout == "jsonl" else None)
     if checker.faults or not isinstance(document, dict):
-        return Document({}, {}, parsed.layout)
+        return Mif1Document({}, {}, parsed.layout)
     envelope, arrays = apart(document)
-    found = Document(envelope, {}, parsed.layout, left_out=parsed.left_out)
+    found = Mif1Document(envelope, {}, parsed.layout, left_out=parsed.left_out)
     for pointer, array in arrays.items():
         if pointer == CONSENT:
-            found.records[pointer] = [Item("consent", array[0])]
+            found.records[pointer] = [RecordItem("consent", array[0])]
             continue
         kind, items = ARRAYS[pointer], []
         for i, record in enumerate(array):
@@ -237,7 +239,7 @@ def _checked(parsed: Parsed, checker: Checker) -> Document:
                 found.left_out += 1
                 continue
             of = checker.first_with(record, f"{pointer}/{i}") if kind == "memory" else None
-            items.append(Item(kind, record, of))
+            items.append(RecordItem(kind, record, of))
         found.records[pointer] = items
     for pointer, items in found.records.items():
         taken = {id(one.value) for one in items}
@@ -265,7 +267,7 @@ _DAY: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
+class DocumentConsent:
     """The consent of a document; what it does not say is None.
 
     Attributes:
@@ -285,7 +287,7 @@ class Consent:
     timestamp: str | None = None
 
     @classmethod
-    def of(cls, block: Mapping[str, Any] | None) -> Consent | None:
+    def of(cls, block: Mapping[str, Any] | None) -> DocumentConsent | None:
         """Read the ``consent`` of a document that was checked; None if it has none."""
         if not isinstance(block, Mapping):
             return None

@@ -31,7 +31,7 @@ from omsgrain import _core
 from omsgrain.errors import KeyMissingError, UnsupportedError, packages_of
 from omsgrain.formats import json_text
 from omsgrain.formats.json_text import spell
-from omsgrain.formats.mif1.check import LIMITS, RULES, SCHEMA, VERSION, Limits, is_version
+from omsgrain.formats.mif1.check import LIMITS, RULES, SCHEMA, VERSION, Mif1Limits, is_version
 from omsgrain.formats.problems import DocumentError, Problem
 
 MEMBER: Final = "encryption"
@@ -112,7 +112,7 @@ def open_document(
     *,
     key: bytes | None = None,
     kdf: Kdf | None = None,
-    limits: Limits = LIMITS,
+    limits: Mif1Limits = LIMITS,
 ) -> bytes:
     """Decrypt a document."""
     most = limits.document // 3 * 4 + _FRAME
@@ -147,7 +147,7 @@ def _authenticated(envelope: dict[str, Any]) -> bytes | None:
     return _core.canonical_json(json.dumps(envelope | {MEMBER: inner}).encode("ascii"))
 
 
-def _kdf(found: dict[str, Any], given: Kdf | None, limits: Limits) -> Kdf:
+def _kdf(found: dict[str, Any], given: Kdf | None, limits: Mif1Limits) -> Kdf:
     """How the key is derived, if that is said and not too costly."""
     if found.get("key_derivation") != _DERIVATION:
         raise _refused("unknown_algorithm", "/key_derivation", f"{_DERIVATION}, or a key")

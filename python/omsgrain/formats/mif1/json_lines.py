@@ -26,7 +26,7 @@ from typing import IO, Any, Final, NamedTuple
 from omsgrain.formats import json_text
 from omsgrain.formats.document import fill, lift
 from omsgrain.formats.json_text import spell
-from omsgrain.formats.mif1.check import ARRAYS, LIMITS, RULES, SHAPES, WARNINGS, Kind, Limits
+from omsgrain.formats.mif1.check import ARRAYS, LIMITS, RULES, SHAPES, WARNINGS, Kind, Mif1Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Problems
 
 HEADER: Final = "header"
@@ -52,7 +52,7 @@ _LINES: Final = "lines"
 _PIECE: Final = 1 << 20
 
 
-class Line(NamedTuple):
+class RecordLine(NamedTuple):
     """A record as it came.
 
     Attributes:
@@ -88,7 +88,7 @@ class _Digests:
         return checksum in [f"sha256:{digest.hexdigest()}" for digest in both]
 
 
-class Lines:
+class DocumentLines:
     """Reads a document by lines. Iterate over it once, to its end: only there it turns out whole.
 
     Attributes:
@@ -97,7 +97,7 @@ class Lines:
         warnings: what is taken, and told.
     """
 
-    def __init__(self, source: IO[bytes], limits: Limits = LIMITS) -> None:
+    def __init__(self, source: IO[bytes], limits: Mif1Limits = LIMITS) -> None:
         """Read the header."""
         self._source, self._limits = source, limits
         self._digest = _Digests()
@@ -121,7 +121,7 @@ class Lines:
         if isinstance(aside, dict):
             self.header |= aside
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[RecordLine]:
         """The records, in the order of their lines."""
         while (line := self._next()) is not None:
             try:
@@ -141,7 +141,7 @@ class Lines:
             self._counts[kind] += 1
             if len(value) > 2:
                 self._warn("line_member", "")
-            yield Line(kind, value["data"], self._number)
+            yield RecordLine(kind, value["data"], self._number)
         raise DocumentError([_problem("no_footer", self._number)])
 
     def _next(self) -> bytes | None:
@@ -198,7 +198,7 @@ class Lines:
         self.warnings.add(Problem(rule, pointer, says, line=self._number))
 
 
-def _value(line: bytes, limits: Limits) -> Any:
+def _value(line: bytes, limits: Mif1Limits) -> Any:
     return json_text.parse(line, most=limits.line, depth=limits.depth, values=limits.values)
 
 

@@ -20,7 +20,7 @@ from omsgrain.formats.mif2.check import (
     name,
     value_text,
 )
-from omsgrain.formats.records import Fields, Record, Shape, Table
+from omsgrain.formats.records import Fields, Record, RecordShape, RecordTable
 from omsgrain.formats.source import Get, packing
 from omsgrain.grain import Grain
 
@@ -218,16 +218,16 @@ def _consent(record: Record) -> str:
 
 
 _APART, _WHOLE = packing("embedding")
-_TODO = Shape(_of_todo, _to_todo, _id, apart=_APART, whole=_WHOLE)
+_TODO = RecordShape(_of_todo, _to_todo, _id, apart=_APART, whole=_WHOLE)
 
-TABLE: Final = Table(
+TABLE: Final = RecordTable(
     FORMAT,
     {
-        "memory": Shape(_of_memory, _to_memory, _id, records.text_of, _APART, _WHOLE),
+        "memory": RecordShape(_of_memory, _to_memory, _id, records.text_of, _APART, _WHOLE),
         "todo": _TODO,
-        "node": Shape(_of_node, _to_node, _id),
-        "edge": Shape(_of_edge, _to_edge, _ends),
-        "consent": Shape(_of_consent, _to_consent, _consent),
+        "node": RecordShape(_of_node, _to_node, _id),
+        "edge": RecordShape(_of_edge, _to_edge, _ends),
+        "consent": RecordShape(_of_consent, _to_consent, _consent),
     },
     ordered=True,
 )

@@ -17,8 +17,8 @@ from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.json_text import VALUES, kind_of
 from omsgrain.formats.problems import Problems
 from omsgrain.formats.records import NAME, Fields, Record
-from omsgrain.formats.schema import Checker as Shaped
-from omsgrain.formats.schema import Field, Form, Rule, Shapes
+from omsgrain.formats.schema import DocumentChecker as Shaped
+from omsgrain.formats.schema import Form, SchemaField, SchemaRule, Shapes
 from omsgrain.formats.times import is_uuid
 
 Kind: TypeAlias = Literal[
@@ -73,96 +73,108 @@ REFERENCES: Final[dict[str, dict[str, str]]] = {
 
 def _need(
     name: str, kind: str, says: str, of: str | None = None, form: str | None = None
-) -> Field:
-    return Field(name, kind, says, required=True, of=of, form=form)
+) -> SchemaField:
+    return SchemaField(name, kind, says, required=True, of=of, form=form)
 
 
-def _may(name: str, kind: str, says: str, of: str | None = None, form: str | None = None) -> Field:
+def _may(
+    name: str, kind: str, says: str, of: str | None = None, form: str | None = None
+) -> SchemaField:
     """An optional field of the dialect, whose writers spell what is missing as null."""
-    return Field(name, kind, says, nullable=True, of=of, form=form)
+    return SchemaField(name, kind, says, nullable=True, of=of, form=form)
 
 
-SHAPES: Final[dict[str, tuple[Field, ...]]] = {
+SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "document": (
         _need("mif_version", "str", f"`{VERSION}`; every 2.x is read"),
-        Field("generator", "object", "what wrote the document", of="generator"),
-        Field("export_meta", "object", "about the export", of="export_meta"),
+        SchemaField("generator", "object", "what wrote the document", of="generator"),
+        SchemaField("export_meta", "object", "about the export", of="export_meta"),
         _need("memories", "array", "the memories", "memory"),
-        Field(
+        SchemaField(
             "knowledge_graph", "object", "entities and relationships", nullable=True, of="graph"
         ),
-        Field("vendor_extensions", "object", "data of systems, by the name of the system"),
+        SchemaField("vendor_extensions", "object", "data of systems, by the name of the system"),
     ),
     "generator": (
         _need("name", "str", "the name of the system"),
         _need("version", "str", "its version"),
     ),
     "export_meta": (
-        Field("id", "str", "the id of the export", form="uuid"),
-        Field("created_at", "str", "when it was made", form="time"),
-        Field("user_id", "str", "whose memories they are"),
-        Field("checksum", "str", "`sha256:` and hex digits", form="checksum"),
-        Field("privacy", "object", "what was done about personal data", of="privacy"),
+        SchemaField("id", "str", "the id of the export", form="uuid"),
+        SchemaField("created_at", "str", "when it was made", form="time"),
+        SchemaField("user_id", "str", "whose memories they are"),
+        SchemaField("checksum", "str", "`sha256:` and hex digits", form="checksum"),
+        SchemaField("privacy", "object", "what was done about personal data", of="privacy"),
     ),
     "privacy": (
-        Field("pii_detected", "bool", "whether there was personal data"),
-        Field("redacted_fields", "array", "the kinds that were redacted", of="str"),
+        SchemaField("pii_detected", "bool", "whether there was personal data"),
+        SchemaField("redacted_fields", "array", "the kinds that were redacted", of="str"),
     ),
     "memory": (
         _need("id", "str", "a UUID of any version", form="uuid"),
         _need("content", "str", "the text, which may be empty"),
         _need("created_at", "str", "when it was made", form="time"),
-        Field("memory_type", "str", "what kind of memory, in snake_case; any is kept"),
-        Field("updated_at", "str", "when it was changed", form="time"),
-        Field("tags", "array", "labels", of="str"),
-        Field("entities", "array", "what the text names", of="entity_ref"),
-        Field("metadata", "object", "anything else about it"),
-        Field("embeddings", "object", "its vector", of="embeddings"),
-        Field("source", "object", "where it came from", of="source"),
-        Field("parent_id", "str", "the memory it belongs to", nullable=True, form="uuid"),
-        Field("related_memory_ids", "array", "memories it is related to", of="str", form="uuid"),
-        Field("agent_id", "str", "the agent that made it", nullable=True),
-        Field("external_id", "str", "its id in another system", nullable=True),
-        Field("version", "int", "how often it was written", least=1, hard=True),
+        SchemaField("memory_type", "str", "what kind of memory, in snake_case; any is kept"),
+        SchemaField("updated_at", "str", "when it was changed", form="time"),
+        SchemaField("tags", "array", "labels", of="str"),
+        SchemaField("entities", "array", "what the text names", of="entity_ref"),
+        SchemaField("metadata", "object", "anything else about it"),
+        SchemaField("embeddings", "object", "its vector", of="embeddings"),
+        SchemaField("source", "object", "where it came from", of="source"),
+        SchemaField("parent_id", "str", "the memory it belongs to", nullable=True, form="uuid"),
+        SchemaField(
+            "related_memory_ids", "array", "memories it is related to", of="str", form="uuid"
+        ),
+        SchemaField("agent_id", "str", "the agent that made it", nullable=True),
+        SchemaField("external_id", "str", "its id in another system", nullable=True),
+        SchemaField("version", "int", "how often it was written", least=1, hard=True),
     ),
     "entity_ref": (
         _need("name", "str", "its name"),
-        Field("entity_type", "str", "what kind of thing it is"),
-        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True),
+        SchemaField("entity_type", "str", "what kind of thing it is"),
+        SchemaField(
+            "confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True
+        ),
     ),
     "embeddings": (
         _need("model", "str", "the model that made the vector"),
-        Field("dimensions", "int", "the length of the vector", required=True, least=1, hard=True),
+        SchemaField(
+            "dimensions", "int", "the length of the vector", required=True, least=1, hard=True
+        ),
         _need("vector", "array", "the vector", "number"),
-        Field("normalized", "bool", "whether its length is 1"),
+        SchemaField("normalized", "bool", "whether its length is 1"),
     ),
     "source": (
-        Field("source_type", "str", "user, system, api, file, web, ai_generated, inferred, ..."),
-        Field("session_id", "str", "the session"),
-        Field("agent_name", "str", "the agent"),
+        SchemaField(
+            "source_type", "str", "user, system, api, file, web, ai_generated, inferred, ..."
+        ),
+        SchemaField("session_id", "str", "the session"),
+        SchemaField("agent_name", "str", "the agent"),
     ),
     "graph": (
-        Field("entities", "array", "the entities", of="entity"),
-        Field("relationships", "array", "how they are related", of="relationship"),
+        SchemaField("entities", "array", "the entities", of="entity"),
+        SchemaField("relationships", "array", "how they are related", of="relationship"),
     ),
     "entity": (
         _need("id", "str", "its id, of any form"),
         _need("name", "str", "its name"),
-        Field("types", "array", "what kinds of thing it is", of="str"),
-        Field("attributes", "object", "anything else about it"),
-        Field("summary", "str", "what it is, in words"),
-        Field("created_at", "str", "when it was first seen", form="time"),
-        Field("last_seen_at", "str", "when it was last seen", form="time"),
+        SchemaField("types", "array", "what kinds of thing it is", of="str"),
+        SchemaField("attributes", "object", "anything else about it"),
+        SchemaField("summary", "str", "what it is, in words"),
+        SchemaField("created_at", "str", "when it was first seen", form="time"),
+        SchemaField("last_seen_at", "str", "when it was last seen", form="time"),
     ),
     "relationship": (
         _need("id", "str", "its id, of any form"),
         _need("source_entity_id", "str", "the entity it starts from"),
         _need("target_entity_id", "str", "the entity it leads to"),
         _need("relation_type", "str", "how they are related"),
-        Field("context", "str", "in which text that was said"),
-        Field("confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True),
-        Field("created_at", "str", "when it was first seen", form="time"),
-        Field("invalidated_at", "str", "until when it held", nullable=True, form="time"),
+        SchemaField("context", "str", "in which text that was said"),
+        SchemaField(
+            "confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True
+        ),
+        SchemaField("created_at", "str", "when it was first seen", form="time"),
+        SchemaField("invalidated_at", "str", "until when it held", nullable=True, form="time"),
     ),
     # -- the dialect of the reference implementation --
     "episode": (
@@ -234,32 +246,38 @@ SHAPES: Final[dict[str, tuple[Field, ...]]] = {
 }
 
 
-RULES: Final[dict[str, Rule]] = {
-    **{name: Rule("1", says) for name, says in READING.items()},
-    "not_object": Rule("1", "not an object"),
-    "checksum_mismatch": Rule("1", "the document is not what its checksum was made of"),
-    "unsupported_version": Rule("8", "not a version that is known"),
-    "missing_field": Rule("2", "a required field is missing"),
-    "invalid_type": Rule("2", "a value of the wrong type"),
-    "too_many_bad": Rule("2", "more bad records than are reported"),
-    "out_of_range": Rule("2", "a number out of range"),
+RULES: Final[dict[str, SchemaRule]] = {
+    **{name: SchemaRule("1", says) for name, says in READING.items()},
+    "not_object": SchemaRule("1", "not an object"),
+    "checksum_mismatch": SchemaRule("1", "the document is not what its checksum was made of"),
+    "unsupported_version": SchemaRule("8", "not a version that is known"),
+    "missing_field": SchemaRule("2", "a required field is missing"),
+    "invalid_type": SchemaRule("2", "a value of the wrong type"),
+    "too_many_bad": SchemaRule("2", "more bad records than are reported"),
+    "out_of_range": SchemaRule("2", "a number out of range"),
 }
 """Breaking one of them around the records refuses the document; in a record, that record."""
 
-WARNINGS: Final[dict[str, Rule]] = {
-    "later_version": Rule("8", "a later minor version: what is new in it is kept, not understood"),
-    "invalid_checksum": Rule("1", "not a checksum"),
-    "invalid_uuid": Rule("2", "not a UUID"),
-    "invalid_timestamp": Rule("2", "not a time"),
-    "invalid_memory_type": Rule("2.1", "a type of memory that is not in snake_case"),
-    "times_out_of_order": Rule("2", "changed before it was made"),
-    "duplicate_id": Rule("2", "an id that stands twice"),
-    "duplicate_content": Rule("6", "a content that stands twice: kept, and not recalled"),
-    "dimension_mismatch": Rule("2.3", "a vector of another length: kept, and not searched"),
-    "unknown_entity": Rule("3", "an entity that is not in the document"),
-    "foreign_record": Rule("6", "a record of a dialect that is not known: kept, not understood"),
-    "unknown_reference": Rule("2", "a record that is not in the document"),
-    "owner_not_kept": Rule("1", "a user whose name no grain can have: grains without an owner"),
+WARNINGS: Final[dict[str, SchemaRule]] = {
+    "later_version": SchemaRule(
+        "8", "a later minor version: what is new in it is kept, not understood"
+    ),
+    "invalid_checksum": SchemaRule("1", "not a checksum"),
+    "invalid_uuid": SchemaRule("2", "not a UUID"),
+    "invalid_timestamp": SchemaRule("2", "not a time"),
+    "invalid_memory_type": SchemaRule("2.1", "a type of memory that is not in snake_case"),
+    "times_out_of_order": SchemaRule("2", "changed before it was made"),
+    "duplicate_id": SchemaRule("2", "an id that stands twice"),
+    "duplicate_content": SchemaRule("6", "a content that stands twice: kept, and not recalled"),
+    "dimension_mismatch": SchemaRule("2.3", "a vector of another length: kept, and not searched"),
+    "unknown_entity": SchemaRule("3", "an entity that is not in the document"),
+    "foreign_record": SchemaRule(
+        "6", "a record of a dialect that is not known: kept, not understood"
+    ),
+    "unknown_reference": SchemaRule("2", "a record that is not in the document"),
+    "owner_not_kept": SchemaRule(
+        "1", "a user whose name no grain can have: grains without an owner"
+    ),
 }
 """Taken, and told."""
 
@@ -271,7 +289,7 @@ VECTOR = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Mif2Limits:
     """What a reader takes. Whatever is larger is refused before it is parsed.
 
     Attributes:
@@ -285,7 +303,7 @@ class Limits:
     depth: int = 128
 
 
-LIMITS = Limits()
+LIMITS = Mif2Limits()
 
 
 NAMESPACE: Final = FORMAT
@@ -334,7 +352,7 @@ def name(value: Any) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= NAME else None
 
 
-class Fate(NamedTuple):
+class RecordVerdict(NamedTuple):
     """What becomes of a record.
 
     Attributes:
@@ -348,9 +366,9 @@ class Fate(NamedTuple):
     of: str | None = None
 
 
-GOOD: Final = Fate(True)
-BAD: Final = Fate(False)
-OTHER: Final = Fate(True, known=False)
+GOOD: Final = RecordVerdict(True)
+BAD: Final = RecordVerdict(False)
+OTHER: Final = RecordVerdict(True, known=False)
 
 
 _CHECKSUM = re.compile(r"sha256:[0-9A-Fa-f]+")
@@ -366,7 +384,7 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "re
 """Those that are looked at once all records are known; the ends of a relationship have a rule."""
 
 
-class Checker(Shaped):
+class Mif2Checker(Shaped):
     """Checks one document. Of what it saw it keeps only hashes."""
 
     def __init__(self, firsts: int = 0) -> None:
@@ -391,7 +409,7 @@ class Checker(Shaped):
             if type(holder) is dict and name in holder and type(holder[name]) is not list:
                 self._warn("foreign_record", pointer, "an array", kind_of(holder[name]))
 
-    def record(self, kind: Kind, record: Any, pointer: str) -> Fate:
+    def record(self, kind: Kind, record: Any, pointer: str) -> RecordVerdict:
         """Check one record, and say what becomes of it."""
         if kind in DIALECT:
             return self._of_dialect(kind, record, pointer)
@@ -400,14 +418,14 @@ class Checker(Shaped):
         self._once(kind, record, pointer)
         if kind == "memory":
             self._memory(pointer, record)
-            return Fate(True, of=self.first_with(record, pointer))
+            return RecordVerdict(True, of=self.first_with(record, pointer))
         if kind == "relationship":
             for name in ("source_entity_id", "target_entity_id"):
                 if hash(record[name]) not in self._ids["entity"]:
                     self._warn("unknown_entity", f"{pointer}/{name}")
         return GOOD
 
-    def _of_dialect(self, kind: Kind, record: Any, pointer: str) -> Fate:
+    def _of_dialect(self, kind: Kind, record: Any, pointer: str) -> RecordVerdict:
         """The format allows anything here, so what is odd breaks no rule."""
         self._found = odd = Problems()
         self._whole(pointer, kind, record)
@@ -462,14 +480,14 @@ def text() -> str:
     return files("omsgrain.formats.mif2").joinpath(_NAME).read_text("utf-8")
 
 
-def _object(shape: tuple[Field, ...]) -> dict[str, Any]:
+def _object(shape: tuple[SchemaField, ...]) -> dict[str, Any]:
     value: dict[str, Any] = {"type": "object"}
     if required := [field.name for field in shape if field.required]:
         value["required"] = required
     return value | {"properties": {field.name: _field(field) for field in shape}}
 
 
-def _field(field: Field) -> dict[str, Any]:
+def _field(field: SchemaField) -> dict[str, Any]:
     kind = _TYPES.get(field.kind, field.kind)
     value: dict[str, Any] = {"description": field.says}
     if field.of is not None and field.kind == "object":

@@ -12,9 +12,9 @@ from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.document import (
     Dump,
     Import,
-    Item,
     Loss,
     Manifest,
+    RecordItem,
     Vector,
     bare,
     fill,
@@ -27,7 +27,7 @@ from omsgrain.formats.document import (
 )
 from omsgrain.formats.json_text import style_of
 from omsgrain.formats.mif2 import document as documents
-from omsgrain.formats.mif2.check import FORMAT, LIMITS, WARNINGS, Limits, name
+from omsgrain.formats.mif2.check import FORMAT, LIMITS, WARNINGS, Mif2Limits, name
 from omsgrain.formats.mif2.checksum import current
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.problems import Problem
@@ -36,7 +36,7 @@ from omsgrain.grain import Grain
 
 
 def load(
-    data: bytes, *, user_id: str | None = None, limits: Limits = LIMITS, exact: bool = False
+    data: bytes, *, user_id: str | None = None, limits: Mif2Limits = LIMITS, exact: bool = False
 ) -> Import:
     """Make grains of a document; a bad record is left out, and told in ``problems``."""
     read = json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
@@ -86,7 +86,7 @@ def dump(
     return Dump(spelled(found, current(fill(found.envelope, arrays)), get, exact=exact), losses)
 
 
-def _vector(item: Item) -> Vector | None:
+def _vector(item: RecordItem) -> Vector | None:
     if item.kind != "memory" or item.of is not None:
         return None
     told = item.value.get("embeddings")

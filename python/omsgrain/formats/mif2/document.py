@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omsgrain.formats import json_text
-from omsgrain.formats.document import Item, bare, fill, lift
+from omsgrain.formats.document import RecordItem, bare, fill, lift
 from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif2 import checksum
-from omsgrain.formats.mif2.check import ARRAYS, LIMITS, RULES, Checker, Limits
+from omsgrain.formats.mif2.check import ARRAYS, LIMITS, RULES, Mif2Checker, Mif2Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 
 
 @dataclass(slots=True)
-class Document:
+class Mif2Document:
     """A document that was found good, or is to be written.
 
     Attributes:
@@ -26,7 +26,7 @@ class Document:
     """
 
     envelope: dict[str, Any]
-    records: dict[str, list[Item]] = field(default_factory=dict)
+    records: dict[str, list[RecordItem]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -39,13 +39,13 @@ class Document:
         return fill(self.envelope, arrays)
 
 
-def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
+def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
     """Say all that is wrong with a document; never raises for what the bytes are."""
     try:
         document = _parsed(data, limits)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
-    checker = Checker()
+    checker = Mif2Checker()
     _apart(document, checker)
     faults, problems = checker.faults, checker.problems
     return Verdict(
@@ -57,18 +57,18 @@ def validate(data: bytes, limits: Limits = LIMITS) -> Verdict:
     )
 
 
-def read(data: bytes, limits: Limits = LIMITS) -> Document:
+def read(data: bytes, limits: Mif2Limits = LIMITS) -> Mif2Document:
     """Read a document; a bad record of it is left out and told."""
     return of_dict(_parsed(data, limits))
 
 
-def _parsed(data: bytes, limits: Limits) -> Any:
+def _parsed(data: bytes, limits: Mif2Limits) -> Any:
     return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 
-def of_dict(document: Any) -> Document:
+def of_dict(document: Any) -> Mif2Document:
     """Take apart what was parsed."""
-    checker = Checker(FIRSTS)
+    checker = Mif2Checker(FIRSTS)
     found = _apart(document, checker)
     checker.refuse()
     found.problems = tuple(checker.problems.found)
@@ -76,28 +76,28 @@ def of_dict(document: Any) -> Document:
     return found
 
 
-def write(document: Document) -> bytes:
+def write(document: Mif2Document) -> bytes:
     """Write a document, in UTF-8, as it stands: a checksum that was read is kept."""
     return spell(document.to_dict())
 
 
-def _apart(document: Any, checker: Checker) -> Document:
+def _apart(document: Any, checker: Mif2Checker) -> Mif2Document:
     checker.document(document)
     if not isinstance(document, dict):
-        return Document({})
+        return Mif2Document({})
     if checksum.own(document) and checksum.verify_checksum(document) != "matched-jcs":
         says = RULES["checksum_mismatch"].says
         checker.faults.add(Problem("checksum_mismatch", "/export_meta/checksum", says))
     envelope, arrays = lift(document, ARRAYS)
-    found = Document(envelope)
+    found = Mif2Document(envelope)
     for pointer, array in arrays.items():
         kind, records = ARRAYS[pointer], []
         for i, value in enumerate(array):
             fate = checker.record(kind, value, f"{pointer}/{i}")
             if fate.taken and fate.known:
-                records.append(Item(kind, value, fate.of))
+                records.append(RecordItem(kind, value, fate.of))
             elif fate.taken:
-                records.append(Item("other", {"value": value}))
+                records.append(RecordItem("other", {"value": value}))
         found.records[pointer] = records
     for pointer, array in arrays.items():
         taken = {id(one.value) for one in found.records[pointer] if one.kind != "other"}

@@ -22,7 +22,7 @@ from omsgrain.formats.mif2.check import (
     somebody,
     value_text,
 )
-from omsgrain.formats.records import NAME, Fields, Record, Shape, Table
+from omsgrain.formats.records import NAME, Fields, Record, RecordShape, RecordTable
 from omsgrain.formats.source import OTHER, Get, packing
 from omsgrain.grain import Grain
 
@@ -360,14 +360,14 @@ def _plain(
     kind: str,
     to_fields: Callable[[Record, str | None], Fields],
     from_fields: Callable[[Mapping[str, Any], str], Record],
-) -> Shape:
-    return Shape(to_fields, from_fields, _id, order=_order(kind))
+) -> RecordShape:
+    return RecordShape(to_fields, from_fields, _id, order=_order(kind))
 
 
-TABLE: Final = Table(
+TABLE: Final = RecordTable(
     FORMAT,
     {
-        "memory": Shape(
+        "memory": RecordShape(
             to_fields,
             from_fields,
             _id,
@@ -381,7 +381,7 @@ TABLE: Final = Table(
         "todo": _plain("todo", _of_todo, _to_todo),
         "project": _plain("project", _of_project, _to_project),
         "reminder": _plain("reminder", _of_reminder, _to_reminder),
-        "other": Shape(_of_other, _to_other, _no_name),
+        "other": RecordShape(_of_other, _to_other, _no_name),
     },
     ordered=True,
 )

@@ -26,7 +26,7 @@ from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld.document import (
     STAYS,
     Layout,
-    Taken,
+    ParsedDocuments,
     apart,
     in_order,
     reshaped,
@@ -34,7 +34,7 @@ from omsgrain.formats.mif_ld.document import (
     together,
 )
 from omsgrain.formats.mif_ld.finding import Shape
-from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.records import FORMAT, LOCAL, TABLE, is_memory
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import MOST, DocumentError, Problem
@@ -57,7 +57,7 @@ def load(
     shape: Shape | None = None,
     exact: bool = False,
     strict_published: bool = False,
-    limits: Limits = LIMITS,
+    limits: MifLdLimits = LIMITS,
 ) -> Import:
     """Make grains of a file of memories, of either shape.
 
@@ -99,7 +99,7 @@ def dump(
 
 
 def _dump(
-    found: Owned,
+    found: ManifestDocuments,
     get: Get,
     embeddings: bool,
     exact: bool,
@@ -159,7 +159,11 @@ def written(
 
 
 def imported(
-    files: Sequence[Taken], whole: Manifest, *, user_id: str | None, text: bytes | None = None
+    files: Sequence[ParsedDocuments],
+    whole: Manifest,
+    *,
+    user_id: str | None,
+    text: bytes | None = None,
 ) -> Import:
     """Make grains of the documents of files, and of what stands around them."""
     bare, counters = apart(value for file in files for value in file.values)
@@ -196,14 +200,14 @@ def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return (*found[:MOST], rest)
 
 
-class Owned(NamedTuple):
+class ManifestDocuments(NamedTuple):
     """A manifest, and the documents that it lists, with their counters."""
 
     manifest: Manifest
     values: list[Any]
 
 
-def own(grains: Iterable[Grain]) -> tuple[Owned, Get]:
+def own(grains: Iterable[Grain]) -> tuple[ManifestDocuments, Get]:
     """The one file, or directory, that is among grains."""
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
@@ -217,10 +221,12 @@ def own(grains: Iterable[Grain]) -> tuple[Owned, Get]:
     counters = found.envelope.get(_COUNTERS) or {}
     if not isinstance(counters, dict):
         raise FormatError("counters that are none", rule="manifest")
-    return Owned(found, list(together(values, counters))), get
+    return ManifestDocuments(found, list(together(values, counters))), get
 
 
-def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
+def files_of(
+    found: ManifestDocuments, local: bool, losses: list[Loss]
+) -> Iterator[ParsedDocuments]:
     """The files of a manifest, each with its documents."""
     at = 0
     for entry in found.manifest.envelope.get(_FILES, ()):
@@ -232,7 +238,7 @@ def files_of(found: Owned, local: bool, losses: list[Loss]) -> Iterator[Taken]:
                        for value, one in zip(values, stays, strict=True) if one]  # fmt: skip
             entry = document.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]
-        yield Taken(entry, values)
+        yield ParsedDocuments(entry, values)
     if at != len(found.values):
         raise SchemaError("a manifest is not of these documents", found=f"{at} of them")
 
@@ -256,7 +262,7 @@ def is_local(value: Any) -> bool:
     return isinstance(namespace, str) and (namespace == LOCAL or namespace.startswith(f"{LOCAL}/"))
 
 
-def _without_embeddings(found: Owned, losses: list[Loss]) -> Owned:
+def _without_embeddings(found: ManifestDocuments, losses: list[Loss]) -> ManifestDocuments:
     values = []
     for value in found.values:
         if is_memory(value) and "embedding" in value:

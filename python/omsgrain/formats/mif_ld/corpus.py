@@ -18,9 +18,9 @@ from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld.convert import files_of, imported, in_shape, own
-from omsgrain.formats.mif_ld.document import Layout, Taken, in_order, taken
+from omsgrain.formats.mif_ld.document import Layout, ParsedDocuments, in_order, taken
 from omsgrain.formats.mif_ld.finding import Shape, shape_of
-from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.records import FORMAT
 from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.problems import DocumentError, Problem
@@ -78,7 +78,7 @@ def load_directory(
     mode: Mode = "schema",
     user_id: str | None = None,
     strict_published: bool = False,
-    limits: Limits = LIMITS,
+    limits: MifLdLimits = LIMITS,
 ) -> Import:
     """Make grains of all memories in a directory, and below it.
 
@@ -135,7 +135,7 @@ def write_files(
     return losses
 
 
-def _in_shape(file: Taken, shape: Shape | None, losses: list[Loss]) -> Taken:
+def _in_shape(file: ParsedDocuments, shape: Shape | None, losses: list[Loss]) -> ParsedDocuments:
     """A file whose memories have a shape; one in Markdown is called as its shape is."""
     if shape is None:
         return file
@@ -146,7 +146,7 @@ def _in_shape(file: Taken, shape: Shape | None, losses: list[Loss]) -> Taken:
     return file._replace(entry=entry, values=in_shape(file.values, shape, losses))
 
 
-def files_in(root: Path, limits: Limits = LIMITS) -> Iterator[Path]:
+def files_in(root: Path, limits: MifLdLimits = LIMITS) -> Iterator[Path]:
     """The files in a directory, and below it, that are called as files of memories are."""
     found = []
     for inside, directories, names in os.walk(root, onerror=_refuse):
@@ -172,13 +172,15 @@ def _says_so(data: bytes) -> bool:
         return False
 
 
-def _file(data: bytes, name: str, mode: Mode, published: bool, limits: Limits) -> Taken:
+def _file(
+    data: bytes, name: str, mode: Mode, published: bool, limits: MifLdLimits
+) -> ParsedDocuments:
     try:
         sheet = document.read_file(data, layout_of_file(name, data), limits, shape_of_name(name))
         found = taken(sheet, mode=mode, strict_published=published)
     except DocumentError as error:
         entry = {"path": name, "layout": "array", "count": 0}
-        return Taken(entry | {"bad": True}, [], (), tuple(_named(error.problems, name)))
+        return ParsedDocuments(entry | {"bad": True}, [], (), tuple(_named(error.problems, name)))
     entry = {"path": name, **found.entry}
     if found.problems and not found.values:
         entry = {"path": name, "layout": "array", "count": 0, "bad": True}
@@ -200,7 +202,7 @@ def _key(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
-def _single(file: Taken, markdown: bool) -> list[Taken]:
+def _single(file: ParsedDocuments, markdown: bool) -> list[ParsedDocuments]:
     """The memories of a file, each as a file of its own."""
     if file.entry["layout"] == "markdown":
         return [file]
@@ -210,7 +212,7 @@ def _single(file: Taken, markdown: bool) -> list[Taken]:
         layout: Layout = "markdown" if markdown and is_memory else "document"
         if document.is_of_another_kind(value):  # a record of a corpus; alone it says nothing
             layout = "corpus"
-        made.append(Taken(document.entry(layout, [value]), [value]))
+        made.append(ParsedDocuments(document.entry(layout, [value]), [value]))
     return made
 
 

@@ -27,7 +27,7 @@ from omsgrain.formats.document import KIND, Loss, open_manifest
 from omsgrain.formats.json_text import COMPACT, spell
 from omsgrain.formats.mif_ld import lint, markdown
 from omsgrain.formats.mif_ld.finding import Shape, kind_of, shape_of
-from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.markdown import KEBAB, PASCAL, URN, lost
 from omsgrain.formats.mif_ld.records import CONTEXT, FORMAT, LOCAL, VOLATILE, is_memory
 from omsgrain.formats.mif_ld.validate import Mode, judge, mended
@@ -80,7 +80,7 @@ def layout_of(data: bytes) -> Layout:
 def read_file(
     data: bytes,
     layout: Layout | None = None,
-    limits: Limits = LIMITS,
+    limits: MifLdLimits = LIMITS,
     shape: Shape | None = None,
 ) -> Sheet:
     """Read a file."""
@@ -90,17 +90,17 @@ def read_file(
     return _lines(data, limits) if layout == "lines" else _json(data, limits)
 
 
-def _parsed(data: bytes, limits: Limits) -> Any:
+def _parsed(data: bytes, limits: MifLdLimits) -> Any:
     return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 
-def _counted(count: int, limits: Limits) -> None:
+def _counted(count: int, limits: MifLdLimits) -> None:
     """Refuse too many documents, before anything is made of them."""
     if count > limits.documents:
         raise json_text.too_large(f"{limits.documents} documents", f"{count} documents")
 
 
-def _json(data: bytes, limits: Limits) -> Sheet:
+def _json(data: bytes, limits: MifLdLimits) -> Sheet:
     tree = _parsed(data, limits)
     if isinstance(tree, list):
         _counted(len(tree), limits)
@@ -242,7 +242,7 @@ def _said(text: str) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
-def _lines(data: bytes, limits: Limits) -> Sheet:
+def _lines(data: bytes, limits: MifLdLimits) -> Sheet:
     json_text.bounded(data, limits.document, limits.values)
     values: list[Any] = []
     places: list[tuple[str, int | None]] = []
@@ -262,7 +262,7 @@ def _lines(data: bytes, limits: Limits) -> Sheet:
     return Sheet(entry, values, places, problems=tuple(problems))
 
 
-def _markdown(data: bytes, limits: Limits, shape: Shape | None) -> Sheet:
+def _markdown(data: bytes, limits: MifLdLimits, shape: Shape | None) -> Sheet:
     document, shape, warnings = markdown.read_bytes(data, limits, shape)
     text = data.decode()
     entry: dict[str, Any] = {"layout": "markdown", "count": 1, "shape": shape}
@@ -405,7 +405,7 @@ _DOCUMENT = re.compile(
 )
 
 
-class Taken(NamedTuple):
+class ParsedDocuments(NamedTuple):
     """The documents of a file that are good.
 
     Attributes:
@@ -425,7 +425,7 @@ class Taken(NamedTuple):
     places: tuple[tuple[str, int | None], ...] = ()
 
 
-def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
+def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> ParsedDocuments:
     """Judge the documents of a file."""
     values, good, places = [], [], []
     warnings, problems = list(sheet.warnings), list(sheet.problems)
@@ -448,7 +448,9 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Taken:
     entry = sheet.entry
     if not all(good):
         entry = shrunk(entry, good)
-    return Taken(entry, values, tuple(warnings), tuple(problems), tuple(dropped), tuple(places))
+    return ParsedDocuments(
+        entry, values, tuple(warnings), tuple(problems), tuple(dropped), tuple(places)
+    )
 
 
 def _some(before: Sequence[Problem], found: list[Problem]) -> list[Problem]:
@@ -462,7 +464,7 @@ def document_of(pointer: str) -> str:
     return "" if found is None else found[0]
 
 
-def in_order(files: Iterable[Taken]) -> list[Problem]:
+def in_order(files: Iterable[ParsedDocuments]) -> list[Problem]:
     """The memories of files that were made of others before those were there, as warnings."""
     placed = (
         (place, lint.dated(value, file.entry.get("path")))

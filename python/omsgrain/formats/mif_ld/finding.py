@@ -212,7 +212,7 @@ Way = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding(Problem):
+class LintFinding(Problem):
     """A problem, and how it is mended.
 
     Attributes:
@@ -232,7 +232,7 @@ class Finding(Problem):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MifLdVerdict:
     """What was found in a document.
 
     Attributes:
@@ -266,10 +266,10 @@ def finding(
     hint: str | None = None,
     *,
     severity: str = "error",
-) -> Finding:
+) -> LintFinding:
     """One finding."""
     shown = [key if isinstance(key, int) else shown_key(key) for key in way]
-    return Finding(
+    return LintFinding(
         code,
         pointer_to(shown),
         f"{_name(shown)} {says}",
@@ -320,7 +320,7 @@ def _shown(value: Any) -> str:
     return _REPR.repr(value)[:SHOWN]
 
 
-class Defect:
+class SchemaDefect:
     """Something that the schema does not allow.
 
     Attributes:
@@ -346,7 +346,7 @@ class Defects:
 
     __slots__ = ("found", "more")
 
-    def __init__(self, found: Iterable[Defect] = ()) -> None:
+    def __init__(self, found: Iterable[SchemaDefect] = ()) -> None:
         self.found = list(found)
         self.more = 0
 
@@ -481,7 +481,7 @@ def meant(key: str, known: tuple[str, ...]) -> str | None:
     return by_fold[close[0]] if close else None
 
 
-def hint_of(defect: Defect, shape: Shape | None) -> str:
+def hint_of(defect: SchemaDefect, shape: Shape | None) -> str:
     """One or two sentences on how the defect is mended."""
     value, code = defect.value, defect.code
     if code == "MIF-MISSING":

@@ -191,7 +191,7 @@ def _digits(part: Fraction) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MifLdLimits:
     """What a reader takes. Whatever is larger is refused before it is parsed.
 
     Attributes:
@@ -211,4 +211,4 @@ class Limits:
     directory: int = 1 << 30
 
 
-LIMITS = Limits()
+LIMITS = MifLdLimits()

@@ -15,7 +15,15 @@ from urllib.parse import unquote
 
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld import forms, temporal
-from omsgrain.formats.mif_ld.finding import ENTITIES, RELATIONS, Finding, Kind, Shape, Way, finding
+from omsgrain.formats.mif_ld.finding import (
+    ENTITIES,
+    RELATIONS,
+    Kind,
+    LintFinding,
+    Shape,
+    Way,
+    finding,
+)
 from omsgrain.formats.mif_ld.markdown import URN
 from omsgrain.formats.records import object_of, objects_at
 
@@ -38,7 +46,7 @@ _LATER: Final = frozenset(("derivedfrom", "supersedes", "cites"))
 _FORM: Final = re.compile(
     r"(?:\.memory\.md|\.md|\.mif\.jsonld|\.memory\.json|\.jsonld|\.json)$", re.IGNORECASE
 )
-_Warnings = Iterator[Finding]
+_Warnings = Iterator[LintFinding]
 _Place = TypeVar("_Place")
 
 
@@ -85,7 +93,7 @@ def dated(memory: Any, file: str | None = None) -> Dated:
     return Dated(id, created, file, tuple(sources))
 
 
-def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Finding]]:
+def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, LintFinding]]:
     """The memories that were made of others before those were there.
 
     Spec: MIF 1.x, temporal order
@@ -250,5 +258,5 @@ def _is_after(first: Any, second: Any) -> bool:
     return one is not None and other is not None and one > other
 
 
-def _warn(code: str, way: Way, says: str, value: Any, hint: str | None = None) -> Finding:
+def _warn(code: str, way: Way, says: str, value: Any, hint: str | None = None) -> LintFinding:
     return finding(code, way, says, value, hint, severity="warning")

@@ -11,7 +11,7 @@ from omsgrain.formats import times, yaml
 from omsgrain.formats import yaml as yaml_writer
 from omsgrain.formats.json_text import bounded
 from omsgrain.formats.mif_ld.finding import Shape, shape_of
-from omsgrain.formats.mif_ld.forms import LIMITS, Limits
+from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.records import CONTEXT
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.records import Record
@@ -163,7 +163,7 @@ _KNOWN: Final = frozenset(("id", "@id", "type", "memoryType", *FRONT_1_X))
 
 
 def read_bytes(
-    data: bytes, limits: Limits = LIMITS, shape: Shape | None = None
+    data: bytes, limits: MifLdLimits = LIMITS, shape: Shape | None = None
 ) -> tuple[Record, Shape, tuple[Problem, ...]]:
     """Read a file; as `read`, and the shape that it is of."""
     bounded(data, limits.document)
@@ -185,7 +185,7 @@ def read(text: str, shape: Shape | None = None) -> tuple[Record, tuple[Problem, 
     return document, warnings
 
 
-def _parted(text: str, limits: Limits) -> tuple[Record, str]:
+def _parted(text: str, limits: MifLdLimits) -> tuple[Record, str]:
     parts = split(text)
     if parts is None:
         expected = "two lines of three dashes, and YAML between them"

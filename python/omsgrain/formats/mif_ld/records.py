@@ -14,7 +14,14 @@ from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import times
 from omsgrain.formats.mif2.check import instant, name, value_text
-from omsgrain.formats.records import Fields, Record, Shape, Table, object_of, objects_of
+from omsgrain.formats.records import (
+    Fields,
+    Record,
+    RecordShape,
+    RecordTable,
+    object_of,
+    objects_of,
+)
 from omsgrain.formats.source import OTHER
 
 FORMAT: Final = "mif-ld"
@@ -26,7 +33,7 @@ TYPES: Final = {"semantic": "belief", "episodic": "event", "procedural": "workfl
 """The type of grain that each type of memory is."""
 
 
-class Member(NamedTuple):
+class MemoryMember(NamedTuple):
     """A member of a memory.
 
     Attributes:
@@ -42,34 +49,34 @@ class Member(NamedTuple):
 
 _BOTH: Final = "0.1, 1.x"
 MEMBERS: Final = (
-    Member("@context", _BOTH, None),
-    Member("@type", _BOTH, None),
-    Member("@id", _BOTH, "x_src"),
-    Member("memoryType", _BOTH, "type"),
-    Member("conceptType", "1.x", "type"),
-    Member("content", _BOTH, "object, content or steps"),
-    Member("created", _BOTH, "created_at"),
-    Member("title", _BOTH, "context"),
-    Member("modified", _BOTH, "system_valid_from"),
-    Member("timestamp", "1.x", None),
-    Member("description", "1.x", None),
-    Member("namespace", _BOTH, "namespace"),
-    Member("tags", _BOTH, "structural_tags"),
-    Member("aliases", _BOTH, None),
-    Member("properties", "1.x", None),
-    Member("ontology", _BOTH, None),
-    Member("entity", _BOTH, None),
-    Member("entities", _BOTH, "subject"),
-    Member("relationships", _BOTH, None),
-    Member("temporal", _BOTH, "valid_from, valid_to, system_valid_from"),
-    Member("provenance", _BOTH, "source_type, confidence"),
-    Member("embedding", _BOTH, "embedding_refs"),
-    Member("citations", _BOTH, "content_refs"),
-    Member("documents", "1.x", "content_refs"),
-    Member("summary", _BOTH, "context"),
-    Member("compressedAt", _BOTH, None),
-    Member("blocks", "0.1", None),
-    Member("extensions", _BOTH, None),
+    MemoryMember("@context", _BOTH, None),
+    MemoryMember("@type", _BOTH, None),
+    MemoryMember("@id", _BOTH, "x_src"),
+    MemoryMember("memoryType", _BOTH, "type"),
+    MemoryMember("conceptType", "1.x", "type"),
+    MemoryMember("content", _BOTH, "object, content or steps"),
+    MemoryMember("created", _BOTH, "created_at"),
+    MemoryMember("title", _BOTH, "context"),
+    MemoryMember("modified", _BOTH, "system_valid_from"),
+    MemoryMember("timestamp", "1.x", None),
+    MemoryMember("description", "1.x", None),
+    MemoryMember("namespace", _BOTH, "namespace"),
+    MemoryMember("tags", _BOTH, "structural_tags"),
+    MemoryMember("aliases", _BOTH, None),
+    MemoryMember("properties", "1.x", None),
+    MemoryMember("ontology", _BOTH, None),
+    MemoryMember("entity", _BOTH, None),
+    MemoryMember("entities", _BOTH, "subject"),
+    MemoryMember("relationships", _BOTH, None),
+    MemoryMember("temporal", _BOTH, "valid_from, valid_to, system_valid_from"),
+    MemoryMember("provenance", _BOTH, "source_type, confidence"),
+    MemoryMember("embedding", _BOTH, "embedding_refs"),
+    MemoryMember("citations", _BOTH, "content_refs"),
+    MemoryMember("documents", "1.x", "content_refs"),
+    MemoryMember("summary", _BOTH, "context"),
+    MemoryMember("compressedAt", _BOTH, None),
+    MemoryMember("blocks", "0.1", None),
+    MemoryMember("extensions", _BOTH, None),
 )
 """In the order in which they are written."""
 ORDER: Final = tuple(member.name for member in MEMBERS)
@@ -311,11 +318,11 @@ def _other_id(record: Record) -> str:
     return id if isinstance(id, str) else ""
 
 
-TABLE: Final = Table(
+TABLE: Final = RecordTable(
     FORMAT,
     {
-        "memory": Shape(_to_fields, _from_fields, _id, order=ORDER),
-        "other": Shape(_of_other, _to_other, _other_id),
+        "memory": RecordShape(_to_fields, _from_fields, _id, order=ORDER),
+        "other": RecordShape(_of_other, _to_other, _other_id),
     },
     ordered=True,
 )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from omsgrain.formats.mif_ld.finding import Defect, Defects, code_of
+from omsgrain.formats.mif_ld.finding import Defects, SchemaDefect, code_of
 from omsgrain.formats.mif_ld.forms import FORMATS, pattern
 from omsgrain.formats.mif_ld.schemas import load
 
@@ -98,7 +98,7 @@ def _guarded(tests: list[_Test], part: Check | None) -> Check:
     def tell(value: Any) -> Defects | None:
         for good, code, keyword, argument in tests:
             if not good(value):
-                return Defects([Defect(code, keyword, argument, value)])
+                return Defects([SchemaDefect(code, keyword, argument, value)])
         return None if part is None else part(value)
 
     kind = _only_type(tests[0])
@@ -200,7 +200,7 @@ def _any_of(branches: list[dict[str, Any]], file: str, own: str | None) -> Check
         meant = structured.get(_JSON_KINDS[type(value)][0], [])
         if len(meant) == 1:
             return meant[0](value)
-        return Defects([Defect(code, "anyOf", branches, value)])
+        return Defects([SchemaDefect(code, "anyOf", branches, value)])
 
     return check_all
 
@@ -230,11 +230,11 @@ def _object(node: dict[str, Any], file: str) -> Check:
                     found.take(bad, key)
             elif closed:
                 found = found or Defects()
-                found.take(Defects([Defect("MIF-KEY", "additionalProperties", names, key)]))
+                found.take(Defects([SchemaDefect("MIF-KEY", "additionalProperties", names, key)]))
         for key in required:
             if key not in value:
                 found = found or Defects()
-                found.take(Defects([Defect("MIF-MISSING", "required", key, value)]))
+                found.take(Defects([SchemaDefect("MIF-MISSING", "required", key, value)]))
         return found
 
     return check

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld.finding import Finding, finding
+from omsgrain.formats.mif_ld.finding import LintFinding, finding
 from omsgrain.formats.mif_ld.forms import after, between, parse
 from omsgrain.formats.times import Instant
 
@@ -111,7 +111,7 @@ def is_known(memory: Json, at: Instant) -> bool:
     return (start is None or start <= at) and (end is None or at < end)
 
 
-def order(memory: Json) -> Iterator[Finding]:
+def order(memory: Json) -> Iterator[LintFinding]:
     """What is in the wrong order, or lacks what its decay needs, as warnings.
 
     The order of ``validFrom`` and ``validUntil``, and of ``created`` and ``modified``, is told in
@@ -181,5 +181,5 @@ def _time(value: Any) -> Instant | None:
     return times.parse(value, floating=True) if isinstance(value, str) else None
 
 
-def _warn(way: tuple[str | int, ...], says: str) -> Finding:
+def _warn(way: tuple[str | int, ...], says: str) -> LintFinding:
     return finding("MIF-ORDER", way, says, None, severity="warning")

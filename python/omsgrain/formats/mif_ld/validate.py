@@ -20,12 +20,12 @@ from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.finding import (
     KINDS,
     SHAPES,
-    Defect,
     Defects,
-    Finding,
     Kind,
+    LintFinding,
+    MifLdVerdict,
+    SchemaDefect,
     Shape,
-    Verdict,
     Way,
     finding,
     hint_of,
@@ -53,7 +53,7 @@ _SAYS: Final[dict[Act, str]] = {
 _REQUIRED: Final = frozenset(("@type", "title", "url"))
 
 
-def left_out(defects: Iterable[tuple[Way, Defect]], kind: Kind) -> frozenset[Way]:
+def left_out(defects: Iterable[tuple[Way, SchemaDefect]], kind: Kind) -> frozenset[Way]:
     """Where the citations stand that cannot be mended."""
     if kind != "memory":
         return frozenset()
@@ -62,7 +62,7 @@ def left_out(defects: Iterable[tuple[Way, Defect]], kind: Kind) -> frozenset[Way
     )
 
 
-def act_of(way: Way, defect: Defect, kind: Kind, out: frozenset[Way]) -> Act | None:
+def act_of(way: Way, defect: SchemaDefect, kind: Kind, out: frozenset[Way]) -> Act | None:
     """What is done about a defect of a citation; None if it stays one of the document."""
     if kind == "memory" and _is_cited(way):
         return DROP if way[:2] in out else _act(way[2:], defect)
@@ -76,7 +76,7 @@ def _is_cited(way: Way) -> bool:
     return len(way) > 1 and way[0] == "citations"
 
 
-def _act(way: Way, defect: Defect) -> Act | None:
+def _act(way: Way, defect: SchemaDefect) -> Act | None:
     if not way:
         return DROP if defect.keyword in ("required", "type") else None
     name = way[0]
@@ -95,7 +95,7 @@ def _act(way: Way, defect: Defect) -> Act | None:
     return None
 
 
-def with_act(finding: Finding, act: Act) -> Finding:
+def with_act(finding: LintFinding, act: Act) -> LintFinding:
     """A finding with what is done about it."""
     severity = "error" if act == DROP else "warning"
     return replace(finding, hint=_SAYS[act], severity=severity)
@@ -300,7 +300,7 @@ _SCHEMAS: Final[dict[str, str]] = {
 }
 _ARRAYS: Final = ("records", "memories")
 """Where the records of a corpus stand."""
-_GOOD: Final = Verdict()
+_GOOD: Final = MifLdVerdict()
 _KINDS: Final = frozenset((None, *KINDS))
 _SHAPES: Final = frozenset((None, *SHAPES))
 _TYPES: Final = {"memoryType": "conceptType", "conceptType": "memoryType"}
@@ -314,18 +314,18 @@ def judge(
     mode: Mode = "schema",
     strict_published: bool = False,
     compare: bool = True,
-) -> Verdict:
+) -> MifLdVerdict:
     """Say all that is wrong with a document, each defect once, by place."""
     if mode not in MODES or kind not in _KINDS or shape not in _SHAPES:
         _refuse(mode, kind, shape)
-    asked = _Asked(shape, mode, strict_published)
+    asked = _ValidationOptions(shape, mode, strict_published)
     try:
         if isinstance(document, list) and document:
             found = _many((((at,), one) for at, one in enumerate(document)), asked, kind)
         else:
             found = _one(document, kind, asked)
     except RecursionError:
-        return Verdict((Finding("too_deep", "", RULES["too_deep"]),), total=1)
+        return MifLdVerdict((LintFinding("too_deep", "", RULES["too_deep"]),), total=1)
     if mode != "extra" or not compare:
         return found
     dated = ((way, lint.dated(one)) for way, one in memories_in(document, kind))
@@ -366,7 +366,7 @@ def records_of(corpus: dict[str, Any]) -> Iterator[tuple[Way, Any]]:
                 yield (name, at, "payload"), one.get("payload")
 
 
-class _Asked(NamedTuple):
+class _ValidationOptions(NamedTuple):
     shape: Shape | None
     mode: Mode
     published: bool
@@ -382,21 +382,21 @@ class _Shaped(NamedTuple):
     """
 
     shape: Shape
-    finding: Finding | None = None
+    finding: LintFinding | None = None
     silent: frozenset[Way] = frozenset()
 
 
-def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
+def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVerdict:
     if kind is None or kind == "memory":
         seen = shape_at_sight(document, asked.shape, asked.published)
         if seen is not None and asked.mode != "extra":
             return _GOOD
         if seen is not None:
-            return Verdict(warnings=_sorted(lint.warnings(document, "memory", seen)))
+            return MifLdVerdict(warnings=_sorted(lint.warnings(document, "memory", seen)))
     kind = kind or kind_of(document)
     if kind is None:
         told = finding("MIF-KIND", (), "is nothing that is known", document)
-        return Verdict((told,), total=1)
+        return MifLdVerdict((told,), total=1)
     if kind == "corpus":
         return _corpus(document, asked)
     shaped, file = None, _SCHEMAS.get(kind, "")
@@ -413,9 +413,9 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
     defects = [(tuple(reversed(one.way)), one) for one in bad.found]
     out = left_out(defects, kind)
     shape = shaped.shape if shaped else None
-    errors: list[Finding] = [shaped.finding] if shaped and shaped.finding else []
-    warnings: list[Finding] = []
-    dropped: list[Finding] = []
+    errors: list[LintFinding] = [shaped.finding] if shaped and shaped.finding else []
+    warnings: list[LintFinding] = []
+    dropped: list[LintFinding] = []
     for way, defect in _once(defects, shaped.silent if shaped else frozenset()):
         says = phrase(defect.keyword, defect.argument)
         value = None if defect.keyword == "required" else defect.value
@@ -431,7 +431,7 @@ def _one(document: Any, kind: Kind | None, asked: _Asked) -> Verdict:
         said = lint.warnings(document, kind, shape)
         warnings += (one for one in said if one.pointer not in wrong)
     total = len(errors) + bad.more
-    return Verdict(_sorted(errors), _sorted(warnings), total, _sorted(dropped))
+    return MifLdVerdict(_sorted(errors), _sorted(warnings), total, _sorted(dropped))
 
 
 def _shaped(document: Any, asked: Shape | None) -> _Shaped:
@@ -452,8 +452,8 @@ def _shaped(document: Any, asked: Shape | None) -> _Shaped:
 
 
 def _once(
-    listed: list[tuple[Way, Defect]], silent: frozenset[Way]
-) -> Iterator[tuple[Way, Defect]]:
+    listed: list[tuple[Way, SchemaDefect]], silent: frozenset[Way]
+) -> Iterator[tuple[Way, SchemaDefect]]:
     """The defects without those that are another one, told otherwise."""
     missing = {(way, one.argument) for way, one in listed if one.keyword == "required"}
     # A member under another name is a key that cannot be there, and one that is missing.
@@ -470,13 +470,13 @@ def _once(
             yield way, one
 
 
-def _corpus(document: Any, asked: _Asked) -> Verdict:
+def _corpus(document: Any, asked: _ValidationOptions) -> MifLdVerdict:
     if not isinstance(document, dict):
         told = finding("MIF-VALUE", (), "must be object", document)
-        return Verdict((told,), total=1)
+        return MifLdVerdict((told,), total=1)
     if not any(name in document for name in _ARRAYS):
         told = finding("MIF-MISSING", (), "must have required property 'records'", None)
-        return Verdict((told,), total=1)
+        return MifLdVerdict((told,), total=1)
     wrong = [
         finding("MIF-VALUE", (name,), "must be array", document[name])
         for name in _ARRAYS
@@ -487,7 +487,9 @@ def _corpus(document: Any, asked: _Asked) -> Verdict:
     return replace(found, findings=findings, total=total)
 
 
-def _many(documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None) -> Verdict:
+def _many(
+    documents: Iterable[tuple[Way, Any]], asked: _ValidationOptions, kind: Kind | None
+) -> MifLdVerdict:
     """Several documents in one, each with its place."""
     lists: tuple[list[Problem], ...] = ([], [], [])
     total = 0
@@ -499,7 +501,7 @@ def _many(documents: Iterable[tuple[Way, Any]], asked: _Asked, kind: Kind | None
             room = MOST - len(into)
             into += [replace(it, pointer=before + it.pointer) for it in some[:room]]
     findings, warnings, dropped = map(tuple, lists)
-    return Verdict(findings, warnings, total, dropped)
+    return MifLdVerdict(findings, warnings, total, dropped)
 
 
 def _sorted(listed: Iterable[Problem]) -> tuple[Problem, ...]:

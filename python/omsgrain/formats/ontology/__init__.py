@@ -18,12 +18,12 @@ Spec: MIF 0.1 §10.8, the schema of ontologies
 from omsgrain.formats.ontology.check import Judgement, judge_entity
 from omsgrain.formats.ontology.discover import Suggestion, suggest
 from omsgrain.formats.ontology.integrity import choose_namespace, choose_type
-from omsgrain.formats.ontology.load import Library, Report, load
+from omsgrain.formats.ontology.load import Library, LoadReport, load
 
 __all__ = [
     "Judgement",
     "Library",
-    "Report",
+    "LoadReport",
     "Suggestion",
     "choose_namespace",
     "choose_type",

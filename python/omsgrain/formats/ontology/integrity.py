@@ -16,7 +16,7 @@ from omsgrain.formats.ontology.model import (
     PATHS,
     EntityType,
     Namespace,
-    Scope,
+    OntologyScope,
     fold_name,
     fold_path,
     ordered,
@@ -31,12 +31,12 @@ LONGEST: Final = 4_096
 """Characters of a path; one that is longer is that of no namespace."""
 
 
-def namespace_at(scope: Scope, path: str) -> Namespace | None:
+def namespace_at(scope: OntologyScope, path: str) -> Namespace | None:
     """The namespace of a path; None if there is none."""
     return scope.parts.namespaces.get(fold_path(path))
 
 
-def replacement(scope: Scope, path: str) -> Namespace | None:
+def replacement(scope: OntologyScope, path: str) -> Namespace | None:
     """The namespace that replaces that of a path, or the nearest one above it."""
     folded = fold_path(path)
     for replaced in _upwards(folded):
@@ -54,7 +54,7 @@ def _upwards(path: str) -> Iterator[str]:
         path = path.rpartition("/")[0]
 
 
-def choose_namespace(scope: Scope, path: str) -> str:
+def choose_namespace(scope: OntologyScope, path: str) -> str:
     """The path that a memory should have.
 
     Args:
@@ -71,7 +71,7 @@ def choose_namespace(scope: Scope, path: str) -> str:
 
 
 def choose_type(
-    scope: Scope, *, entity: str | None = None, namespace: str | None = None
+    scope: OntologyScope, *, entity: str | None = None, namespace: str | None = None
 ) -> str | None:
     """The type of memory to make: that of the entity, else what the namespace hints at.
 
@@ -103,7 +103,7 @@ MOST: Final = 300_000
 """Fields that traits and types of an ontology may inherit, all together: each costs memory."""
 
 
-class Field(NamedTuple):
+class OntologyField(NamedTuple):
     """A field, and who defines it.
 
     Attributes:
@@ -119,7 +119,7 @@ class Field(NamedTuple):
     trait: str | None
     ontology: str
     pointer: str
-    also: tuple[Field, ...] = ()
+    also: tuple[OntologyField, ...] = ()
 
 
 class Composed(NamedTuple):
@@ -131,8 +131,8 @@ class Composed(NamedTuple):
         requires: members that a memory must have, and the trait that says so.
     """
 
-    fields: Mapping[str, Field]
-    conflicts: Mapping[str, tuple[Field, ...]]
+    fields: Mapping[str, OntologyField]
+    conflicts: Mapping[str, tuple[OntologyField, ...]]
     requires: Mapping[str, str]
 
 
@@ -144,7 +144,7 @@ class Traits:
         is_full: whether there were more fields than are taken; then some are left out.
     """
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: OntologyScope) -> None:
         self._traits = scope.parts.traits
         self._left = MOST
         self.is_full = False
@@ -179,7 +179,9 @@ class Traits:
             self._types[one.name] = self._below(whole, one.properties, None, one.ontology, place)
         return self._types[one.name]
 
-    def clashes(self, whole: Composed, names: Iterable[str]) -> Mapping[str, tuple[Field, ...]]:
+    def clashes(
+        self, whole: Composed, names: Iterable[str]
+    ) -> Mapping[str, tuple[OntologyField, ...]]:
         """The conflicts that arise here, and not in one of the traits already."""
         if not whole.conflicts:
             return whole.conflicts
@@ -199,7 +201,7 @@ class Traits:
             return above  # shared, for it may be large
         above = above if self._can(above) else _NOTHING
         made = {
-            key: Field(schema, trait, ontology, f"{pointer}/{_token(key)}")
+            key: OntologyField(schema, trait, ontology, f"{pointer}/{_token(key)}")
             for key, schema in own.items()
         }
         conflicts = {key: some for key, some in above.conflicts.items() if key not in own}
@@ -213,7 +215,7 @@ class Traits:
             return listed[0] if listed else _NOTHING
         if names in self._merged:
             return self._merged[names]
-        found: dict[str, dict[tuple[str, str], Field]] = {}
+        found: dict[str, dict[tuple[str, str], OntologyField]] = {}
         requires: dict[str, str] = {}
         for one in listed:
             if not self._can(one):
@@ -245,7 +247,7 @@ class Traits:
         self.is_full = self.is_full or self._left < 0
         return self._left >= 0
 
-    def _settled(self, listed: tuple[Field, ...]) -> tuple[Field, ...]:
+    def _settled(self, listed: tuple[OntologyField, ...]) -> tuple[OntologyField, ...]:
         """One definition, if all are equal or one of them overrides the others."""
         if len(listed) == 1:
             return listed
@@ -323,7 +325,7 @@ class Faults:
             into.append(problem(rule, pointer, says, **more))
 
 
-def integrity(scope: Scope, traits: Traits, told: Faults) -> None:
+def integrity(scope: OntologyScope, traits: Traits, told: Faults) -> None:
     """Find all of it."""
     _extends(scope, told)
     _traits(scope, traits, told)
@@ -334,7 +336,7 @@ def integrity(scope: Scope, traits: Traits, told: Faults) -> None:
     _suggestions(scope, told)
 
 
-def _extends(scope: Scope, told: Faults) -> None:
+def _extends(scope: OntologyScope, told: Faults) -> None:
     own = scope.ontology
     if own.is_cut:
         told.tell("ONT-LARGE", "/namespaces", expected=f"at most {PATHS} characters of paths")
@@ -353,12 +355,12 @@ def _extends(scope: Scope, told: Faults) -> None:
                       f"{one.name!r} of {one.ontology} and of {other.ontology}")  # fmt: skip
 
 
-def _uppers(scope: Scope) -> Any:
+def _uppers(scope: OntologyScope) -> Any:
     by_id = {one.id: one for one in scope.order}
     return lambda name: [up for up in by_id[name].extends if up in by_id] if name in by_id else []
 
 
-def _traits(scope: Scope, traits: Traits, told: Faults) -> None:
+def _traits(scope: OntologyScope, traits: Traits, told: Faults) -> None:
     own = scope.ontology.traits
     for cycle in traits.cycles:
         first = next((name for name in cycle if name in own), None)
@@ -373,7 +375,7 @@ def _traits(scope: Scope, traits: Traits, told: Faults) -> None:
         _conflicts(found, f"{trait.pointer}/extends", told)
 
 
-def _types(scope: Scope, traits: Traits, told: Faults) -> None:
+def _types(scope: OntologyScope, traits: Traits, told: Faults) -> None:
     listed = scope.ontology.document.get("entity_types")
     names: set[str] = set()
     for at, raw in enumerate(listed if isinstance(listed, list) else ()):
@@ -401,11 +403,11 @@ def _conflicts(found: Any, pointer: str, told: Faults) -> None:
         told.tell("ONT-CONFLICT", pointer, f"{name!r} of {' and '.join(map(_source, listed))}")
 
 
-def _source(one: Field) -> str:
+def _source(one: OntologyField) -> str:
     return f"the trait {one.trait!r} ({one.ontology}{one.pointer})"
 
 
-def _subtypes(scope: Scope, told: Faults) -> None:
+def _subtypes(scope: OntologyScope, told: Faults) -> None:
     own, types = scope.ontology.types, scope.parts.types
     _, cycles = ordered(own, lambda n: [up for up in scope.parents(n) if up != n and up in own])
     round_about = set()
@@ -437,7 +439,7 @@ def _against(one: EntityType, parent: EntityType, pointer: str, told: Faults) ->
             )
 
 
-def _entity_fields(scope: Scope, told: Faults) -> None:
+def _entity_fields(scope: OntologyScope, told: Faults) -> None:
     places = [(f"{one.pointer}/fields", one.fields) for one in scope.ontology.traits.values()]
     places += [
         (f"{one.pointer}/schema/properties", one.properties)
@@ -452,7 +454,7 @@ def _entity_fields(scope: Scope, told: Faults) -> None:
                 told.tell("ONT-SCHEMA", f"{pointer}/{key}", repr(name))
 
 
-def _relations(scope: Scope, told: Faults) -> None:
+def _relations(scope: OntologyScope, told: Faults) -> None:
     folded: dict[str, str] = {}
     for name, one in scope.ontology.relations.items():
         before = folded.setdefault(fold_name(name), name)
@@ -464,7 +466,7 @@ def _relations(scope: Scope, told: Faults) -> None:
                     told.tell("ONT-TYPE", f"{one.pointer}/{end}/{at}", repr(wanted))
 
 
-def _suggestions(scope: Scope, told: Faults) -> None:
+def _suggestions(scope: OntologyScope, told: Faults) -> None:
     for group in ("patterns", "content_patterns", "file_patterns"):
         listed = scope.ontology.discovery.get(group)
         for at, one in enumerate(listed if isinstance(listed, list) else ()):

@@ -19,7 +19,7 @@ from omsgrain.formats import json_text, yaml
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.formats.ontology.discover import Pattern, patterns_of
 from omsgrain.formats.ontology.integrity import Faults, Traits, integrity
-from omsgrain.formats.ontology.model import Ontology, Scope, made, scope_of
+from omsgrain.formats.ontology.model import Ontology, OntologyScope, made, scope_of
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
 LARGEST: Final = 1 << 20
@@ -45,7 +45,7 @@ Source = bytes | str | PathLike[str] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LoadReport:
     """What was found in one file.
 
     Attributes:
@@ -72,7 +72,7 @@ class Report:
 class Known:
     """An ontology that was loaded: what it sees, its fields put together, its patterns."""
 
-    scope: Scope
+    scope: OntologyScope
     traits: Traits
     patterns: tuple[Pattern, ...] = field(repr=False)
 
@@ -92,7 +92,7 @@ class Library:
     """
 
     known: tuple[Known, ...]
-    reports: tuple[Report, ...]
+    reports: tuple[LoadReport, ...]
 
     def get(self, id: str, version: str | None = None) -> Known | None:
         """An ontology by its id.
@@ -227,7 +227,9 @@ def _library(documents: list[tuple[str, Any]]) -> Library:
             integrity(scope, traits, told)
             listed.append((scope, traits, patterns))
         own = "" if one is None else one.id
-        reports.append(Report(name, own, tuple(told.problems[:MOST]), tuple(told.warnings[:MOST])))
+        reports.append(
+            LoadReport(name, own, tuple(told.problems[:MOST]), tuple(told.warnings[:MOST]))
+        )
     # Patterns come down too: its own first, then the nearest.
     own_patterns = {id(scope.ontology): patterns for scope, _, patterns in listed}
     return Library(

@@ -93,7 +93,7 @@ class Namespace:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Relationship:
     """A relationship. No ends, or ``*`` among them, are any types."""
 
     name: str
@@ -128,7 +128,7 @@ class Ontology:
     traits: Mapping[str, Trait]
     types: Mapping[str, EntityType]
     namespaces: tuple[Namespace, ...]
-    relations: Mapping[str, Relation]
+    relations: Mapping[str, Relationship]
     discovery: Json = field(repr=False)
     document: Json = field(repr=False)
     is_cut: bool = False
@@ -195,9 +195,9 @@ def _trait(name: str, one: Json, own: str, pointer: str) -> Trait:
     return Trait(name, own, pointer, _texts(one.get("extends")), fields, requires, one)
 
 
-def _relation(name: str, one: Json, own: str, pointer: str) -> Relation:
+def _relation(name: str, one: Json, own: str, pointer: str) -> Relationship:
     ends = _texts(one.get("from")), _texts(one.get("to"))
-    return Relation(name, own, pointer, *ends, one.get("symmetric") is True, one)
+    return Relationship(name, own, pointer, *ends, one.get("symmetric") is True, one)
 
 
 def _namespaces(roots: Any, own: str) -> tuple[tuple[Namespace, ...], bool]:
@@ -285,23 +285,23 @@ def said(cycle: Sequence[str]) -> str:
     return " -> ".join(shown)
 
 
-Part = Trait | EntityType | Relation
-_P = TypeVar("_P", Trait, EntityType, Relation)
+Part = Trait | EntityType | Relationship
+_P = TypeVar("_P", Trait, EntityType, Relationship)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class OntologyParts:
     """What an ontology sees, by name; each part says by ``ontology`` where it stands."""
 
     traits: Mapping[str, Trait]
     types: Mapping[str, EntityType]
-    relations: Mapping[str, Relation]
+    relations: Mapping[str, Relationship]
     namespaces: Mapping[str, Namespace]
     replacing: Mapping[str, Namespace]
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class OntologyScope:
     """An ontology and all that it sees.
 
     Attributes:
@@ -318,7 +318,7 @@ class Scope:
     order: tuple[Ontology, ...]
     missing: tuple[str, ...]
     cycles: tuple[tuple[str, ...], ...]
-    parts: Parts
+    parts: OntologyParts
     redefined: tuple[tuple[Part, Part], ...]
 
     def is_a(self, name: str, wanted: str) -> bool:
@@ -331,7 +331,7 @@ class Scope:
         return () if one is None else tuple(p for p in one.subtype_of if p in self.parts.types)
 
 
-def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> Scope:
+def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> OntologyScope:
     """Put together what an ontology sees."""
     known: dict[str, Ontology] = {own.id: own}
     missing: dict[str, None] = {}
@@ -351,7 +351,7 @@ def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> Scope:
     order = tuple(known[name] for name in names)
     traits: dict[str, Trait] = {}
     types: dict[str, EntityType] = {}
-    relations: dict[str, Relation] = {}
+    relations: dict[str, Relationship] = {}
     namespaces: dict[str, Namespace] = {}
     redefined: list[tuple[Part, Part]] = []
     for one in order:
@@ -363,12 +363,12 @@ def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> Scope:
     replacing = {
         fold_path(space.replaces): space for space in namespaces.values() if space.replaces
     }
-    return Scope(
+    return OntologyScope(
         own,
         order,
         tuple(missing),
         tuple(tuple(cycle) for cycle in cycles),
-        Parts(traits, types, relations, namespaces, replacing),
+        OntologyParts(traits, types, relations, namespaces, replacing),
         tuple(redefined),
     )
 

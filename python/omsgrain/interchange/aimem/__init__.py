@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from omsgrain.interchange.aimem_erase import erase_tenant
 from omsgrain.interchange.aimem_export import (
-    Asked,
-    Export,
-    ExportReport,
+    AimemExport,
+    AimemExportReport,
+    BundleOptions,
     export_bundle,
     export_stream,
 )
@@ -15,10 +15,10 @@ from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.interchange.report import Conflict, ImportSummary
 
 __all__ = [
-    "Asked",
+    "AimemExport",
+    "AimemExportReport",
+    "BundleOptions",
     "Conflict",
-    "Export",
-    "ExportReport",
     "ImportSummary",
     "erase_tenant",
     "export_bundle",

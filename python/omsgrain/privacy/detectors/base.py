@@ -109,7 +109,7 @@ class _Piece(NamedTuple):
     end: int
 
 
-class View(NamedTuple):
+class TextView(NamedTuple):
     """A text as detectors see it.
 
     Attributes:
@@ -138,7 +138,7 @@ class View(NamedTuple):
         return at, at + 1
 
 
-def views(text: str) -> tuple[View, ...]:
+def views(text: str) -> tuple[TextView, ...]:
     """The text as it stands, and, if that is something else, as a reader takes it.
 
     In the first, what nobody sees parts words; in the second it is gone, entities of HTML are
@@ -147,7 +147,7 @@ def views(text: str) -> tuple[View, ...]:
 
     Cost: linear.
     """
-    plain = View(text)
+    plain = TextView(text)
     if HOLE in text or "[REDACTED:" in text:
         plain = _view(text, _HOLES, _hole)
     if not text.isascii():
@@ -171,7 +171,7 @@ def lower(text: str) -> str:
     return "".join([s if len(s := c.lower()) == 1 else c for c in text])
 
 
-def _view(text: str, odd: re.Pattern[str], instead: Callable[[re.Match[str]], str]) -> View:
+def _view(text: str, odd: re.Pattern[str], instead: Callable[[re.Match[str]], str]) -> TextView:
     """The text with something else in the place of each match, and where lengths differ."""
     parts, pieces, at, size = [], [], 0, 0
     for found in odd.finditer(text):
@@ -182,7 +182,7 @@ def _view(text: str, odd: re.Pattern[str], instead: Callable[[re.Match[str]], st
         at = end
         if len(new) != end - start:
             pieces.append(_Piece(size - len(new), size, start, end))
-    return View("".join([*parts, text[at:]]), tuple(pieces))
+    return TextView("".join([*parts, text[at:]]), tuple(pieces))
 
 
 def _hole(_found: re.Match[str]) -> str:

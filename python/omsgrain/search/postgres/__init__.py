@@ -6,6 +6,6 @@ sessions    transactions on them
 feeding     from the store to them, by sequence number
 phrases     phrases of a query as SQL
 finding     the matches of a query, best first
-index       ``PostgresTexts``
+index       ``PostgresTextIndex``
 neighbours  vectors that point where a given one does, by pgvector
 """

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import psycopg
 
 from omsgrain.search import feed
-from omsgrain.search.feed import Page, State, Words
+from omsgrain.search.feed import FeedPage, FeedState, Words
 from omsgrain.search.words import GAP
 from omsgrain.storage.postgres.connection import Database, Pause, failure, is_broken, is_clash
 from omsgrain.storage.postgres.maintenance import compact
@@ -34,7 +34,7 @@ _FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _GAP = GAP.strip()
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """A row of the table, without the number of the store."""
 
     seq: int
@@ -61,7 +61,7 @@ def lexeme(store_id: int, word: str) -> str:
     return f"'{store_id}.{word}'"
 
 
-def row_of(store_id: int, given: Words) -> Row:
+def row_of(store_id: int, given: Words) -> TextRow:
     """Make the row of a grain."""
     seq, *columns = given
     split = [[cut(word) for word in _WORD.findall(_folded(text))] for text in columns]
@@ -73,7 +73,7 @@ def row_of(store_id: int, given: Words) -> Row:
     # In the order of PostgreSQL, so that what it gives back can be compared.
     names = [] if wide else sorted(lexeme(store_id, word) for word in different)
     says, about, more = map(framed, split)
-    return Row(seq, sum(map(len, split)), says, about, more, " ".join(names), wide)
+    return TextRow(seq, sum(map(len, split)), says, about, more, " ".join(names), wide)
 
 
 def _folded(text: str) -> str:
@@ -109,7 +109,7 @@ _REMOVE = (
 _CLEAR = f"DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint"
 
 
-class Come(NamedTuple):
+class IndexProgress(NamedTuple):
     """How far the table of a store has come.
 
     Attributes:
@@ -119,16 +119,16 @@ class Come(NamedTuple):
         key: opens the words of the store to a role that may see them; None before any.
     """
 
-    state: State
+    state: FeedState
     size: int
     gone: int
     key: Any
 
 
-_NOTHING = Come(State(0, 0, b"", 0), 0, 0, None)
+_NOTHING = IndexProgress(FeedState(0, 0, b"", 0), 0, 0, None)
 
 
-def progress(connection: Connection, store_id: int, *, lock: bool = False) -> Come:
+def progress(connection: Connection, store_id: int, *, lock: bool = False) -> IndexProgress:
     """Return how far the table has come."""
     given = {"store": store_id}
     if lock:
@@ -138,7 +138,7 @@ def progress(connection: Connection, store_id: int, *, lock: bool = False) -> Co
     if row is None:
         return _NOTHING
     last, known, digest, grains, size, gone, key = row
-    return Come(State(last, known, bytes(digest), grains), size, gone, key)
+    return IndexProgress(FeedState(last, known, bytes(digest), grains), size, gone, key)
 
 
 def exists(connection: Connection, store_id: int) -> bool:
@@ -146,7 +146,7 @@ def exists(connection: Connection, store_id: int) -> bool:
     return progress(connection, store_id).key is not None
 
 
-def write(connection: Connection, store_id: int, page: Page, before: State) -> None:
+def write(connection: Connection, store_id: int, page: FeedPage, before: FeedState) -> None:
     """Take in a page that follows a state, unless another process has done so."""
     now = progress(connection, store_id, lock=True)
     if now.state != before:
@@ -181,13 +181,13 @@ def wiped(connection: Connection, store_id: int, gone: int) -> None:
     _go_on(connection, store_id, now._replace(gone=max(0, now.gone - gone)))
 
 
-def _cleared(connection: Connection, store_id: int, now: Come) -> Come:
+def _cleared(connection: Connection, store_id: int, now: IndexProgress) -> IndexProgress:
     """Delete all rows; return how far the table has come then."""
     fewer = connection.execute(_CLEAR, {"store": store_id}).rowcount
     return now._replace(state=_NOTHING.state, size=0, gone=now.gone + fewer)
 
 
-def _go_on(connection: Connection, store_id: int, now: Come) -> None:
+def _go_on(connection: Connection, store_id: int, now: IndexProgress) -> None:
     given = {"store": store_id, "size": now.size, "gone": now.gone, **asdict(now.state)}
     connection.execute(_GO_ON, given)
 

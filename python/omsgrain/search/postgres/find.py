@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omsgrain.search import rank
 from omsgrain.search.find import Phrase, Query, Row
-from omsgrain.search.postgres.feed import Come, cut, lexeme
+from omsgrain.search.postgres.feed import IndexProgress, cut, lexeme
 from omsgrain.search.words import COLUMNS, WEIGHTS, pairs
 from omsgrain.storage.postgres.schema import SCHEMA, WORDS
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PhraseQuery:
     """A phrase, as the tables are asked for it.
 
     Attributes:
@@ -77,13 +77,13 @@ class Asked:
         return f"({' & '.join([*head, f'{last}:*' if self.prefix else last])})"
 
 
-def asked_of(phrase: Phrase, name: str) -> Asked:
+def asked_of(phrase: Phrase, name: str) -> PhraseQuery:
     """Say how the tables are asked for a phrase."""
     words = pairs(phrase.words) if phrase.joined else phrase.words
-    return Asked(tuple(map(cut, words)), phrase.prefix, name)
+    return PhraseQuery(tuple(map(cut, words)), phrase.prefix, name)
 
 
-def narrowed(store_id: int, query: Query, asked: dict[Phrase, Asked]) -> str:
+def narrowed(store_id: int, query: Query, asked: dict[Phrase, PhraseQuery]) -> str:
     """A tsquery that every match of a query fulfils, and few others do."""
     if query.required:
         return " & ".join(asked[phrase].tsquery(store_id) for phrase in query.required)
@@ -96,7 +96,7 @@ _LEAST = 1e-6  # what a word that most grains have is worth there
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """Where the rows of a store come from.
 
     Attributes:
@@ -121,7 +121,7 @@ class Source:
         )
 
 
-class Counts:
+class PostgresPhraseCounts:
     """How many grains have a phrase; in a large table counted until it has grown by a tenth."""
 
     def __init__(self) -> None:
@@ -129,7 +129,11 @@ class Counts:
         self._grains = 0
 
     def of(
-        self, connection: Connection, source: Source, come: Come, asked: dict[Phrase, Asked]
+        self,
+        connection: Connection,
+        source: RowSource,
+        come: IndexProgress,
+        asked: dict[Phrase, PhraseQuery],
     ) -> dict[Phrase, int]:
         """Count the grains that have each of some phrases; more than half of all is enough."""
         grains = come.state.grains
@@ -143,7 +147,10 @@ class Counts:
 
 
 def _counted(
-    connection: Connection, source: Source, come: Come, asked: dict[Phrase, Asked]
+    connection: Connection,
+    source: RowSource,
+    come: IndexProgress,
+    asked: dict[Phrase, PhraseQuery],
 ) -> dict[Phrase, int]:
     if not asked:
         return {}
@@ -160,18 +167,18 @@ def _counted(
     return dict(zip(asked, row, strict=True))
 
 
-class Place(NamedTuple):
+class WalkPosition(NamedTuple):
     """How far a walk has come: in which stage, and behind how many of its matches."""
 
     stage: int = 0
     offset: int = 0
 
 
-class Walk:
+class PostgresMatches:
     """The matches of a query, page by page."""
 
     def __init__(
-        self, source: Source, counts: Counts, query: Query, seqs: Set[int] | None
+        self, source: RowSource, counts: PostgresPhraseCounts, query: Query, seqs: Set[int] | None
     ) -> None:
         self._source = source
         self._counts = counts
@@ -183,8 +190,8 @@ class Walk:
         self._worth: dict[Phrase, float] = {}
 
     def page(
-        self, connection: Connection, come: Come, place: Place, size: int
-    ) -> tuple[list[Row], Place]:
+        self, connection: Connection, come: IndexProgress, place: WalkPosition, size: int
+    ) -> tuple[list[Row], WalkPosition]:
         """Return the matches behind a place, best first, and the place behind them."""
         rows: list[Row] = []
         if self._seqs is not None and not self._seqs:
@@ -194,12 +201,12 @@ class Walk:
             wanted = size - len(rows)
             found = self._read(connection, come, stages[place.stage], place.offset, wanted)
             rows += found
-            place = Place(place.stage, place.offset + len(found))
+            place = WalkPosition(place.stage, place.offset + len(found))
             if len(found) < wanted:
-                place = Place(place.stage + 1)
+                place = WalkPosition(place.stage + 1)
         return rows, place
 
-    def _planned(self, connection: Connection, come: Come) -> list[rank.Stage]:
+    def _planned(self, connection: Connection, come: IndexProgress) -> list[rank.Stage]:
         if self._stages is None:
             query, grains = self._query, come.state.grains
             wanted = {p: self._asked[p] for p in (*query.required, *query.optional)}
@@ -211,7 +218,12 @@ class Walk:
         return self._stages
 
     def _read(
-        self, connection: Connection, come: Come, stage: rank.Stage, offset: int, limit: int
+        self,
+        connection: Connection,
+        come: IndexProgress,
+        stage: rank.Stage,
+        offset: int,
+        limit: int,
     ) -> list[Row]:
         query, source = stage.query, self._source
         given: dict[str, Any] = {"store": source.store_id, "key": come.key}
@@ -262,7 +274,7 @@ def _worth(grains: int, count: int) -> float:
     return max(math.log((grains - count + 0.5) / (count + 0.5)), 0.0) or _LEAST
 
 
-def _sum(asked: Iterable[Asked]) -> str:
+def _sum(asked: Iterable[PhraseQuery]) -> str:
     """What some phrases weigh in a row together."""
     long = f"{_K1} * ({1 - _B} + {_B} * size / %(average)s::float8)"
     parts = [

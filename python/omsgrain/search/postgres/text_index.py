@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text index of a store in PostgreSQL: tables that all processes feed and search.
 
-index = PostgresTexts(database, store_id)
+index = PostgresTextIndex(database, store_id)
 found = index.search(store.read, "shelf boxes")
 """
 
@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING
 
 from omsgrain.errors import StoreError
 from omsgrain.search import feed
-from omsgrain.search.feed import Page, Read, State
-from omsgrain.search.find import TRIES, Query, Row, Start, Texts
+from omsgrain.search.feed import FeedPage, FeedState, Read
+from omsgrain.search.find import TRIES, Query, Row, Start, TextIndex
 from omsgrain.search.postgres import feed as postgres_feed
 from omsgrain.search.postgres.feed import Sessions, row_of
-from omsgrain.search.postgres.find import Counts, Place, Source, Walk
-from omsgrain.search.text_index import TextIndex
-from omsgrain.storage.base import Problem
+from omsgrain.search.postgres.find import (
+    PostgresMatches,
+    PostgresPhraseCounts,
+    RowSource,
+    WalkPosition,
+)
+from omsgrain.search.text_index import SqliteTextIndex
+from omsgrain.storage.base import CheckProblem
 from omsgrain.storage.postgres.schema import WORDS
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ _STORED = (
 )
 
 
-class PostgresTexts(Texts):
+class PostgresTextIndex(TextIndex):
     """A text index in tables."""
 
     def __init__(
@@ -47,9 +52,9 @@ class PostgresTexts(Texts):
         self._page = page
         self._feeding = threading.Lock()
         self._sure = False  # the tables are of this store, as it is now
-        self._counts = Counts()
-        self._source: Source | None = None
-        self._instead: TextIndex | None = None  # in memory
+        self._counts = PostgresPhraseCounts()
+        self._source: RowSource | None = None
+        self._instead: SqliteTextIndex | None = None  # in memory
 
     @property
     def exists(self) -> bool:
@@ -69,10 +74,10 @@ class PostgresTexts(Texts):
                     raise _BehindError("the text index is behind, and may not be written")
                 self._sessions.write(partial(self._write, page=page, before=before))
 
-    def _come(self) -> State:
+    def _come(self) -> FeedState:
         return self._sessions.read(lambda one: postgres_feed.progress(one, self._store_id).state)
 
-    def _write(self, connection: Connection, page: Page, before: State) -> None:
+    def _write(self, connection: Connection, page: FeedPage, before: FeedState) -> None:
         postgres_feed.write(connection, self._store_id, page, before)
 
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
@@ -82,31 +87,35 @@ class PostgresTexts(Texts):
                 upto = self.catch_up(read)
             except _BehindError:
                 return self._elsewhere().start(read, query, seqs, size)
-            walk = Walk(self._from(), self._counts, query, seqs)
-            found = self._sessions.read(partial(self._read, walk=walk, at=Place(), size=size))
+            walk = PostgresMatches(self._from(), self._counts, query, seqs)
+            found = self._sessions.read(
+                partial(self._read, walk=walk, at=WalkPosition(), size=size)
+            )
             if found[2] >= upto:
                 return Start(found[0], _Rest(partial(self._next, walk), found[1]))
         raise StoreError("the text index is made anew again and again", expected="one at a time")
 
     def _read(
-        self, connection: Connection, walk: Walk, at: Place, size: int
-    ) -> tuple[list[Row], Place, int]:
+        self, connection: Connection, walk: PostgresMatches, at: WalkPosition, size: int
+    ) -> tuple[list[Row], WalkPosition, int]:
         """Matches, the place behind them, and how far the tables have come."""
         come = postgres_feed.progress(connection, self._store_id)
         return (*walk.page(connection, come, at, size), come.state.last)
 
-    def _next(self, walk: Walk, at: Place, size: int) -> tuple[list[Row], Place]:
+    def _next(
+        self, walk: PostgresMatches, at: WalkPosition, size: int
+    ) -> tuple[list[Row], WalkPosition]:
         return self._sessions.read(partial(self._read, walk=walk, at=at, size=size))[:2]
 
-    def _from(self) -> Source:
+    def _from(self) -> RowSource:
         if self._source is None:
             secured = self._sessions.policies and self._sessions.read(_is_secured)
-            self._source = Source(self._store_id, secured)
+            self._source = RowSource(self._store_id, secured)
         return self._source
 
-    def _elsewhere(self) -> TextIndex:
+    def _elsewhere(self) -> SqliteTextIndex:
         if self._instead is None:
-            self._instead = TextIndex(None)
+            self._instead = SqliteTextIndex(None)
         return self._instead
 
     def rebuild(self, read: Read) -> None:
@@ -157,7 +166,7 @@ class PostgresTexts(Texts):
         if self._readonly:
             raise StoreError("a handle that only reads cannot clear the text index")
 
-    def check(self, read: Read) -> tuple[Problem, ...]:
+    def check(self, read: Read) -> tuple[CheckProblem, ...]:
         """Compare an index that exists, word by word, with what the grains give."""
         if not self.exists:
             return ()
@@ -165,7 +174,7 @@ class PostgresTexts(Texts):
             upto = self.catch_up(read)
         except _BehindError:
             upto = self._come().last
-        state = State(0, 0, b"", 0)
+        state = FeedState(0, 0, b"", 0)
         while state.last < upto:
             page = feed.next_page(read, state, sure=True, most=self._page)
             if page is None:
@@ -173,11 +182,11 @@ class PostgresTexts(Texts):
             last = min(page.last, upto)
             wrong = self._difference(read, page, state.last, last)
             if wrong is not None:
-                return (Problem("text", wrong, "the text index is not what the grains give"),)
-            state = State(last, 0, b"", 0)
+                return (CheckProblem("text", wrong, "the text index is not what the grains give"),)
+            state = FeedState(last, 0, b"", 0)
         return ()
 
-    def _difference(self, read: Read, page: Page, after: int, last: int) -> int | None:
+    def _difference(self, read: Read, page: FeedPage, after: int, last: int) -> int | None:
         """A grain whose row is not what it should be, of those with numbers up to the last."""
         wanted = {
             row.seq: row
@@ -199,7 +208,7 @@ class PostgresTexts(Texts):
             blob = reader.blob_at(seq)
         if blob is None and self._readonly:
             return False  # who writes takes the row out
-        page = Page(False, [] if blob is None else [(seq, blob)], [], seq)
+        page = FeedPage(False, [] if blob is None else [(seq, blob)], [], seq)
         wanted = [row_of(self._store_id, one) for some in feed.rows_of(page) for one in some]
         span = (self._store_id, seq - 1, seq)
         rows = self._sessions.read(lambda one: one.execute(_STORED, span).fetchall())
@@ -219,7 +228,7 @@ class _BehindError(StoreError):
 class _Rest:
     """The matches behind a place; asked for more, it moves on."""
 
-    def __init__(self, read: partial[tuple[list[Row], Place]], at: Place) -> None:
+    def __init__(self, read: partial[tuple[list[Row], WalkPosition]], at: WalkPosition) -> None:
         self._read = read
         self._at = at
 

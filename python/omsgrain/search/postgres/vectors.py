@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omsgrain.search.ann import Covered, Stamp, events
 from omsgrain.search.postgres.feed import Sessions
 from omsgrain.search.vectors import Model, models, unpacked
-from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.postgres.schema import SCHEMA, stored_table
 from omsgrain.storage.postgres.statements import unsampled
 from omsgrain.storage.tables import EVENTS, SEQUENCE, VECTORS
@@ -74,7 +74,7 @@ _SEARCH = (
 )
 
 
-class _Come(NamedTuple):
+class _VectorProgress(NamedTuple):
     """The last event that the table knows, and its row; 0 before any."""
 
     event: int = 0
@@ -113,12 +113,12 @@ class PostgresGraphs:
         table = _Compared(self._sessions, self._store_id, model, count, self._schema)
         return Covered(stamp, table, frozenset(changed), last)
 
-    def _seen(self, connection: Connection, model: Model) -> tuple[_Come, int]:
+    def _seen(self, connection: Connection, model: Model) -> tuple[_VectorProgress, int]:
         """How far the table has come, and how many vectors of a model it has."""
         row = connection.execute(_COUNT, (self._store_id, model.id)).fetchone()
         return self._read(connection), int(row[0]) if row else 0
 
-    def catch_up(self, store: Store, make: bool) -> None:
+    def catch_up(self, store: Storage, make: bool) -> None:
         """Bring the table up to the store: what was removed goes.
 
         Its bytes go when all tables are written anew, which only ``compact`` asks for: nobody can
@@ -172,22 +172,22 @@ class PostgresGraphs:
         self._sessions.write(work)
         return True
 
-    def _read(self, connection: Connection, *, lock: bool = False) -> _Come:
+    def _read(self, connection: Connection, *, lock: bool = False) -> _VectorProgress:
         given = (self._store_id,)
         if lock:
             connection.execute(_BEGIN, given)
         text = f"{_READ} FOR UPDATE" if lock else _READ
         row = connection.execute(text, given).fetchone()
-        return _Come() if row is None else _Come(row[0], bytes(row[1]))
+        return _VectorProgress() if row is None else _VectorProgress(row[0], bytes(row[1]))
 
     def _feed(self, reader: Reader) -> None:
         """Take in what the store has and the table has not."""
         found = reader.last_row(EVENTS)
         if found is not None:
-            last = _Come(SEQUENCE.unpack(found[0])[0], found[1])
+            last = _VectorProgress(SEQUENCE.unpack(found[0])[0], found[1])
             self._sessions.write(partial(self._take, reader=reader, last=last))
 
-    def _take(self, connection: Connection, reader: Reader, last: _Come) -> None:
+    def _take(self, connection: Connection, reader: Reader, last: _VectorProgress) -> None:
         come = self._read(connection, lock=True)
         if come.event >= last.event:
             return  # another process was here, perhaps with a later snapshot
@@ -234,7 +234,7 @@ class _Compared:
         return [(int(seq), float(cosine)) for seq, cosine in rows]
 
 
-def _knows(reader: Reader, come: _Come) -> bool:
+def _knows(reader: Reader, come: _VectorProgress) -> bool:
     """Whether the table is of this store; one that is ahead of a snapshot may be."""
     if not 0 < come.event <= reader.last_seq():
         return True

@@ -23,7 +23,7 @@ from omsgrain.storage.audit.log import (
     read_entry,
 )
 from omsgrain.storage.audit.verify import AuditReport, Checkpoint, checkpoint, verify
-from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.tables import AUDIT, DELETED, EVENT, EVENTS, META, NOTES
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def entries(
         SchemaError: an operation that there is not.
         HashFormatError, HashLengthError: that is no address.
     """
-    walk = _Walk(reader, after, address, operation)
+    walk = _TrailWalk(reader, after, address, operation)
     while (page := walk.page(reader)) is not None:
         yield from page
 
@@ -82,7 +82,7 @@ class AuditLog:
 
     __slots__ = ("_store",)
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Storage) -> None:
         self._store = store
 
     def entries(
@@ -94,7 +94,7 @@ class AuditLog:
         snapshot of its own, so that a long walk holds back no pages of the file.
         """
         with self._store.read() as reader:
-            walk = _Walk(reader, after, address, operation)
+            walk = _TrailWalk(reader, after, address, operation)
         while True:
             with self._store.read() as reader:
                 page = walk.page(reader)
@@ -146,7 +146,7 @@ class AuditLog:
         return end if signer is None else end.signed(signer, iat=iat)
 
 
-class _Walk:
+class _TrailWalk:
     """A walk that can go on in another snapshot."""
 
     def __init__(

@@ -22,12 +22,12 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.open import WRITER_FILE, failure
 
 if TYPE_CHECKING:
-    from omsgrain.storage.lmdb.memtable import Appended, Recent
+    from omsgrain.storage.lmdb.memtable import Appended, Memtable
 
 _TOGETHER = 128  # works that share a commit at the most
 
 
-class Session:
+class CommitBatch:
     """What a commit will add beside its rows, handed to each work in it.
 
     Attributes:
@@ -48,7 +48,7 @@ class Session:
         self.added: list[Appended] = []
         self.own: list[Appended] = []
         self.base: int | None = None
-        self.rows: Recent | None = None
+        self.rows: Memtable | None = None
         self.after: Callable[[], None] | None = None
 
     def keep(self) -> None:
@@ -67,7 +67,7 @@ Work = Callable[..., Any]
 """What a store hands to it is the store's own affair; LMDB's a transaction and a session."""
 
 
-class Member:
+class PendingWrite:
     """One work that waits for a commit.
 
     Attributes:
@@ -103,18 +103,18 @@ class _Queue:
     __slots__ = ("_lock", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: deque[Member] = deque()
+        self._waiting: deque[PendingWrite] = deque()
         self._lock = threading.Lock()
 
-    def append(self, member: Member) -> None:
+    def append(self, member: PendingWrite) -> None:
         """Wait behind the others."""
         with self._lock:
             self._waiting.append(member)
 
-    def take(self) -> list[Member]:
+    def take(self) -> list[PendingWrite]:
         """Take those that share the next commit."""
         with self._lock:
-            taken: list[Member] = []
+            taken: list[PendingWrite] = []
             while self._waiting and len(taken) < _TOGETHER:
                 if self._waiting[0].alone and taken:
                     break
@@ -123,7 +123,7 @@ class _Queue:
                     break
             return taken
 
-    def give_back(self, members: list[Member]) -> None:
+    def give_back(self, members: list[PendingWrite]) -> None:
         """Put members that were not settled in front again."""
         with self._lock:
             self._waiting.extendleft(reversed(members))
@@ -133,12 +133,12 @@ class WorkFailedError(Exception):
     """One of several works has failed: begin again, each apart from the others."""
 
 
-class Turns:
+class CommitQueue:
     """The threads of a process that write to one store: one of them commits for all that wait."""
 
     __slots__ = ("_commit", "_leader", "_turn", "queue")
 
-    def __init__(self, commit: Callable[[list[Member]], None]) -> None:
+    def __init__(self, commit: Callable[[list[PendingWrite]], None]) -> None:
         self._commit = commit
         self._turn = threading.Lock()
         self._leader: int | None = None
@@ -147,7 +147,7 @@ class Turns:
     def write(self, work: Work, *, alone: bool = False, expecting: Sequence[bytes] = ()) -> Any:
         """Run a work in a write transaction; others may share it, unless it is ``alone``."""
         self._check()
-        member = Member(work, alone, expecting)
+        member = PendingWrite(work, alone, expecting)
         self.queue.append(member)
         while not member.done:
             with self._turn:
@@ -159,7 +159,7 @@ class Turns:
         if self._leader == threading.get_ident():  # it would wait for itself
             raise StoreError("a write transaction inside another one of the same thread")
 
-    def _lead(self, own: Member) -> None:
+    def _lead(self, own: PendingWrite) -> None:
         """Commit the works at the head of the queue; others may be among them, or all of them."""
         self._leader = threading.get_ident()
         members = self.queue.take()

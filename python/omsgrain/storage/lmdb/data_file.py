@@ -356,7 +356,7 @@ PATIENCE = 30.0
 """Seconds to wait for other threads' transactions; they are short, so longer is a mistake."""
 
 
-class Gate:
+class MapResizeLock:
     """Counts who is inside. Moving or closing the map under a transaction would crash LMDB.
 
     Who goes in leaves a mark and then looks whether the gate is shut; who shuts it does so and
@@ -381,7 +381,7 @@ class Gate:
         """Go in; waits while somebody is alone inside."""
         self._marks.append(None)
         while self._shut:
-            Gate.leave(self)
+            MapResizeLock.leave(self)
             with self._lock:
                 while self._shut:
                     self._changed.wait()
@@ -429,7 +429,7 @@ class Gate:
             self.open()
 
 
-class LockedGate(Gate):
+class SharedMapResizeLock(MapResizeLock):
     """A gate of a process that nobody sees reading: writers wait until all are out."""
 
     __slots__ = ("_writers",)

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import lmdb
 
 from omsgrain.errors import OmsError, StoreError
-from omsgrain.storage.lmdb.commit_queue import Member, Session, Turns, WorkFailedError
+from omsgrain.storage.lmdb.commit_queue import (
+    CommitBatch,
+    CommitQueue,
+    PendingWrite,
+    WorkFailedError,
+)
 from omsgrain.storage.lmdb.data_file import extend
-from omsgrain.storage.lmdb.files import Budget, Files
+from omsgrain.storage.lmdb.files import Budget, StoreDirectory
 from omsgrain.storage.lmdb.open import failure
 
 if TYPE_CHECKING:
@@ -28,7 +33,7 @@ LEAST = 256
 """Fewer grains than this are not worth a commit."""
 
 
-class Quiet:
+class IdleFlush:
     """Calls ``flush`` once after each spell of writing.
 
     Attributes:
@@ -87,7 +92,7 @@ class Quiet:
 T = TypeVar("T")
 
 
-class Environment(Files):
+class Environment(StoreDirectory):
     """The open files of one store, and the works that wait to be written.
 
     Attributes:
@@ -101,10 +106,12 @@ class Environment(Files):
             path, readonly=readonly, durable=durable, patience=patience, budget=budget
         )
         self.users = 0
-        self._quiet: Quiet | None = None
-        self._turns = Turns(self._commit_all)
+        self._quiet: IdleFlush | None = None
+        self._turns = CommitQueue(self._commit_all)
 
-    def write(self, work: Callable[[Transaction[bytes], Session], T], *, alone: bool = False) -> T:
+    def write(
+        self, work: Callable[[Transaction[bytes], CommitBatch], T], *, alone: bool = False
+    ) -> T:
         """Run ``work`` in a write transaction, again after each time the map was too small.
 
         Threads that wait for each other here share a commit, unless the work is ``alone``.
@@ -117,7 +124,7 @@ class Environment(Files):
         if self.readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
 
-    def _commit_all(self, members: list[Member]) -> None:
+    def _commit_all(self, members: list[PendingWrite]) -> None:
         apart = False
         while True:
             try:
@@ -128,9 +135,9 @@ class Environment(Files):
             except WorkFailedError:
                 apart = True
 
-    def _commit(self, members: list[Member], apart: bool) -> None:
-        session = Session()
-        settled: list[tuple[Member, object, Exception | None]]
+    def _commit(self, members: list[PendingWrite], apart: bool) -> None:
+        session = CommitBatch()
+        settled: list[tuple[PendingWrite, object, Exception | None]]
         with self._lock:
             txn = self.begin(write=True)
             try:
@@ -155,7 +162,7 @@ class Environment(Files):
             member.settle(result, refusal)
 
     def _run(
-        self, txn: Transaction[bytes], session: Session, member: Member, alone: bool
+        self, txn: Transaction[bytes], session: CommitBatch, member: PendingWrite, alone: bool
     ) -> object:
         """Run one work in the common transaction, which ends if it fails."""
         try:
@@ -170,7 +177,7 @@ class Environment(Files):
         return result
 
     def _apart(
-        self, txn: Transaction[bytes], session: Session, member: Member
+        self, txn: Transaction[bytes], session: CommitBatch, member: PendingWrite
     ) -> tuple[object, Exception | None]:
         """Run one work in a transaction inside the common one; what it costs is noticed."""
         try:
@@ -199,7 +206,7 @@ class Environment(Files):
         The first call counts.
         """
         if self._quiet is None:
-            self._quiet = Quiet(partial(flush, self))
+            self._quiet = IdleFlush(partial(flush, self))
 
     def written(self) -> None:
         """Say that something was written just now; a quiet moment is counted from here."""

@@ -24,8 +24,8 @@ import lmdb
 
 from omsgrain.errors import AccessDeniedError, RangeError, SchemaError, StoreError, number_found
 from omsgrain.storage.lmdb.commit_queue import SharedLock, WriterLock
-from omsgrain.storage.lmdb.data_file import DataFile, Gate, LockedGate, is_noted
-from omsgrain.storage.lmdb.memtable import Recent
+from omsgrain.storage.lmdb.data_file import DataFile, MapResizeLock, SharedMapResizeLock, is_noted
+from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.lmdb.open import (
     DATA_FILE,
     HEAD_FILE,
@@ -38,7 +38,7 @@ from omsgrain.storage.lmdb.open import (
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
 
-    from omsgrain.storage.lmdb.reader import Seen
+    from omsgrain.storage.lmdb.reader import SnapshotCache
     from omsgrain.storage.tables import Table
 
 LEAST = 16 << 20
@@ -131,7 +131,7 @@ _pwrite = getattr(os, "pwrite", None)  # one call of the system less, where ther
 _NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-class SideFile:
+class HeadFile:
     """The last sequence number and the bytes of all blobs, as the last commit left them."""
 
     __slots__ = ("_fd", "_lock", "_path")
@@ -192,7 +192,7 @@ FIRST_MAP = 64 << 20
 FORK_PATIENCE = 5.0
 
 
-class Files:
+class StoreDirectory:
     """The directory of a store with its data file open, and who is inside.
 
     Attributes:
@@ -220,15 +220,15 @@ class Files:
         self.patience = patience
         self.readonly = readonly
         self.durable = durable
-        self.recent = Recent(0)
-        self.seen: Seen | None = None
-        self.side = SideFile(path / HEAD_FILE)
+        self.recent = Memtable(0)
+        self.seen: SnapshotCache | None = None
+        self.side = HeadFile(path / HEAD_FILE)
         self.closed = False
         self.budget = budget
         self._lock = WriterLock(path / WRITER_FILE, patience)
         # Who cannot be noted as a reader keeps writers out instead.
         self._shared = None if not readonly or is_noted(path) else SharedLock(path, patience)
-        self._gate = Gate() if self._shared is None else LockedGate(self._shared)
+        self._gate = MapResizeLock() if self._shared is None else SharedMapResizeLock(self._shared)
         self.done = self._gate.leave
         self._next = str(path / NEXT_FILE)
         self._refusal: str | None = None
@@ -392,7 +392,7 @@ class Files:
             noted = self.side.read()
             self.file.close()
             self._open(0, readonly=not write)
-            self.recent = Recent(0)
+            self.recent = Memtable(0)
             try:
                 compare(noted, self.file.head()[0], self.path)
             except StoreError as error:
@@ -488,5 +488,7 @@ class Files:
         if self._shared is not None:
             self._shared.after_fork()
         self._let_go()
-        self._gate = Gate()  # the old one stays shut: who opens it has stayed in the parent
+        self._gate = (
+            MapResizeLock()
+        )  # the old one stays shut: who opens it has stayed in the parent
         self.done = self._gate.leave

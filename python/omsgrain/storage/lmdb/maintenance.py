@@ -16,10 +16,10 @@ import lmdb
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import RebuildReport, Writer
-from omsgrain.storage.lmdb.commit_queue import Session
+from omsgrain.storage.lmdb.commit_queue import CommitBatch
 from omsgrain.storage.lmdb.environment import Environment
-from omsgrain.storage.lmdb.files import SideFile
-from omsgrain.storage.lmdb.memtable import RUN, Recent
+from omsgrain.storage.lmdb.files import HeadFile
+from omsgrain.storage.lmdb.memtable import RUN, Memtable
 from omsgrain.storage.lmdb.open import DATA_FILE, HEAD_FILE, failure, sync_names
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.records import unpack
@@ -61,7 +61,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
     writer.drop_terms()
     damaged: list[int] = []
     grains = rows = readdressed = after = blob_bytes = 0
-    run = Recent(0)
+    run = Memtable(0)
 
     def write_run() -> None:
         nonlocal grains, rows, readdressed, run
@@ -70,7 +70,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
         writer.add_rows(run)
         grains, rows = grains + len(run.digests), rows + run.tail.rows()
         readdressed += len(missing)
-        run = Recent(0)
+        run = Memtable(0)
 
     while page := writer.hashed_page(after):
         after = page[-1][0]
@@ -204,7 +204,7 @@ def _finish(made: Path) -> None:
         with copied.begin(db=meta) as txn:
             record = txn.get(HEAD_RECORD)
     if record is not None:
-        side = SideFile(made / HEAD_FILE)
+        side = HeadFile(made / HEAD_FILE)
         side.write(*HEAD.unpack(record)[:2])
         side.close()
     for file in made.iterdir():
@@ -218,7 +218,7 @@ _DROPPED = b"terms-0"
 def upgrade(env: Environment) -> None:
     """Bring a store that is open for writing to the format of today."""
 
-    def run(txn: Transaction[bytes], session: Session) -> None:
+    def run(txn: Transaction[bytes], session: CommitBatch) -> None:
         meta = env.tables[META]
         before = txn.get(FORMAT_RECORD, db=meta)
         if before == FORMAT_VALUE.pack(FORMAT):
@@ -238,7 +238,7 @@ def upgrade(env: Environment) -> None:
             txn.drop(old)
 
         def done() -> None:
-            env.recent = Recent(writer.head.watermark)
+            env.recent = Memtable(writer.head.watermark)
 
         session.after = done
 

@@ -30,7 +30,7 @@ _LAST = 2**32 - 1  # beyond it no grain has a place; whoever asks is told
 _TOGETHER = 256  # grains that are worth a thread which makes their index rows
 
 
-class Blobs(Protocol):
+class BlobReader(Protocol):
     """A snapshot that blobs can be read from."""
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
@@ -77,7 +77,7 @@ class Appended(NamedTuple):
         return cls(first, digests, blobs, coming)
 
 
-class Recent:
+class Memtable:
     """What this process knows of the grains in ``(watermark, last]``.
 
     It only grows; after a run was written a new one takes its place, and snapshots that were
@@ -163,7 +163,7 @@ class Recent:
             self.tail.add(numbers, blobs, digests)
         self.rows_to = self._held_to
 
-    def load(self, blobs: Blobs, last: int) -> None:
+    def load(self, blobs: BlobReader, last: int) -> None:
         """Read what others have committed, up to ``last``."""
         while self.last < last:
             with self._lock:
@@ -191,7 +191,7 @@ class Recent:
         """How many grains up to ``last`` are known here, removed ones too."""
         return bisect_right(self.numbers, last)
 
-    def load_rows(self, blobs: Blobs, last: int) -> None:
+    def load_rows(self, blobs: BlobReader, last: int) -> None:
         """Make the index rows up to ``last``."""
         while self.rows_to < last:
             with self._lock:
@@ -211,7 +211,7 @@ class Recent:
             with self._lock:
                 self._make_late(blobs, last)
 
-    def _make_late(self, blobs: Blobs, last: int) -> None:
+    def _make_late(self, blobs: BlobReader, last: int) -> None:
         """Make the rows of grains that an older snapshot still has."""
         found = [(seq, blobs.blob_at(seq)) for seq in sorted(self._unmade) if seq <= last]
         late = [(seq, blob, sha256(blob).digest()) for seq, blob in found if blob is not None]

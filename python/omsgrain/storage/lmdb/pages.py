@@ -47,7 +47,7 @@ def broken_pages(fd: int, page_size: int, commit: int) -> str | None:
     with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
         for free, main, last in _metas(data, page_size, commit):
             try:
-                _Walk(data, page_size, last).all(free, main)
+                _PageWalk(data, page_size, last).all(free, main)
             except (_Broken, struct.error) as error:
                 return str(error)
     return None
@@ -61,7 +61,7 @@ def only_free_pages_from(fd: int, first: int, page_size: int, commit: int) -> bo
     with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
         for free, _, last in _metas(data, page_size, commit):
             try:
-                listed = set(_Walk(data, page_size, last).free(free))
+                listed = set(_PageWalk(data, page_size, last).free(free))
             except (_Broken, struct.error):
                 return False
             return listed.issuperset(range(first, last + 1))
@@ -76,7 +76,7 @@ def _metas(data: mmap.mmap, page_size: int, commit: int) -> Iterator[tuple[bytes
             yield free, main, last
 
 
-class _Walk:
+class _PageWalk:
     """One pass over the trees."""
 
     def __init__(self, data: mmap.mmap, page_size: int, last: int) -> None:

@@ -15,9 +15,9 @@ import lmdb
 from omsgrain import _core
 from omsgrain.grain import Grain
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
-from omsgrain.storage.lmdb.commit_queue import Session
+from omsgrain.storage.lmdb.commit_queue import CommitBatch
 from omsgrain.storage.lmdb.environment import Environment
-from omsgrain.storage.lmdb.memtable import Recent
+from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.lmdb.open import failure
 from omsgrain.storage.records import PAST
 from omsgrain.storage.scan import misplaced
@@ -49,7 +49,7 @@ _WHERE: dict[Which, tuple[Table, ...]] = {
 _PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
 
 
-class Head(NamedTuple):
+class LmdbHead(NamedTuple):
     """How far a store has come.
 
     Attributes:
@@ -74,8 +74,8 @@ class TermReader:
     _tables: dict[Table, _Database]
     _plain: bool | None
     _whole: bool | None
-    head: Head
-    recent: Recent
+    head: LmdbHead
+    recent: Memtable
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term; at least so many as can be seen."""
@@ -157,13 +157,13 @@ class TermReader:
                 there = cursor.set_range(key) and (cursor.key() != key or cursor.next_nodup())
 
     def _recent_keys(
-        self, part: Recent, low: int, high: int, prefix: bytes, which: Which
+        self, part: Memtable, low: int, high: int, prefix: bytes, which: Which
     ) -> Iterator[bytes]:
         for key in part.keys(prefix):
             if any(self._seen(part.places(key, None, True, low, high), which)):
                 yield key
 
-    def _parts(self) -> list[tuple[Recent, int, int]]:
+    def _parts(self) -> list[tuple[Memtable, int, int]]:
         """The recent grains with their index rows, and between which numbers this may see them."""
         raise NotImplementedError
 
@@ -223,7 +223,7 @@ _HIGH = bytes(4)  # of a sequence number, whose other half stands in a place
 _ROWS = 8, 256  # rows of a table read at a time, at first and at the most
 
 
-class Seen(NamedTuple):
+class SnapshotCache(NamedTuple):
     """What a snapshot made of its commit; it holds for every other snapshot of the same commit.
 
     Attributes:
@@ -237,8 +237,8 @@ class Seen(NamedTuple):
 
     file: DataFile
     commit: int
-    head: Head
-    recent: Recent
+    head: LmdbHead
+    recent: Memtable
     plain: bool
     whole: bool
 
@@ -256,17 +256,17 @@ class LmdbReader(TermReader):
         self,
         env: Environment,
         txn: Transaction[bytes],
-        recent: Recent,
-        session: Session | None = None,
+        recent: Memtable,
+        session: CommitBatch | None = None,
     ) -> None:
         self._txn = txn
         self._tables = env.tables
         self._plain = self._whole = None
         record = txn.get(HEAD_RECORD, None, self._tables[META])
-        self.head = Head() if record is None else Head(*HEAD.unpack(record))
+        self.head = LmdbHead() if record is None else LmdbHead(*HEAD.unpack(record))
         if recent.watermark < self.head.watermark:
             # A run was written since: what was recent is in the tables now.
-            recent = env.recent = Recent(self.head.watermark)
+            recent = env.recent = Memtable(self.head.watermark)
         self.recent = recent
         committed = self.head.last_seq
         if session is not None:
@@ -277,7 +277,7 @@ class LmdbReader(TermReader):
         recent.load(self, committed)
         if recent.filled > committed and not self._all_known():
             # A later snapshot has filled it, without what was removed by then.
-            self.recent = Recent(self.head.watermark)
+            self.recent = Memtable(self.head.watermark)
             self.recent.load(self, committed)
 
     def _all_known(self) -> bool:
@@ -452,7 +452,7 @@ class LmdbReader(TermReader):
                 if grains <= 0 or size <= 0:
                     return
 
-    def _parts(self) -> list[tuple[Recent, int, int]]:
+    def _parts(self) -> list[tuple[Memtable, int, int]]:
         if self.head.last_seq == self.head.watermark:
             return []
         self.recent.load_rows(self, self.head.last_seq)
@@ -540,7 +540,7 @@ def _split_page(
     return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
 
 
-class Snapshot(LmdbReader):
+class LmdbSnapshot(LmdbReader):
     """A reader that opens its transaction, and ends it."""
 
     __slots__ = ("_env",)
@@ -565,7 +565,7 @@ class Snapshot(LmdbReader):
             super().__init__(env, txn, recent)
             if self.recent is env.recent:
                 plain, whole = self._is_plain(), self._is_whole()
-                env.seen = Seen(env.file, txn.id(), self.head, self.recent, plain, whole)
+                env.seen = SnapshotCache(env.file, txn.id(), self.head, self.recent, plain, whole)
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise

@@ -22,16 +22,16 @@ from omsgrain.storage.base import (
     see_range,
 )
 from omsgrain.storage.lmdb import data_file
-from omsgrain.storage.lmdb.commit_queue import PATIENCE, Session
+from omsgrain.storage.lmdb.commit_queue import PATIENCE, CommitBatch
 from omsgrain.storage.lmdb.compact import compact
 from omsgrain.storage.lmdb.environment import Environment
 from omsgrain.storage.lmdb.files import Budget, compare
 from omsgrain.storage.lmdb.maintenance import copy, rebuild, upgrade
-from omsgrain.storage.lmdb.memtable import RUN, Recent, run_in
+from omsgrain.storage.lmdb.memtable import RUN, Memtable, run_in
 from omsgrain.storage.lmdb.open import identity, prepare
-from omsgrain.storage.lmdb.reader import Head, LmdbReader, Snapshot
+from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader, LmdbSnapshot
 from omsgrain.storage.lmdb.writer import LmdbWriter
-from omsgrain.storage.location import Beside
+from omsgrain.storage.location import Sidecar
 from omsgrain.storage.tables import FORMAT
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ if hasattr(os, "register_at_fork"):
 T = TypeVar("T")
 
 
-class LmdbStore:
+class LmdbStorage:
     """A ``Store`` in LMDB."""
 
     def __init__(
@@ -157,21 +157,21 @@ class LmdbStore:
         return self._readonly
 
     @property
-    def beside(self) -> Beside:
+    def beside(self) -> Sidecar:
         """What stands beside the tables: further files in the directory."""
-        return Beside(folder=self.path)
+        return Sidecar(folder=self.path)
 
     def read(self) -> AbstractContextManager[LmdbReader]:
         """Open a snapshot. Never write while you hold one: a growing file would wait for it."""
         if self._closed:
             raise StoreError("the store is closed")
-        return Snapshot(self._env)
+        return LmdbSnapshot(self._env)
 
     def write(self, work: Callable[[LmdbWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
         env = self._writable()
 
-        def run(txn: Transaction[bytes], session: Session) -> T:
+        def run(txn: Transaction[bytes], session: CommitBatch) -> T:
             writer = LmdbWriter(env, txn, session)
             result = work(writer)
             session.after = lambda: _committed(env, writer.recent, session, writer.head)
@@ -199,7 +199,7 @@ class LmdbStore:
         """Make the index tables anew from the blobs, in one transaction."""
         env = self._writable()
 
-        def run(txn: Transaction[bytes], session: Session) -> RebuildReport:
+        def run(txn: Transaction[bytes], session: CommitBatch) -> RebuildReport:
             writer = LmdbWriter(env, txn, session)
             report = rebuild(writer)
             session.after = lambda: _flushed(env, writer.head)
@@ -229,7 +229,7 @@ class LmdbStore:
     def stats(self) -> StoreStats:
         """Return how much the store holds."""
         env = self._open_env()
-        with Snapshot(env) as reader:
+        with LmdbSnapshot(env) as reader:
             head = reader.head
             map_bytes = env.map_size()
         return StoreStats(
@@ -267,7 +267,7 @@ class LmdbStore:
         return env
 
 
-def _committed(env: Environment, recent: Recent, session: Session, head: Head) -> None:
+def _committed(env: Environment, recent: Memtable, session: CommitBatch, head: LmdbHead) -> None:
     recent.extend(session.added, head.last_seq)
     if env.durable:
         # The grains are safe; without this note only damage to the newest root goes unseen.
@@ -276,7 +276,7 @@ def _committed(env: Environment, recent: Recent, session: Session, head: Head) -
 
 
 def _flush(env: Environment, least: int) -> None:
-    def run(txn: Transaction[bytes], session: Session) -> None:
+    def run(txn: Transaction[bytes], session: CommitBatch) -> None:
         writer = LmdbWriter(env, txn, session)
         if writer.head.last_seq - writer.head.watermark >= least:
             writer.flush()
@@ -285,5 +285,5 @@ def _flush(env: Environment, least: int) -> None:
     env.write(run, alone=True)
 
 
-def _flushed(env: Environment, head: Head) -> None:
-    env.recent = Recent(head.watermark)
+def _flushed(env: Environment, head: LmdbHead) -> None:
+    env.recent = Memtable(head.watermark)

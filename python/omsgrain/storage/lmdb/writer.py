@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb.commit_queue import Session
+from omsgrain.storage.lmdb.commit_queue import CommitBatch
 from omsgrain.storage.lmdb.environment import Environment
-from omsgrain.storage.lmdb.memtable import Appended, Recent
-from omsgrain.storage.lmdb.reader import Head, LmdbReader
+from omsgrain.storage.lmdb.memtable import Appended, Memtable
+from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader
 from omsgrain.storage.records import forget
 from omsgrain.storage.scan import dropped
 from omsgrain.storage.tables import (
@@ -46,7 +46,7 @@ class LmdbWriter(LmdbReader):
 
     __slots__ = ("_session",)
 
-    def __init__(self, env: Environment, txn: Transaction[bytes], session: Session) -> None:
+    def __init__(self, env: Environment, txn: Transaction[bytes], session: CommitBatch) -> None:
         super().__init__(env, txn, env.recent, session)
         self._session = session
         self._plain = self._whole = False  # it would have to be asked again after every row
@@ -105,7 +105,7 @@ class LmdbWriter(LmdbReader):
                 cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
         more, size = len(blobs), sum(map(len, blobs))
         self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
-        self._set_head(Head(last + more, blob_bytes + size, grains + more, watermark))
+        self._set_head(LmdbHead(last + more, blob_bytes + size, grains + more, watermark))
 
     def append(self, first: int, items: Sequence[tuple[bytes, bytes]]) -> None:
         """Append grains under numbers that they have elsewhere, beyond all that are here.
@@ -186,7 +186,7 @@ class LmdbWriter(LmdbReader):
         last, blob_bytes, grains, watermark = self.head
         # Snapshots are told apart by their last numbers: those with and without it must differ.
         last = max(last, (self._session.base or 0) + 1)
-        self._set_head(Head(last, blob_bytes - len(row) + MARK, grains - 1, watermark))
+        self._set_head(LmdbHead(last, blob_bytes - len(row) + MARK, grains - 1, watermark))
 
     def _rows_of(self, seq: int) -> list[tuple[bytes, bytes]]:
         """The keys and places of a grain's index rows; none for a damaged blob."""
@@ -223,17 +223,17 @@ class LmdbWriter(LmdbReader):
                 return
             after = page[-1]
 
-    def _parts(self) -> list[tuple[Recent, int, int]]:
+    def _parts(self) -> list[tuple[Memtable, int, int]]:
         """What is not committed yet stands apart: it may be taken back."""
         session, last = self._session, self.head.last_seq
         base = session.base or 0
         self.recent.load_rows(self, base)
         if session.rows is None:
-            session.rows = Recent(base)
+            session.rows = Memtable(base)
         session.rows.load_rows(self, last)
         return [(self.recent, self.head.watermark, base), (session.rows, base, last)]
 
-    def _set_head(self, head: Head) -> None:
+    def _set_head(self, head: LmdbHead) -> None:
         self.head = head
         self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])
 
@@ -262,7 +262,7 @@ class LmdbWriter(LmdbReader):
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
             cursor.putmulti(rows)
 
-    def add_rows(self, recent: Recent, removed: AbstractSet[int] = frozenset()) -> None:
+    def add_rows(self, recent: Memtable, removed: AbstractSet[int] = frozenset()) -> None:
         """Write index rows in order, those of past grains apart, of removed ones none."""
         numbers = recent.digests.values()
         ends = self.past_between(min(numbers, default=0), max(numbers, default=0))
@@ -272,7 +272,7 @@ class LmdbWriter(LmdbReader):
         self._append(TERMS, recent, past | removed, False)
 
     def _append(
-        self, table: Table, recent: Recent, numbers: AbstractSet[int], inside: bool
+        self, table: Table, recent: Memtable, numbers: AbstractSet[int], inside: bool
     ) -> None:
         """Write the index rows of some grains, or of all others.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store in PostgreSQL: one database holds the stores of many tenants, for many processes.
 
-    store = PostgresStore("postgresql://memory@db.example/fleet", tenant="robots")
+    store = PostgresStorage("postgresql://memory@db.example/fleet", tenant="robots")
 
 Tables (``schema.py``). Every key begins with the number of the store. Blobs lie under their
 sequence numbers, addresses lead to those, index rows are (key, past, place), and each table of
@@ -46,15 +46,15 @@ counting     how many grains have a term, for terms that many have
 turns        works that share a commit, and those that are run again
 upkeep       rebuild, compact, backup
 check        is everything what it must be
-store        ``PostgresStore``
+store        ``PostgresStorage``
 """
 
 from __future__ import annotations
 
 from omsgrain.storage.postgres.driver import check_driver  # isort: skip
-from omsgrain.storage.postgres.storage import PostgresStore
+from omsgrain.storage.postgres.storage import PostgresStorage
 
 __all__ = [
-    "PostgresStore",
+    "PostgresStorage",
     "check_driver",
 ]

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import psycopg
 
 from omsgrain.errors import AccessDeniedError, DiskFullError, StoreError
-from omsgrain.storage.postgres.pool import Connection, Place, Pool, Row, Statement, Wire, opened
+from omsgrain.storage.postgres.pool import (
+    Connection,
+    ConnectionTarget,
+    Pool,
+    Row,
+    Statement,
+    Wire,
+    opened,
+)
 
 _CLASHES = {"40001", "40P01", "CR000"}
 """Transactions that came in each other's way: nothing was written, and it may go better again."""
@@ -95,7 +103,7 @@ _KINDS: dict[str, type[RefusedError]] = {
 }
 
 
-def failure(place: Place, doing: str, error: psycopg.Error) -> RefusedError:
+def failure(place: ConnectionTarget, doing: str, error: psycopg.Error) -> RefusedError:
     """Make the error for something that the database refused."""
     state = error.sqlstate
     message = _KNOWN.get(state or "", f"could not {doing}")
@@ -112,7 +120,7 @@ def failure(place: Place, doing: str, error: psycopg.Error) -> RefusedError:
     return kind(f"{message} at {place.shown!r}", found=found)
 
 
-def uncertain(place: Place) -> StoreError:
+def uncertain(place: ConnectionTarget) -> StoreError:
     """Make the error for a commit whose answer was lost, and whose end cannot be told."""
     return StoreError(
         f"the connection to {place.shown!r} broke while it committed: "
@@ -133,7 +141,7 @@ _DURABLE = (
 _STUCK = 300  # seconds that a writer may do nothing, before the server takes back its turn
 
 
-class Engine(NamedTuple):
+class Dialect(NamedTuple):
     """What a server is, and so what may be asked of it.
 
     Attributes:
@@ -149,7 +157,7 @@ class Engine(NamedTuple):
     policies: bool = True
 
     @classmethod
-    def of(cls, version: str) -> Engine:
+    def of(cls, version: str) -> Dialect:
         """Tell an engine by what it answers to ``SELECT version()``."""
         if "CockroachDB" in version:
             return cls("CockroachDB", parts=False, tuned=False)
@@ -158,7 +166,7 @@ class Engine(NamedTuple):
         return cls("PostgreSQL")
 
 
-class Head(NamedTuple):
+class PostgresHead(NamedTuple):
     """How far a store has come.
 
     Attributes:
@@ -192,7 +200,7 @@ class Pause:
         return True
 
 
-def connected(place: Place, patience: float = PATIENCE) -> Connection:
+def connected(place: ConnectionTarget, patience: float = PATIENCE) -> Connection:
     """Make a connection for the first time, or beside a pool.
 
     Only a server that says that it is coming, or full, is waited for: an address or a password may
@@ -222,13 +230,19 @@ class Database:
     """
 
     def __init__(
-        self, place: Place, *, pool_size: int, patience: float, timeout: float, durable: bool
+        self,
+        place: ConnectionTarget,
+        *,
+        pool_size: int,
+        patience: float,
+        timeout: float,
+        durable: bool,
     ) -> None:
         self.place = place.waiting(timeout, patience)
         self.patience = patience
         self._owner = os.getpid()
         self.closed = False
-        self.engine = Engine.of(str(self.asked("SELECT version()")))
+        self.engine = Dialect.of(str(self.asked("SELECT version()")))
         settings = (
             f"SET statement_timeout = {math.ceil(timeout * 1000)}; "
             f"{lock_timeout(patience)}; "

@@ -18,10 +18,10 @@ import psycopg
 
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage import mentions
-from omsgrain.storage.base import CheckReport, CompactReport, Problem, RebuildReport
+from omsgrain.storage.base import CheckProblem, CheckReport, CompactReport, RebuildReport
 from omsgrain.storage.check import Pass, examine
 from omsgrain.storage.lmdb.maintenance import appearing, lead_back
-from omsgrain.storage.lmdb.storage import LmdbStore
+from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.connection import (
@@ -48,7 +48,7 @@ from omsgrain.storage.tables import (
 )
 
 if TYPE_CHECKING:
-    from omsgrain.storage.postgres.storage import PostgresStore
+    from omsgrain.storage.postgres.storage import PostgresStorage
 
 _ROWS = 5_000  # rows copied at a time
 
@@ -176,13 +176,13 @@ def _size(connection: Connection) -> int:
 # --- a copy --------------------------------------------------------------------------------------
 
 
-def copy(store: PostgresStore, path: Path) -> None:
+def copy(store: PostgresStorage, path: Path) -> None:
     """Copy a store as it is now to a directory that is not there yet, as a store in LMDB.
 
     The copy appears whole or not at all. Grains keep their numbers.
     """
     with appearing(path) as made, store.read() as reader:
-        target = LmdbStore(made)
+        target = LmdbStorage(made)
         try:
             _copy_rows(reader, target)  # the states first: the index of grains goes by them
             _copy_grains(reader, target)
@@ -191,7 +191,7 @@ def copy(store: PostgresStore, path: Path) -> None:
             target.close()
 
 
-def _copy_grains(reader: PostgresReader, target: LmdbStore) -> None:
+def _copy_grains(reader: PostgresReader, target: LmdbStorage) -> None:
     after = 0
     while page := reader.rows_from(after, 1_000, 4 << 20):
         after = page[-1][0]
@@ -215,7 +215,7 @@ def _runs(page: Sequence[Added]) -> Iterator[list[Added]]:
         yield run
 
 
-def _copy_rows(reader: PostgresReader, target: LmdbStore) -> None:
+def _copy_rows(reader: PostgresReader, target: LmdbStorage) -> None:
     own = {FORMAT_RECORD, HEAD_RECORD}
     for table in KEYED_TABLES:
         rows = reader.rows(table)
@@ -235,14 +235,14 @@ _WINDOW = 4_096  # numbers whose grains are looked up at once
 _WINDOWS = 64
 
 
-def check(store: PostgresStore) -> CheckReport:
+def check(store: PostgresStorage) -> CheckReport:
     """Check a store in one snapshot."""
-    with store.reading(_Examined) as reader:
+    with store.reading(_PostgresCheckReader) as reader:
         reader.ask(("SET LOCAL statement_timeout = 0", ()))
         return examine(reader, _BlobCheck(reader), passing=(RefusedError,))
 
 
-class _Examined(PostgresReader):
+class _PostgresCheckReader(PostgresReader):
     """A reader that looks up many grains at once, where a check asks for one."""
 
     def __init__(self, database: Database, store_id: int) -> None:
@@ -271,10 +271,10 @@ class _Examined(PostgresReader):
         return int(self.one(sql.entries(name_of(table))))
 
 
-class _BlobCheck(Pass["_Examined"]):
+class _BlobCheck(Pass["_PostgresCheckReader"]):
     """One pass over the blobs, and what the index says of each."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[CheckProblem]:
         after, reader = 0, self.reader
         while page := reader.hashed_page(after):
             after = page[-1][0]
@@ -284,7 +284,9 @@ class _BlobCheck(Pass["_Examined"]):
                 found = reader.find([digest for _, digest, _ in good])
                 for (seq, _, _), known in zip(good, found, strict=True):
                     if known != seq:
-                        yield Problem("address", seq, "the address does not lead to the grain")
+                        yield CheckProblem(
+                            "address", seq, "the address does not lead to the grain"
+                        )
                 yield from self._terms(good)
         head = reader.head
         addresses, terms = [
@@ -293,11 +295,11 @@ class _BlobCheck(Pass["_Examined"]):
         counts = head.grains, head.blob_bytes, head.last_seq
         yield from self.of_head(after, counts, (addresses, self.grains), terms)
         if reader.all(sql.WRONG_COUNTS):
-            yield Problem("term", None, "the count of a term is not that of its grains")
+            yield CheckProblem("term", None, "the count of a term is not that of its grains")
 
-    def _terms(self, good: list[Added]) -> Iterator[Problem]:
+    def _terms(self, good: list[Added]) -> Iterator[CheckProblem]:
         terms = terms_of(good, past_of(self.reader, [seq for seq, _, _ in good]))
         self.rows += sum(len(places) for _, places in terms.lists)
         missing = self.reader.all(sql.MISSING_TERMS, *terms.arrays())
         for seq in sorted({int.from_bytes(place[12:], "big") for (place,) in missing}):
-            yield Problem("term", seq, "an index row is missing, or in the wrong state")
+            yield CheckProblem("term", seq, "an index row is missing, or in the wrong state")

@@ -17,7 +17,7 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.postgres import schema, statements
 from omsgrain.storage.postgres.connection import (
     Database,
-    Engine,
+    Dialect,
     Pause,
     failure,
     is_away,
@@ -30,22 +30,22 @@ from omsgrain.storage.postgres.statements import unsampled, unsampled_tables
 from omsgrain.storage.tables import FORMAT
 from omsgrain.storage.url import can_be_sent
 
-Step = Callable[[Engine, int], Iterator[str]]
+Step = Callable[[Dialect, int], Iterator[str]]
 
 
-def _first(engine: Engine, partitions: int) -> Iterator[str]:
+def _first(engine: Dialect, partitions: int) -> Iterator[str]:
     return first_tables(partitions if engine.parts else 0, engine.policies)
 
 
-def _texts(engine: Engine, partitions: int) -> Iterator[str]:
+def _texts(engine: Dialect, partitions: int) -> Iterator[str]:
     return text_tables(engine.parts, engine.policies)
 
 
-def _unsampled(engine: Engine, partitions: int) -> Iterator[str]:
+def _unsampled(engine: Dialect, partitions: int) -> Iterator[str]:
     return unsampled_tables() if engine.parts else iter(())
 
 
-def _named(engine: Engine, partitions: int) -> Iterator[str]:
+def _named(engine: Dialect, partitions: int) -> Iterator[str]:
     parts = partitions if engine.parts else 0
     yield from keyed_table(schema.NAMED, parts, engine.policies)
     if engine.parts:
@@ -152,7 +152,7 @@ def _prepare(connection: Connection) -> None:
                 raise
 
 
-def _apply(connection: Connection, engine: Engine, partitions: int) -> None:
+def _apply(connection: Connection, engine: Dialect, partitions: int) -> None:
     connection.execute("BEGIN")
     connection.execute(f"SELECT version FROM {SCHEMA}.versions WHERE version = 0 FOR UPDATE")
     found = found_version(connection)

@@ -47,7 +47,7 @@ _ALWAYS = {"client_encoding": "utf8"}  # or the driver gives bytes for the texts
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConnectionTarget:
     """A database.
 
     Attributes:
@@ -66,7 +66,7 @@ class Place:
         return f"Place({self.shown!r})"
 
     @classmethod
-    def of(cls, url: str) -> Place:
+    def of(cls, url: str) -> ConnectionTarget:
         """Read a URL."""
         if not url.startswith(_SCHEMES):
             raise StoreError("not the URL of a database", expected="postgresql://...")
@@ -89,7 +89,7 @@ class Place:
         conninfo = make_conninfo("", **{**_DEFAULTS, **said, **_ALWAYS})
         return cls(conninfo, shown, secrets, timed=_QUESTION in said)
 
-    def waiting(self, timeout: float, patience: float) -> Place:
+    def waiting(self, timeout: float, patience: float) -> ConnectionTarget:
         """Return the same for statements that may take so long.
 
         A server reads nothing while it is at work, or waits for a lock: to the operating system a
@@ -341,7 +341,7 @@ _SETTINGS = "; ".join(
 _PATH = "SET search_path = pg_catalog, pg_temp"
 
 
-def opened(place: Place, **options: Any) -> Connection:
+def opened(place: ConnectionTarget, **options: Any) -> Connection:
     """Make a connection on which nobody else's functions, operators and types are found."""
     connection = psycopg.connect(place.conninfo, autocommit=True, **options)
     try:
@@ -355,7 +355,7 @@ def opened(place: Place, **options: Any) -> Connection:
 class Pool:
     """At most so many connections at a time."""
 
-    def __init__(self, place: Place, size: int, settings: str, tuned: bool) -> None:
+    def __init__(self, place: ConnectionTarget, size: int, settings: str, tuned: bool) -> None:
         self.place = place
         self.size = size
         self._settings = f"{settings}; {_SETTINGS}" if tuned else settings

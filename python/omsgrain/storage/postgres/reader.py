@@ -23,7 +23,7 @@ from omsgrain.grain import Grain
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
 from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
-from omsgrain.storage.postgres.connection import Database, Head, failure
+from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
 from omsgrain.storage.postgres.pool import Array, Row, Statement, Wire, byteas
 from omsgrain.storage.postgres.rows import Added, terms_of
 from omsgrain.storage.records import PAST
@@ -42,7 +42,7 @@ class _Has(Protocol):
     def __call__(self, key: bytes, places: list[bytes], which: Which, /) -> set[bytes]: ...
 
 
-class Along(NamedTuple):
+class ExpectedPlaces(NamedTuple):
     """What will be asked of the places of the next walk.
 
     Attributes:
@@ -86,7 +86,7 @@ class _Page:
         return [int.from_bytes(place[12:], "big") for place in self.places[first:last]]
 
 
-class Ahead:
+class Prefetch:
     """Answers about the grains of the pages that were read last."""
 
     def __init__(
@@ -179,7 +179,7 @@ class Ahead:
         return found
 
 
-class Named:
+class AddressPrefetch:
     """The grains at some addresses, which are asked for in their order: read few at first."""
 
     def __init__(self, read: Callable[[list[bytes]], dict[bytes, tuple[int, bytes]]]) -> None:
@@ -225,7 +225,7 @@ GENERATION = 1 << 32
 _SEEN = 1_023  # a mask: of one grain in 1,024 the terms are looked at
 
 
-class Counts:
+class TermCounts:
     """The terms that have a row, as far as this process knows.
 
     Attributes:
@@ -239,7 +239,7 @@ class Counts:
         self.ordinal = ordinal
         self.keys = keys
 
-    def loaded(self, writer: PostgresWriter) -> Counts:
+    def loaded(self, writer: PostgresWriter) -> TermCounts:
         """Return what is known in a transaction, with what others have found since."""
         if writer.head.ordinal == self.ordinal:
             return self
@@ -248,7 +248,7 @@ class Counts:
         more = same and writer.head.ordinal > self.ordinal
         rows = writer.all(sql.COUNTED, self.ordinal if more else 0)
         known = self.keys if more else frozenset()
-        return Counts(writer.head.ordinal, known.union(key for key, _ in rows))
+        return TermCounts(writer.head.ordinal, known.union(key for key, _ in rows))
 
     def changed(self, changes: Mapping[bytes, tuple[int, int]]) -> dict[bytes, tuple[int, int]]:
         """Pick from what changed the terms that have a row."""
@@ -258,7 +258,7 @@ class Counts:
         """Pick the grains whose terms are looked at."""
         return [g for g in grains if int.from_bytes(g[1][:2], "big") & _SEEN == 0]
 
-    def noticed(self, writer: PostgresWriter, chosen: list[Added]) -> Counts:
+    def noticed(self, writer: PostgresWriter, chosen: list[Added]) -> TermCounts:
         """Give rows to the terms of some grains, if many have them."""
         keys = sorted({key for key, _ in terms_of(chosen).lists} - self.keys)
         if not keys:
@@ -266,12 +266,12 @@ class Counts:
         many = [key for (key,) in writer.run(sql.MANY, byteas(keys), writer.store_id, MANY, MANY)]
         return self.counted(writer, many) if many else self
 
-    def counted(self, writer: PostgresWriter, keys: list[bytes]) -> Counts:
+    def counted(self, writer: PostgresWriter, keys: list[bytes]) -> TermCounts:
         """Give rows to terms, which have none."""
         number, last = writer.store_id, writer.head.ordinal
         writer.run(sql.COUNT, number, last, number, number, byteas(keys))
         writer.head = writer.head._replace(ordinal=last + len(keys))
-        return Counts(writer.head.ordinal, self.keys.union(keys))
+        return TermCounts(writer.head.ordinal, self.keys.union(keys))
 
 
 _ROWS = 16, 512  # rows of a table read at a time, at first and at the most
@@ -286,13 +286,13 @@ class PostgresReader:
         self.store_id = store_id
         self._database = database
         self._wire: Wire | None = None
-        self._head: Head | None = None
+        self._head: PostgresHead | None = None
         self._ended = False
-        self._ahead: Ahead | None = Ahead(
+        self._ahead: Prefetch | None = Prefetch(
             self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
         )
-        self._named: Named | None = Named(self._named_of)
-        self._along: Along | None = None
+        self._named: AddressPrefetch | None = AddressPrefetch(self._named_of)
+        self._along: ExpectedPlaces | None = None
 
     def end(self, how: str | None = "COMMIT") -> None:
         """End the transaction: a walk that was left half-way cannot go on."""
@@ -301,7 +301,7 @@ class PostgresReader:
             self._database.end(self._wire, how)
 
     @property
-    def head(self) -> Head:
+    def head(self) -> PostgresHead:
         """The head of the store as this transaction sees it."""
         if self._head is None:
             self.ask()
@@ -309,7 +309,7 @@ class PostgresReader:
         return self._head
 
     @head.setter
-    def head(self, head: Head) -> None:
+    def head(self, head: PostgresHead) -> None:
         self._head = head
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
@@ -328,7 +328,7 @@ class PostgresReader:
         self._wire, (_, head, *found) = self._database.begin(*opening, *statements)
         if not head:
             raise self._database.gone()
-        self._head = Head(*head[0])
+        self._head = PostgresHead(*head[0])
         return found
 
     def all(self, text: str, *params: Any) -> list[Row]:
@@ -474,9 +474,9 @@ class PostgresReader:
         limit, most = _PLACES_A_PAGE
         if after is None:
             after = sql.ABOVE if newest else b""
-        along, self._along = self._along or Along(0, (), False), None
+        along, self._along = self._along or ExpectedPlaces(0, (), False), None
         if self._ahead is None:
-            along = Along(0, (), False)
+            along = ExpectedPlaces(0, (), False)
         elif along.grains:
             limit = along.places
         while True:
@@ -490,10 +490,16 @@ class PostgresReader:
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
     ) -> None:
         """Say what will be asked of the grains whose places are walked next."""
-        self._along = Along(grains, tuple(terms), states)
+        self._along = ExpectedPlaces(grains, tuple(terms), states)
 
     def _page_of(
-        self, key: bytes, after: bytes, newest: bool, which: Which, limit: int, along: Along
+        self,
+        key: bytes,
+        after: bytes,
+        newest: bool,
+        which: Which,
+        limit: int,
+        along: ExpectedPlaces,
     ) -> list[bytes]:
         """Read places, and what will be asked of them."""
         number, blobs = self.store_id, along.blobs(limit)
@@ -572,8 +578,10 @@ class PostgresReader:
         return rows[0] if rows else None
 
 
-def _brought(rows: Sequence[Row], along: Along, which: Which, blobs: bool) -> dict[str, Any]:
-    """What came along with places, as ``Ahead.expect`` takes it."""
+def _brought(
+    rows: Sequence[Row], along: ExpectedPlaces, which: Which, blobs: bool
+) -> dict[str, Any]:
+    """What came along with places, as ``Prefetch.expect`` takes it."""
     found: dict[str, Any] = {}
     if along.terms:
         found["has"] = {

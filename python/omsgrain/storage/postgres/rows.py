@@ -45,7 +45,7 @@ Added = tuple[int, bytes, bytes]
 """A grain to be added: number, address, blob."""
 
 
-class Terms(NamedTuple):
+class IndexRows(NamedTuple):
     """Index rows of some grains.
 
     Attributes:
@@ -73,18 +73,18 @@ class Terms(NamedTuple):
         return keys, flags([place[12:] in self.past for place in places]), alike(places, PLACE)
 
 
-def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> Terms:
+def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> IndexRows:
     """Make the index rows of grains: the function of the core that every store has them from."""
     tail = _core.Tail()
     tail.add([g[0] for g in grains], [g[2] for g in grains], [g[1] for g in grains])
     lists: list[tuple[bytes, list[bytes]]] = []
     while part := tail.rows_after(lists[-1][0] if lists else None, _ROWS_ADDED):
         lists += part
-    return Terms(lists, past)
+    return IndexRows(lists, past)
 
 
 def add(
-    wire: Wire, store_id: int, grains: list[Added], terms: Terms, *, copies: bool
+    wire: Wire, store_id: int, grains: list[Added], terms: IndexRows, *, copies: bool
 ) -> list[Statement]:
     """Add grains, their addresses and their index rows.
 
@@ -104,7 +104,7 @@ def add(
     return statements + add_terms(wire, store_id, terms, copies=False)
 
 
-def add_terms(wire: Wire, store_id: int, terms: Terms, *, copies: bool) -> list[Statement]:
+def add_terms(wire: Wire, store_id: int, terms: IndexRows, *, copies: bool) -> list[Statement]:
     """Add index rows; return the statements that are left to be run."""
     if not terms.lists:
         return []
@@ -141,7 +141,7 @@ def _addresses(store_id: int, ordered: list[tuple[bytes, int]]) -> Iterator[byte
     return (head + digest + tail(8, seq) for digest, seq in ordered)
 
 
-def _terms(store_id: int, terms: Terms) -> Iterator[bytes]:
+def _terms(store_id: int, terms: IndexRows) -> Iterator[bytes]:
     current, past = (_LENGTH.pack(1) + state + _LENGTH.pack(16) for state in (b"\0", b"\1"))
     for key, places in terms.lists:
         head = _TERM.pack(4, 8, store_id, len(key)) + key

@@ -22,14 +22,20 @@ from omsgrain.storage.base import (
     is_durable,
     see_range,
 )
-from omsgrain.storage.lmdb.commit_queue import Turns
-from omsgrain.storage.location import Beside
+from omsgrain.storage.lmdb.commit_queue import CommitQueue
+from omsgrain.storage.location import Sidecar
 from omsgrain.storage.postgres import statements as sql
-from omsgrain.storage.postgres.connection import PATIENCE, Database, Head, connected, failure
+from omsgrain.storage.postgres.connection import (
+    PATIENCE,
+    Database,
+    PostgresHead,
+    connected,
+    failure,
+)
 from omsgrain.storage.postgres.maintenance import check, compact, copy, rebuild, size_of
 from omsgrain.storage.postgres.migrate import DEFAULT, admit, found_version, migrate, store_of
-from omsgrain.storage.postgres.pool import Connection, Place, byteas
-from omsgrain.storage.postgres.reader import Counts, PostgresReader
+from omsgrain.storage.postgres.pool import Connection, ConnectionTarget, byteas
+from omsgrain.storage.postgres.reader import PostgresReader, TermCounts
 from omsgrain.storage.postgres.schema import SCHEMA
 from omsgrain.storage.postgres.writer import Commits, PostgresWriter
 from omsgrain.storage.tables import FORMAT, META
@@ -61,7 +67,7 @@ def is_writable(url: str) -> bool:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Connection]:
-    place = Place.of(url)
+    place = ConnectionTarget.of(url)
     try:
         with connected(place) as connection:
             yield connection
@@ -76,7 +82,7 @@ _TIMEOUT = 60.0
 _PARTS = 1_000  # of a table, at the most: each is a file that every query may look into
 
 
-class PostgresStore:
+class PostgresStorage:
     """A ``Store`` in PostgreSQL."""
 
     def __init__(
@@ -96,7 +102,7 @@ class PostgresStore:
         see_range("patience", patience)
         see_range("timeout", timeout)
         see_range("partitions", partitions, most=_PARTS)
-        self.place = Place.of(url)
+        self.place = ConnectionTarget.of(url)
         self.tenant = DEFAULT if tenant is None else tenant
         self._readonly = readonly
         self._durable = is_durable(durability)
@@ -110,10 +116,10 @@ class PostgresStore:
         migrate(self._database, readonly=readonly, partitions=partitions)
         self.store_id = store_of(self._database, self.tenant, readonly=readonly)
         self._database.enter(self.store_id)
-        self._counts = Counts()
+        self._counts = TermCounts()
         watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
         self._copies = not watched
-        self._turns = Turns(Commits(self._database, self._begin, self._kept).commit)
+        self._turns = CommitQueue(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
 
     @property
@@ -122,9 +128,9 @@ class PostgresStore:
         return self._readonly
 
     @property
-    def beside(self) -> Beside:
+    def beside(self) -> Sidecar:
         """What stands beside the tables: further ones in the same database."""
-        return Beside(database=self._database, store_id=self.store_id)
+        return Sidecar(database=self._database, store_id=self.store_id)
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
@@ -163,7 +169,7 @@ class PostgresStore:
                 database,
                 wire,
                 number,
-                Head(*head),
+                PostgresHead(*head),
                 self._counts,
                 commits=commits,
                 copies=self._copies,

@@ -16,7 +16,7 @@ _FEW = 2_048  # rows of a table that is read whole
 _BLOBS = 16 << 20  # bytes of blobs kept
 
 
-class Held:
+class WriteCache:
     """Small tables, and blobs that were read."""
 
     def __init__(self, tables: dict[Table, dict[bytes, bytes]]) -> None:

@@ -13,13 +13,13 @@ import psycopg
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Which
-from omsgrain.storage.lmdb.commit_queue import Member, WorkFailedError
+from omsgrain.storage.lmdb.commit_queue import PendingWrite, WorkFailedError
 from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.connection import (
     Database,
-    Head,
     Pause,
+    PostgresHead,
     failure,
     is_broken,
     is_clash,
@@ -27,9 +27,9 @@ from omsgrain.storage.postgres.connection import (
     uncertain,
 )
 from omsgrain.storage.postgres.pool import Array, Row, Statement, Wire, byteas, numbers
-from omsgrain.storage.postgres.reader import Counts, PostgresReader, beyond
-from omsgrain.storage.postgres.rows import Added, Terms, add, add_terms, terms_of
-from omsgrain.storage.postgres.write_cache import Held, walked
+from omsgrain.storage.postgres.reader import PostgresReader, TermCounts, beyond
+from omsgrain.storage.postgres.rows import Added, IndexRows, add, add_terms, terms_of
+from omsgrain.storage.postgres.write_cache import WriteCache, walked
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
@@ -50,14 +50,14 @@ class IndexWriter(PostgresReader):
         counts: the terms that have a count.
     """
 
-    counts: Counts
+    counts: TermCounts
 
     def __init__(
         self,
         database: Database,
         wire: Wire,
         store_id: int,
-        head: Head,
+        head: PostgresHead,
         *,
         commits: bytes,
         copies: bool,
@@ -102,7 +102,7 @@ class IndexWriter(PostgresReader):
 
     # --- index rows -----------------------------------------------------------------------------
 
-    def _adding(self, grains: list[Added], terms: Terms) -> list[Statement]:
+    def _adding(self, grains: list[Added], terms: IndexRows) -> list[Statement]:
         """Copy grains and their index rows, or return the statements that add them."""
         self._sent = True
         try:
@@ -169,7 +169,7 @@ class IndexWriter(PostgresReader):
                 found += rows
         return found
 
-    def add_terms(self, terms: Terms) -> None:
+    def add_terms(self, terms: IndexRows) -> None:
         """Write index rows of grains that are there already, and count them nowhere."""
         self._send(add_terms(self.wire, self.store_id, terms, copies=self._copies))
 
@@ -186,8 +186,8 @@ class PostgresWriter(IndexWriter):
         database: Database,
         wire: Wire,
         store_id: int,
-        head: Head,
-        counts: Counts,
+        head: PostgresHead,
+        counts: TermCounts,
         *,
         commits: bytes,
         copies: bool,
@@ -201,7 +201,7 @@ class PostgresWriter(IndexWriter):
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
         self._moves: dict[int, bool] = {}  # grains that became past, or current again
         self._gone: dict[int, Added] = {}  # removed; their index rows are still there
-        self._held = Held({META: meta})
+        self._held = WriteCache({META: meta})
         self._size = 0
         self.counts = counts
 
@@ -349,7 +349,7 @@ class PostgresWriter(IndexWriter):
     def _arrived(self, size: int, count: int) -> None:
         """Note in the head that so many grains wait more, before they may be sent."""
         last, blob_bytes, grains, ordinal = self.head
-        self.head = Head(last + count, blob_bytes + size, grains + count, ordinal)
+        self.head = PostgresHead(last + count, blob_bytes + size, grains + count, ordinal)
         self._wait(size + count * _ROW)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
@@ -374,7 +374,7 @@ class PostgresWriter(IndexWriter):
         last, blob_bytes, count, ordinal = self.head
         # Whoever follows the store tells snapshots apart by their last numbers.
         last = max(last, self._base.last_seq + 1)
-        self.head = Head(last, blob_bytes - len(blob), count - 1, ordinal)
+        self.head = PostgresHead(last, blob_bytes - len(blob), count - 1, ordinal)
 
     def _stored(self, seq: int) -> Added | None:
         """A grain of the tables, with the address that it stands under there."""
@@ -516,21 +516,21 @@ class Commits:
         self._begin = begin
         self._kept = kept
 
-    def commit(self, members: list[Member]) -> None:
+    def commit(self, members: list[PendingWrite]) -> None:
         """Commit works together, or where one of them fails, each by itself."""
         try:
             self._together(members)
         except _NotBegunError as error:
             raise error.reason from None
 
-    def _together(self, members: list[Member]) -> None:
+    def _together(self, members: list[PendingWrite]) -> None:
         try:
             self._commit(members)
         except WorkFailedError:
             for member in members:
                 self._alone(member)
 
-    def _alone(self, member: Member) -> None:
+    def _alone(self, member: PendingWrite) -> None:
         try:
             self._commit([member])
         except _NotBegunError:
@@ -538,7 +538,7 @@ class Commits:
         except Exception as error:
             member.settle(None, error)
 
-    def _commit(self, members: list[Member]) -> None:
+    def _commit(self, members: list[PendingWrite]) -> None:
         trouble: Pause | None = None
         expecting = [digest for member in members for digest in member.expecting]
         while True:
@@ -591,7 +591,7 @@ class Commits:
             raise uncertain(self._database.place) from None
         return committed
 
-    def _run(self, writer: PostgresWriter, member: Member, together: int) -> Any:
+    def _run(self, writer: PostgresWriter, member: PendingWrite, together: int) -> Any:
         """Run one work; what the database refused counts, whatever the work made of it."""
         try:
             result = member.work(writer)

@@ -363,7 +363,9 @@ class Withdrawing(Putting):
         )
 
 
-def _queued(reader: Reader, consent: Consent, seqs: Collection[int]) -> dict[int, due.Due]:
+def _queued(
+    reader: Reader, consent: Consent, seqs: Collection[int]
+) -> dict[int, due.ErasureQueue]:
     """What is in the queue for this consent, or another version of it, by the grain's number."""
     versions = members(reader, consent.seq)
     return {

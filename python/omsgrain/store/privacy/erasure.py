@@ -21,8 +21,8 @@ from omsgrain.errors import IntegrityError, KeyMissingError, OmsError, RangeErro
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
 from omsgrain.storage import due, mentions, tombstones
-from omsgrain.storage.base import Reader, Store, Writer
-from omsgrain.storage.due import WITHIN, Due
+from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.due import WITHIN, ErasureQueue
 from omsgrain.storage.tables import DUE, KEYED, Table
 from omsgrain.store import lifecycle
 from omsgrain.store.base import check_reason
@@ -31,7 +31,7 @@ from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy import removal as keeping
 from omsgrain.store.privacy.erasure_scheduler import Running
-from omsgrain.store.privacy.identity import Found, Identities, Selection, by_pages, select
+from omsgrain.store.privacy.identity import Identities, PersonalGrain, Selection, by_pages, select
 from omsgrain.store.privacy.key_destruction import Unkeyed
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Order:
     seqs: tuple[int, ...] = ()
     tenant: bool = False
 
-    def takes(self, found: Found) -> bool:
+    def takes(self, found: PersonalGrain) -> bool:
         """Whether a grain about the person is to go."""
         return not found.other if self.tenant else found.own or self.mentions
 
@@ -87,7 +87,7 @@ class Order:
         return {*other.seqs} <= {*self.seqs} and {*other.numbers} <= {*self.numbers}
 
     @classmethod
-    def of(cls, entry: Due) -> Order:
+    def of(cls, entry: ErasureQueue) -> Order:
         """Read an entry of the queue."""
         what = {name: value for name, value in entry.what.items() if name != "kind"}
         try:
@@ -138,10 +138,10 @@ class Sought(Selection):
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[PersonalGrain]:
         """Walk from the start."""
         self.unopened = self.destroyed = 0
-        store: Store = self.store
+        store: Storage = self.store
         with store.read() as reader:
             after, last = 0, reader.last_seq()
         while after < last:
@@ -240,7 +240,7 @@ class Carrying(Running, Care):
         self._note_consents(writer, [grain for _, grain in found.values() if grain], code)
         return len(names)
 
-    def _clear(self, page: Sequence[Found], order: Order, done: Done) -> None:
+    def _clear(self, page: Sequence[PersonalGrain], order: Order, done: Done) -> None:
         """Remove those of some grains that are to go."""
         wanted = [found for found in page if order.takes(found)]
         done.named += [(f.address, f.fields) for f in page if not order.takes(f)]
@@ -313,7 +313,7 @@ class Carrying(Running, Care):
             due.add(writer, now, rest.what(RELEASE))
         due.add(writer, now + days * _DAY, {"kind": SCRUB})
 
-    def _run(self, entry: due.Due, now: int) -> bool:
+    def _run(self, entry: due.ErasureQueue, now: int) -> bool:
         """Go on with an erasure, or do what was left of one."""
         if entry.kind == SCRUB:
             return self._scrub()
@@ -334,7 +334,7 @@ class Carrying(Running, Care):
             return True
         return self._store.write(partial(self._release, entry=entry, now=now))
 
-    def _release(self, writer: Writer, entry: due.Due, now: int) -> bool:
+    def _release(self, writer: Writer, entry: due.ErasureQueue, now: int) -> bool:
         """Remove what is kept no longer, and then the keys that nothing needs any more."""
         if writer.row(DUE, entry.key) is None:
             return True

@@ -161,12 +161,12 @@ class Running(Base):
             entries = (entry for entry in due.due(reader) if entry.kind == due.SCRUB)
             return next((entry.deadline for entry in entries), None)
 
-    def _run(self, entry: due.Due, now: int) -> bool:
+    def _run(self, entry: due.ErasureQueue, now: int) -> bool:
         """Do an entry of another kind, and take it out; False if it must wait."""
         return False
 
     def _erase(
-        self, writer: Writer, page: Sequence[due.Due], now: int, code: str
+        self, writer: Writer, page: Sequence[due.ErasureQueue], now: int, code: str
     ) -> tuple[int, int, list[tuple[str, str]]]:
         """Erase what is due: how many, how many entries were void, and what stays."""
         gone: dict[int, bytes] = {}

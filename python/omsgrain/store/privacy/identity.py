@@ -18,9 +18,9 @@ from omsgrain import _core
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT
-from omsgrain.storage.base import Reader, Store
+from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.blind_index import NUMBER
-from omsgrain.storage.encrypted import SealedReader
+from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.tables import KEYED, SEALED, SEQUENCE
 from omsgrain.store.policy_context import destroyed
 
@@ -110,7 +110,7 @@ def _is_name(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PersonalGrain:
     """A grain that is about the person.
 
     Attributes:
@@ -143,12 +143,12 @@ class Selection:
         destroyed: how many met so far nobody can read any more, since their key was destroyed.
     """
 
-    store: Store = field(repr=False)
+    store: Storage = field(repr=False)
     identities: Identities
     unopened: int = 0
     destroyed: int = 0
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[PersonalGrain]:
         """Walk from the start."""
         self.unopened = self.destroyed = 0
         marked = _search(self.identities)
@@ -163,7 +163,7 @@ class Selection:
             yield from found
             after = page[-1][0]
 
-    def _look(self, reader: Reader, seq: int) -> Found | None:
+    def _look(self, reader: Reader, seq: int) -> PersonalGrain | None:
         try:
             grain = reader.grain(seq)
             sealed = grain is not None and grain.sealed
@@ -181,10 +181,10 @@ class Selection:
         number = reader.row(SEALED, SEQUENCE.pack(seq))
         own = not OWN.isdisjoint(fields)
         other = "user_id" in grain.fields and "user_id" not in fields
-        return Found(seq, grain.address, fields, own, number, other)
+        return PersonalGrain(seq, grain.address, fields, own, number, other)
 
 
-def select(store: Store, identities: Identities | Iterable[str]) -> Selection:
+def select(store: Storage, identities: Identities | Iterable[str]) -> Selection:
     """Select the grains about a person; nothing is read before the walk.
 
     Spec: OMS §9
@@ -192,7 +192,7 @@ def select(store: Store, identities: Identities | Iterable[str]) -> Selection:
     return Selection(store, Identities(identities))
 
 
-def by_pages(found: Iterable[Found], most: int) -> Iterator[list[Found]]:
+def by_pages(found: Iterable[PersonalGrain], most: int) -> Iterator[list[PersonalGrain]]:
     """Give grains by as many as a transaction should have."""
     rest = iter(found)
     while page := list(islice(rest, most)):
@@ -212,7 +212,7 @@ def fields_of(grain: Grain, identities: Identities) -> tuple[str, ...]:
 def unopened(reader: Reader) -> bool:
     """Whether there are sealed grains of which a walk by the index would not know."""
     sealed = _core.term("sealed", None)
-    if not isinstance(reader, SealedReader):
+    if not isinstance(reader, DecryptingReader):
         return next(reader.places(sealed, None, False), None) is not None
     known, after = 0, None
     while (row := next(reader.rows(KEYED, after=after), None)) is not None:

@@ -16,7 +16,7 @@ from omsgrain.storage.records import forget_vectors
 from omsgrain.storage.tables import BLIND, KEPT, KEYED, PLAIN, SEQUENCE, SIGNATURES
 from omsgrain.store.privacy import removal
 from omsgrain.store.privacy.identity import Identities
-from omsgrain.store.privacy.removal import Names
+from omsgrain.store.privacy.removal import GrainAddresses
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
@@ -123,7 +123,9 @@ def sealed_page(
     return seqs, rows[-1][0] if rows else None
 
 
-def opened(reader: Reader, seq: int, keys: UserKeys | None) -> tuple[Names, Grain | None] | None:
+def opened(
+    reader: Reader, seq: int, keys: UserKeys | None
+) -> tuple[GrainAddresses, Grain | None] | None:
     """Return the addresses of a sealed grain, and the grain if there is a key to it."""
     from omsgrain.crypto.seal import Sealer, open_plain
 
@@ -132,12 +134,14 @@ def opened(reader: Reader, seq: int, keys: UserKeys | None) -> tuple[Names, Grai
         return None
     stored = sha256(blob).digest()
     if keys is None or not blob[1] & ENCRYPTED_BIT:
-        return Names(stored, None), None
+        return GrainAddresses(stored, None), None
     try:
         plain = open_plain(Sealer(keys.content).unseal(blob))
     except OmsError:  # damaged
-        return Names(stored, None), None
-    return Names(stored, sha256(plain).digest(), plain), Grain._stored(plain, stored.hex())
+        return GrainAddresses(stored, None), None
+    return GrainAddresses(stored, sha256(plain).digest(), plain), Grain._stored(
+        plain, stored.hex()
+    )
 
 
 def drop_beside(writer: Writer, seqs: Sequence[int]) -> None:

@@ -32,7 +32,7 @@ from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.history import members
 from omsgrain.storage import blind_index, due, mentions, tombstones
-from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.blind_index import key_of
 from omsgrain.storage.tables import (
     AUDIT,
@@ -52,7 +52,7 @@ from omsgrain.storage.tables import (
     STATES,
 )
 from omsgrain.store import policy_context, reviews, source_tombstones
-from omsgrain.store.policy_context import StoreWorld
+from omsgrain.store.policy_context import PolicyContext
 from omsgrain.store.privacy.identity import is_about_nobody
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _ROWS = 20_000  # events or states a page
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class GrainAddresses:
     """The addresses of a grain.
 
     Attributes:
@@ -82,14 +82,14 @@ class Names:
         return self.stored != self.plain
 
 
-def names_of(reader: Reader, seq: int) -> Names | None:
+def names_of(reader: Reader, seq: int) -> GrainAddresses | None:
     """Return the addresses of a grain; None if it is not there."""
     blob = reader.blob_at(seq)
     if blob is None:
         return None
     stored = sha256(blob).digest()
     if not blob[1] & ENCRYPTED_BIT:
-        return Names(stored, stored, blob)
+        return GrainAddresses(stored, stored, blob)
     try:
         grain = reader.grain(seq)
     except StoreError:
@@ -97,8 +97,8 @@ def names_of(reader: Reader, seq: int) -> Names | None:
     except OmsError:  # damaged, or sealed with a key of elsewhere
         grain = None
     if grain is None or grain.sealed:
-        return Names(stored, None)
-    return Names(stored, sha256(grain.blob).digest(), grain.blob)
+        return GrainAddresses(stored, None)
+    return GrainAddresses(stored, sha256(grain.blob).digest(), grain.blob)
 
 
 def remove_grains(
@@ -144,7 +144,7 @@ def remove_grains(
     return len(found)
 
 
-def remember(writer: Writer, names: Names, at: int, reason_code: str) -> None:
+def remember(writer: Writer, names: GrainAddresses, at: int, reason_code: str) -> None:
     """Remember what a grain was, so that it does not come back unnoticed."""
     hint = b"" if names.said is None else names.said[_NAMESPACE]
     if names.plain is not None:
@@ -156,7 +156,7 @@ def remember(writer: Writer, names: Names, at: int, reason_code: str) -> None:
 
 
 def forget_talk(
-    writer: Writer, settings: Settings, names: Iterable[Names], *, reason_code: str
+    writer: Writer, settings: Settings, names: Iterable[GrainAddresses], *, reason_code: str
 ) -> None:
     """Erase what people have written about grains: notes of the audit trail, and reviews."""
     from omsgrain.storage import audit
@@ -200,7 +200,7 @@ def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
     return found
 
 
-def mark_erased(store: Store) -> None:
+def mark_erased(store: Storage) -> None:
     """Put marks in the place of the addresses of all grains that are gone and have a tombstone.
 
     Removing a grain does so at once. This is for what was cut off before an older version came to
@@ -272,7 +272,7 @@ def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str |
     act = policy.Act("erase", grain.address, now=now)
     preset = settings.preset or load(())  # what a grain says of its own retention binds always
     try:
-        policy.check(StoreWorld(reader), act, hold_authorities=settings.hold_authorities)
+        policy.check(PolicyContext(reader), act, hold_authorities=settings.hold_authorities)
         preset.check_delete(grain, now)
     except InvalidationDeniedError as error:
         return error.rule or error.code
@@ -291,7 +291,7 @@ def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | No
         return None
     act = policy.Act("delete", grain.address, justification="erased elsewhere", now=now)
     try:
-        policy.check(StoreWorld(reader), act, hold_authorities=settings.hold_authorities)
+        policy.check(PolicyContext(reader), act, hold_authorities=settings.hold_authorities)
     except InvalidationDeniedError as error:
         return error.rule or error.code
     except KeyMissingError:

@@ -26,8 +26,8 @@ from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
 from omsgrain.storage import signatures
-from omsgrain.storage.base import Reader, Store
-from omsgrain.storage.records import State
+from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.signatures import Signature
 from omsgrain.storage.tables import SEALED, SEQUENCE
 from omsgrain.store import export_filter, lifecycle
@@ -35,11 +35,11 @@ from omsgrain.store import holds as holding
 from omsgrain.store.base import Base, Settings
 from omsgrain.store.holds import Hold
 from omsgrain.store.privacy import consent as consents
-from omsgrain.store.privacy.identity import OWN, Found, Identities, fields_of, select
+from omsgrain.store.privacy.identity import OWN, Identities, PersonalGrain, fields_of, select
 
 if TYPE_CHECKING:
     from omsgrain.container.layout import Codec
-    from omsgrain.container.write import Written
+    from omsgrain.container.write import WrittenContainer
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIMES = tuple(field.name for field in registry.FIELDS if field.kind == "datetime")
@@ -66,7 +66,7 @@ class Reported:
     own: bool
     fields: tuple[str, ...]
     sealed: bool
-    state: State
+    state: GrainStatus
     holds: tuple[Hold, ...]
     signatures: tuple[Signature, ...]
     withdrawn: bool
@@ -168,7 +168,7 @@ class SubjectReport:
         incomplete: what could not be looked into or may not leave, in sentences.
     """
 
-    def __init__(self, store: Store, settings: Settings, identities: Identities) -> None:
+    def __init__(self, store: Storage, settings: Settings, identities: Identities) -> None:
         self._store = store
         self._settings = settings
         self._identities = identities
@@ -205,7 +205,7 @@ class SubjectReport:
         """Whether everything that the store holds about the person is in it."""
         return not self.incomplete
 
-    def _withheld(self, found: Found) -> str | None:
+    def _withheld(self, found: PersonalGrain) -> str | None:
         """The rule that keeps a grain in the store, even from the person."""
         with self._store.read() as reader:
             grain = reader.grain(found.seq)
@@ -281,7 +281,7 @@ class SubjectReport:
 
     def write_mg(
         self, path: str | os.PathLike[str], *, codec: Codec = "none", seekable: bool = False
-    ) -> Written:
+    ) -> WrittenContainer:
         """Write the grains to a .mg file, sealed ones opened, with what became of them.
 
         Spec: OMS §11

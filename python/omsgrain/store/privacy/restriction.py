@@ -13,7 +13,7 @@ from omsgrain.storage.base import Writer
 from omsgrain.store import lifecycle
 from omsgrain.store.base import Base, check_reason
 from omsgrain.store.policy_context import seq_of
-from omsgrain.store.privacy.identity import Found, Identities, by_pages, select
+from omsgrain.store.privacy.identity import Identities, PersonalGrain, by_pages, select
 
 _PAGE = 500  # grains a transaction
 
@@ -106,7 +106,9 @@ class Restricting(Base):
             restricted, locked = restricted + now, locked + stay
         return RestrictionReport(restricted, grains, selection.unopened, locked)
 
-    def _mark(self, writer: Writer, page: list[Found], reason_code: str) -> tuple[int, int]:
+    def _mark(
+        self, writer: Writer, page: list[PersonalGrain], reason_code: str
+    ) -> tuple[int, int]:
         changed, locked = [], 0
         for found in page:
             try:

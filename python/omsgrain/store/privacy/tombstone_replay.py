@@ -8,7 +8,7 @@ from functools import partial
 
 from omsgrain.errors import ErasedError, KeyMissingError
 from omsgrain.storage import tombstones
-from omsgrain.storage.base import Reader, Store, Writer
+from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.tables import KEYED, SEQUENCE, TOMBSTONES
 from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal
@@ -21,7 +21,7 @@ _REASON = "restore"
 class Replaying(Erasing):
     """The part of a GrainStore that follows the erasures of another one."""
 
-    def _replay_erasures(self, other: Store) -> int:
+    def _replay_erasures(self, other: Storage) -> int:
         """Take over the tombstones of another store, and remove what they stand for.
 
         What a hold or a minimum retention keeps here goes too: it went there. With keys, sealed
