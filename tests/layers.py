@@ -23,7 +23,7 @@ FLOORS = (
     ("store",),
     ("omsgrain",),
     ("interchange", "sync"),
-    ("memory", "ops"),
+    ("memory",),
     ("inspect",),
     ("server",),
     ("bridge", "mcp"),

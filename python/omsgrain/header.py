@@ -11,6 +11,7 @@ from omsgrain import _core
 SIGNED_BIT, ENCRYPTED_BIT, COMPRESSED_BIT = 1, 2, 4
 #: First byte of a signed grain, a COSE_Sign1 envelope. A blob begins with its version, 1.
 ENVELOPE_BYTE = b"\xd2"
+HEADER_SIZE = 9
 SENSITIVITIES = ("public", "internal", "pii", "phi")
 
 

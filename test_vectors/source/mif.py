@@ -18,7 +18,7 @@ from omsgrain import formats
 from omsgrain.conformance.edits import GONE, edited
 from omsgrain.errors import OmsError
 from omsgrain.formats.mif1 import document as layouts
-from omsgrain.ops.document_vectors import addresses
+from omsgrain.conformance.document_vectors import addresses
 
 FULL, DIALECT, SEP, PUBLISHED = mif2.FULL, mif2.DIALECT, mif1.SEP, mif1.PUBLISHED
 MEMORY = "/memories/0"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
+from omsgrain.cli import bench as verb
 from omsgrain.errors import StoreError
-from omsgrain.ops import bench as verb
 from support.shell import USAGE, Shell
 
 TINY = ("--seconds", "0.01", "--batch", "1", "--batch", "20")
@@ -60,7 +60,7 @@ def test_leaves_nothing_when_it_is_stopped(
 
     steps: list[int] = []
     with pytest.raises(error if isinstance(error, type) else type(error)):
-        verb.bench(tmp_path, seconds=0.01, batches=[1, 2], progress=stop)
+        verb.measure(tmp_path, seconds=0.01, batches=[1, 2], progress=stop)
     assert list(tmp_path.iterdir()) == []
 
 

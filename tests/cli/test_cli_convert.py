@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain.ops.convert import convert
+from omsgrain.interchange.convert import convert
 from support.conversion_pairs import BUNDLE
 from support.mif1_documents import PUBLISHED
 from support.shell import Shell

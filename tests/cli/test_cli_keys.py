@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain import ops
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import BY_CODE, KeyMissingError
-from omsgrain.ops.opening import keys_in_use
 from support.shell import USAGE, Shell
 
 TIME = 1_768_471_200_000
@@ -227,28 +225,26 @@ def test_backup(shell: Shell, folder: Path) -> None:
     )
 
 
-def test_a_ring_is_opened_once_when_it_is_needed_and_closed(folder: Path) -> None:
+def test_a_ring_is_opened_once_when_it_is_needed_and_closed(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[KeyRing] = []
+    whole = KeyRing.open
 
-    def ring() -> KeyRing:
-        opened.append(KeyRing.open(folder / "people.keys", master=folder / "master.key"))
+    def counted(*given: Any, **more: Any) -> KeyRing:
+        opened.append(whole(*given, **more))
         return opened[-1]
 
-    assert keys_in_use() is None
-    with ops.using(keys=ring, actor="clerk"):
-        assert opened == []
-        for _ in range(2):
-            with ops.open_store(folder / "m.omsg") as store:
-                store.put(json.loads(MINE))
-        assert len(opened) == 1
-        with ops.using():
-            assert keys_in_use() is None
-        assert keys_in_use() is opened[0]
-    assert keys_in_use() is None
-    with pytest.raises(KeyMissingError):
-        opened[0].refresh()
-    (entry,) = ops.audit_entries(folder / "m.omsg")
-    assert entry.actor == "clerk"
+    assert shell("ingest", "m.omsg", *KEYS, stdin=MINE) == 0
+    monkeypatch.setattr(KeyRing, "open", counted)
+    assert shell.error("query", "nowhere.omsg", *KEYS)[0] != 0
+    assert opened == []
+    assert shell("check", "m.omsg", *KEYS) == 0
+    assert shell("erase", "m.omsg", "mira-17", "--reason", "gdpr17", *KEYS) == 0
+    assert len(opened) == 2
+    for ring in opened:
+        with pytest.raises(KeyMissingError):
+            ring.refresh()
 
 
 def test_help_names_no_secret(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

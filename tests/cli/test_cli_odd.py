@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
-from omsgrain.ops import tokens
 from support.shell import USAGE, Shell, belief, exit_code, lamp
+from support.tokens import add_token
 
 MAIN = (sys.executable, "-c", "from omsgrain.cli import main; main()")
 NAME = os.fsdecode(b"caf\xe9.mg")  # as a disk of another encoding has it
@@ -190,12 +190,12 @@ def test_an_erasure_that_is_refused_does_nothing(
 ) -> None:
     trimmed: list[object] = []
     monkeypatch.setattr(
-        "omsgrain.ops.removing.clear_mentions", lambda *given: trimmed.append(given)
+        "omsgrain.memory.removal.clear_mentions", lambda *given: trimmed.append(given)
     )
     tenant = "6f1c3d7a-58b2-4c0e-9d41-0a7e52b8c936"
     with og.open("m.omsg") as grains:
         grains.put(belief(1, user_id=tenant))
-    tokens.add_token(tmp_path / "m.omsg", "laptop", tenant, ["export"])
+    add_token(tmp_path / "m.omsg", "laptop", tenant, ["export"])
     erase = ("erase", "m.omsg", "--tenant", tenant, "--forget-tokens", "--reason")
     for more in (("two words",), ("x", "--new-master", "nowhere.key")):
         assert shell(*erase, *more) == exit_code("ERR_SCHEMA")

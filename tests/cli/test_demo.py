@@ -13,8 +13,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain.cli import run
-from omsgrain.cli.story import Story
-from omsgrain.cli.weather import observations
+from omsgrain.cli.demo import observations
+from omsgrain.cli.demo_story import Story
 from omsgrain.errors import FormatError
 from support.paths import ROOT
 

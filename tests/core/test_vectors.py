@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from omsgrain import errors, registry
-from omsgrain.ops import run_vector, run_vectors
+from omsgrain.conformance.vectors import run_vector, run_vectors
 from support.paths import ROOT
 
 VECTORS = ROOT / "test_vectors"

@@ -409,7 +409,7 @@ def test_one_signature_over_pieces(made: type[KeySigner], size: int) -> None:
 def test_what_is_loaded_when() -> None:
     (lines,) = run(
         """
-        import sys, omsgrain, omsgrain.cli, omsgrain.cli.keys, omsgrain.ops.keys
+        import sys, omsgrain, omsgrain.cli, omsgrain.cli.keys
         loaded = [name for name in ("cryptography", "pycose", "httpx") if name in sys.modules]
         import omsgrain.crypto, omsgrain.crypto.did_web
         loaded += [name for name in ("pycose", "httpx") if name in sys.modules]

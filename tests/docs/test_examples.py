@@ -16,9 +16,9 @@ import pytest
 
 import omsgrain as og
 from omsgrain import container
-from omsgrain.cli.weather import observations
+from omsgrain.cli.demo import observations
 from omsgrain.crypto.detached import sign_file, signature_path
-from omsgrain.ops import ingest
+from omsgrain.interchange.ingest import ingest
 from support.markdown_page import table
 from support.paths import ROOT
 from support.shell import belief, exit_code

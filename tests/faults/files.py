@@ -14,7 +14,7 @@ from omsgrain.crypto import Ed25519Signer, signers
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError
 from omsgrain.formats import load
-from omsgrain.ops.mif import export_mif
+from omsgrain.interchange.document_files import export_mif
 from omsgrain.sync import LocalPeer, take_bundle, write_bundle
 from omsgrain.sync.bundle import BundleFile
 from support.key_rings import MASTER, OTHER, all_of, keys_of
@@ -39,10 +39,10 @@ def _write(folder: Path, step: Steps) -> None:
         step("store.mg", lambda: store.export_mg(folder / "store.mg", codec="lz4"))
         report = store.subject_report(["u1"])
         step("report.mg", lambda: report.write_mg(folder / "report.mg"))
-    for name in ("new.mif.json", "new.mif.yaml", "new.jsonld"):
-        form = {"json": "mif2", "yaml": "mif1", "jsonld": "mif-ld"}[name.rsplit(".")[-1]]
-        step(name, lambda name=name, form=form: export_mif(  # type: ignore[misc]
-            folder / "memory.omsg", folder / name, user_id="u1", format=form))  # fmt: skip
+        for name in ("new.mif.json", "new.mif.yaml", "new.jsonld"):
+            form = {"json": "mif2", "yaml": "mif1", "jsonld": "mif-ld"}[name.rsplit(".")[-1]]
+            step(name, lambda name=name, form=form: export_mif(  # type: ignore[misc]
+                store, folder / name, user_id="u1", format=form))  # fmt: skip
 
 
 def _look_at_written(folder: Path, said: Said) -> None:

@@ -17,8 +17,7 @@ from omsgrain.formats.convert.gather import born
 from omsgrain.formats.document import KIND, keyed, open_manifest
 from omsgrain.formats.source import getter
 from omsgrain.grain import make
-from omsgrain.memory import memory
-from omsgrain.ops import removing
+from omsgrain.memory import memory, removal
 from support.aimem_imports import chunk, take, urn
 from support.aimem_imports import fates as counted
 from support.aimem_strategies import TENANT
@@ -145,6 +144,6 @@ def test_what_is_to_be_forgotten_goes() -> None:
         for fields in ({"x_style": b"nope"}, {"x_keyed": b"1"}, {}):
             store.put(document("mif2", {"=": 1}, user_id=USER, **fields))
         (grain,) = [one for one in store if one.type == "observation"]
-        removing.delete(store, grain.address)
+        removal.delete(store, grain.address)
         assert contents(store) == []
         assert uuid(1) not in str([one.get("x_src") for one in store])

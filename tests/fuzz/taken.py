@@ -18,7 +18,7 @@ from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import crypto
 from omsgrain.formats import source_lines
-from omsgrain.ops import ingest
+from omsgrain.interchange.ingest import ingest
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.take_messages import MessageRefusal, MessageReport, take

@@ -24,8 +24,7 @@ from omsgrain.interchange.mif import (
     export_kept,
     import_document,
 )
-from omsgrain.memory import memory
-from omsgrain.ops import removing
+from omsgrain.memory import memory, removal
 from support.aimem_imports import holdings
 from support.mif_imports import MAKERS, USER, contents, current, opened, uuid
 
@@ -229,7 +228,7 @@ def left(store: og.GrainStore, text: bytes) -> bool:
 
 def test_what_is_deleted_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
-    removing.delete(store, current(store, uuid(1)).address)
+    removal.delete(store, current(store, uuid(1)).address)
     assert not left(store, b"about 1")
     assert said(store) == vendors(2)
     # It is no erasure: it may come again.
@@ -243,16 +242,16 @@ def test_what_may_not_be_deleted_stays_as_it_was(store: og.GrainStore) -> None:
     store.hold(address, authority="court", reason_code="case")
     before = holdings(store)
     with pytest.raises(InvalidationDeniedError):
-        removing.delete(store, address)
+        removal.delete(store, address)
     assert holdings(store) == before
     with pytest.raises(NotFoundError):
-        removing.delete(store, "f" * 64)
+        removal.delete(store, "f" * 64)
 
 
 def test_parts_and_duplicates_go_with_what_is_deleted(store: og.GrainStore) -> None:
     text = "a long text " * 100_000
     MIF2.take(store, MIF2.memory(1, text), MIF2.memory(2, text), MIF2.memory(3, "short"))
-    removing.delete(store, current(store, uuid(1)).address)
+    removal.delete(store, current(store, uuid(1)).address)
     assert not left(store, b"a long text")
     assert contents(store) == ["short"]
 
@@ -262,7 +261,7 @@ def test_a_version_leaves_what_others_need(store: og.GrainStore) -> None:
     rules(store, document(1, memories=[MIF2.memory(1, long)]))
     old = current(store, uuid(1)).address
     rules(store, document(1, memories=[MIF2.memory(1, long + "!")]))
-    removing.delete(store, old)
+    removal.delete(store, old)
     assert said(store) == vendors(1)
     written = json.loads(export_document(store, USER)[0].data)
     assert [one["content"] for one in written["memories"]] == [long + "!"]
@@ -280,7 +279,7 @@ def test_what_documents_of_every_format_say_goes(store: og.GrainStore, format: s
     }
     found = Manifest(format, "one", around, {"/memories": [plain]})
     store.put_many(manifest(found, created_at=1, user_id=USER, text=b"about 1"))
-    removing.delete(store, grain.address)
+    removal.delete(store, grain.address)
     assert not left(store, b"about 1")
     (whole,) = [one for one in store if Source.of(one) is not None]
     opened_ = open_manifest(whole, store.get)
@@ -291,7 +290,7 @@ def test_what_documents_of_every_format_say_goes(store: og.GrainStore, format: s
 def test_mentions_go_with_what_documents_of_others_say(store: og.GrainStore) -> None:
     seen = MIF2.memory(1, "text 1", source={"agent_name": "ann"})
     rules(store, document(1, 2, memories=[seen, MIF2.memory(9, "text 1"), MIF2.memory(2, "b")]))
-    removing.clear_mentions(store, ["ann"])
+    removal.clear_mentions(store, ["ann"])
     store.erase_subject(["ann"], reason_code="asked", mentions="erase")
     assert not left(store, b"about 1")
     assert not left(store, b"text 1")

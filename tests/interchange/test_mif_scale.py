@@ -20,7 +20,8 @@ import pytest
 import omsgrain as og
 from omsgrain import _core
 from omsgrain.formats.mif1 import document as layouts
-from omsgrain.ops import mif
+from omsgrain.interchange.apply import import_document
+from omsgrain.interchange.document_files import Trusted, export_mif, read_document
 from support.mif_large import USER, Large
 from support.paths import ROOT, TESTS
 
@@ -60,11 +61,15 @@ def work(
 def done(what: str, store: Path, file: Path, format: str) -> list[int]:
     """Imported, unchanged and refused records; or what was lost in an export."""
     if what == "kept":
-        told = mif.export_mif(store, file, user_id=USER, document="exp_1a2b")
+        with og.open(store) as grains:
+            told = export_mif(grains, file, user_id=USER, document="exp_1a2b")
         return [told.report["lost"]]
     if what == "export":
-        return [mif.export_mif(store, file, user_id=USER, format=format).report["lost"]]
-    report = mif.import_mif(store, file, user_id=USER)
+        with og.open(store) as grains:
+            return [export_mif(grains, file, user_id=USER, format=format).report["lost"]]
+    document = read_document(file, USER, Trusted())
+    with og.open(store) as grains:
+        report = import_document(grains, document)
     return [report.count("imported"), report.count("unchanged"), len(report.errors)]
 
 

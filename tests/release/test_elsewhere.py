@@ -21,7 +21,8 @@ from support import without_posix
 from functools import partial
 from pathlib import Path
 import omsgrain as og
-from omsgrain.ops import keys as signing
+from omsgrain.crypto.signers import Ed25519Signer
+from omsgrain.interchange.signed_files import sign_file
 from omsgrain.crypto import KeyRing
 from omsgrain.server import app as crew
 from omsgrain.mcp.service import Root
@@ -72,8 +73,9 @@ with og.open("plain.omsg") as store:
     store.export_mg("all.mg")
 with og.open("other.omsg") as other:
     assert other.import_mg("all.mg").stored == 3
-signing.keygen(Path("robot.pem"))
-signing.sign(Path("all.mg"), Path("robot.pem"))
+signer = Ed25519Signer.generate()
+signer.save(Path("robot.pem"))
+sign_file(Path("all.mg"), signer)
 Path("root").mkdir()
 root = Root(Path("root"))
 root.write("a/../b.json", b"{}", field="x")
@@ -83,7 +85,7 @@ refused(lambda: crew.of(2, lambda: None, None), "ERR_UNSUPPORTED")
 reading, writing = os.pipe()
 os.write(writing, b"{}\n")
 assert DescriptorLines(reading, 100).readline() == "{}\n"
-from omsgrain.ops.measuring import memory_used
+from omsgrain.cli.bench import memory_used
 assert (memory_used() is None) == (not Path("/proc/self/status").exists())
 """
 

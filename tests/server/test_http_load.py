@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 import omsgrain as og
-from omsgrain.ops.tokens import add_token
 from support.http_process import Served
 from support.http_server import BUNDLE, LINES, bundle, by_lines, chunk
+from support.tokens import add_token
 
 IMPORT, EXPORT, STREAM = "/v1/brain/import", "/v1/brain/export", "/v1/brain/export/stream"
 TOGETHER = 4  # clients of one tenant

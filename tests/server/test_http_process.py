@@ -23,7 +23,6 @@ from starlette.applications import Starlette
 
 import omsgrain as og
 from omsgrain.errors import BY_CODE
-from omsgrain.ops.tokens import add_token
 from omsgrain.server import app
 from omsgrain.server.service import patient
 from omsgrain.server.serving import Listening
@@ -31,6 +30,7 @@ from support.http_process import Served, certified
 from support.http_server import ADA, ALL, lamp
 from support.processes import COMMAND
 from support.shell import USAGE, Shell, exit_code
+from support.tokens import add_token
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 import omsgrain as og
-from omsgrain.ops.tokens import add_token
 from omsgrain.server.routes import ROUTES
 from omsgrain.sync.protocol import MEDIA as SYNC
 from support.http_process import Served
 from support.http_server import ADA, ALL
+from support.tokens import add_token
 
 schemathesis.serializer.alias(SYNC, "application/octet-stream")
 

@@ -15,16 +15,16 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError, StoreError
-from omsgrain.ops.tokens import add_token, list_tokens, revoke_token
 from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.location import location_of
 from omsgrain.storage.tables import AUDIT, TOKENS
-from omsgrain.storage.tokens import Tokens, is_token
+from omsgrain.storage.tokens import Tokens, is_token, open_tokens
 from support.child_process import run as run_child
 from support.http_process import Served
 from support.http_server import ADA, GRACE, lamp, site
 from support.shell import USAGE, Shell, exit_code
+from support.tokens import add_token, list_tokens
 
 
 @pytest.fixture
@@ -129,8 +129,9 @@ def test_damage(below: Storage) -> None:
 def test_the_trail_names_the_token_and_nobody_else(tmp_path: Path) -> None:
     path = tmp_path / "m.omsg"
     og.open(path).close()
-    add_token(path, "laptop", ADA, ["export"], actor="grace")
-    revoke_token(path, "laptop", actor="grace")
+    with open_tokens(path, actor="grace") as tokens:
+        tokens.add("laptop", ADA, ["export"])
+        tokens.revoke("laptop")
     with og.open(path, readonly=True) as store:
         entries = list(store.audit.entries())
     assert [(e.operation, e.reason_code, e.actor, dict(e.details)) for e in entries] == [
@@ -143,12 +144,13 @@ def test_a_running_server_sees_what_another_process_does(tmp_path: Path) -> None
     code = """
         import sys
         from pathlib import Path
-        from omsgrain.ops import tokens
+        from omsgrain.storage.tokens import open_tokens
         path, act = Path(sys.argv[1]), sys.argv[2]
-        if act == "add":
-            print(tokens.add_token(path, "other", sys.argv[3], ["export"]))
-        else:
-            tokens.revoke_token(path, "other")
+        with open_tokens(path) as tokens:
+            if act == "add":
+                print(tokens.add("other", sys.argv[3], ["export"]))
+            else:
+                tokens.revoke("other")
     """
     with site(tmp_path / "m.omsg") as served:
         (secret,) = run_child(code, served.path, "add", GRACE)

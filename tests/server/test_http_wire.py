@@ -14,9 +14,9 @@ import pytest
 
 import omsgrain as og
 from fuzz.wire import wired
-from omsgrain.ops.tokens import add_token
 from support.http_process import Served
 from support.http_server import ADA, ALL, BUNDLE, EXPORT, IMPORT, STREAM, bundle, chunk
+from support.tokens import add_token
 
 
 class Wire:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from omsgrain import errors as err
-from omsgrain import ops
 from omsgrain.storage.audit import Checkpoint
 from omsgrain.storage.tables import AUDIT, META
+from support.shell import Shell
 from support.signed_stores import EVERYWHERE, WEB, WEB_ALICE, SigningStore, belief, find_web, make
 from support.signers import ALICE, BOB, IAT
 
@@ -89,14 +89,20 @@ def test_what_is_no_signature(signature: Any) -> None:
         kept.proof()
 
 
-def test_by_files(tmp_path: Path) -> None:
+@pytest.fixture
+def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(capfdbinary, monkeypatch)
+
+
+def test_by_files(shell: Shell, tmp_path: Path) -> None:
     key, file = tmp_path / "key.pem", tmp_path / "end.json"
     ALICE.save(key)
     path = tmp_path / "signed.omsg"
     with make("lmdb", tmp_path) as store:
         store.put(belief("so"))
-    file.write_text(ops.audit_checkpoint(path, key=key).to_json())
-    assert ops.audit_verify(path, file, signer=ALICE.did).ok
-    with pytest.raises(err.SignatureError):
-        ops.audit_verify(path, file, signer=BOB.did)
-    assert ops.audit_checkpoint(path).signature is None
+    made = shell.json("audit", path, "--checkpoint", "--key", key)
+    assert shell.json("audit", path, "--checkpoint")["signature"] is None
+    file.write_text(json.dumps(made))
+    verify = ("audit", path, "--verify", "--against", file, "--signer")
+    assert shell.json(*verify, ALICE.did)["problems"] == []
+    assert shell.error(*verify, BOB.did)[1]["code"] == "ERR_SIGNATURE"

@@ -15,7 +15,7 @@ import pytest
 import omsgrain as og
 from omsgrain import registry
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
-from omsgrain.ops import revive
+from omsgrain.json_values import revive
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore, arrow
 from omsgrain.store.arrow import (

@@ -7,7 +7,7 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,12 @@ import httpx
 
 import omsgrain as og
 from omsgrain.formats.aimem.document import Bundle, write_bundle
-from omsgrain.ops import tokens
-from omsgrain.ops.opening import using
 from omsgrain.server.app import application
 from omsgrain.server.log import Log
 from omsgrain.server.options import ServerOptions
 from omsgrain.server.service import HttpService
-from omsgrain.server.serving import open_stores
+from omsgrain.server.serving import Stores
+from support.tokens import add_token
 
 ADA, GRACE = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 ALL = ("import", "export", "admin")
@@ -57,9 +56,7 @@ class Site:
     ) -> None:
         self.path = path
         og.open(path, keys=ring).close()
-        self._keys = ExitStack()
-        self._keys.enter_context(using(keys=None if ring is None else lambda: ring))
-        stores = open_stores(path, policy=policy)
+        stores = Stores(og.open(path, keys=ring, policy=policy, count_access=False))
         self.log = io.StringIO()
         self.service = HttpService(stores, options or ServerOptions())
         self.app = application(self.service, Log("json", self.log))
@@ -69,14 +66,11 @@ class Site:
 
     def token(self, name: str = "ada", tenant: str = ADA, scopes: Any = ALL) -> str:
         """Make a token."""
-        return tokens.add_token(self.path, name, tenant, scopes)
+        return add_token(self.path, name, tenant, scopes)
 
     def sync_token(self, name: str = "robot", scopes: Any = SYNC, *namespaces: str) -> str:
         """Make a token for another store: of namespaces, or of all there is."""
-        whole = not namespaces
-        return tokens.add_token(
-            self.path, name, None, scopes, namespaces=namespaces, whole_store=whole
-        )
+        return add_token(self.path, name, None, scopes, namespaces=namespaces)
 
     def ask(
         self, method: str, path: str, token: str | None = None, **given: Any
@@ -108,7 +102,6 @@ class Site:
         self.service.stop()
         self.service.close()
         self.loop.close()
-        self._keys.close()
 
 
 @contextmanager

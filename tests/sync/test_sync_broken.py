@@ -17,7 +17,6 @@ import omsgrain as og
 from omsgrain import _core
 from omsgrain.crypto import sign
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
-from omsgrain.ops.tokens import add_token
 from omsgrain.sync import (
     LocalPeer,
     Progress,
@@ -34,6 +33,7 @@ from support.signers import ALICE
 from support.sync_lines import URL, Bridge, Proxy, answer, budgets, dialled
 from support.sync_messages import GREETING
 from support.sync_stores import belief, memory
+from support.tokens import add_token
 
 SCOPES = ("sync:read", "sync:write", "sync:admin")
 
@@ -266,7 +266,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Served, str]]:
     path = tmp_path / "served.omsg"
     with og.open(path) as store:
         filled(store, "hub", 12, 200)
-    token = add_token(path, "robot", None, SCOPES, whole_store=True)
+    token = add_token(path, "robot", None, SCOPES)
     with Served(path) as process:
         yield process, token
 
@@ -297,7 +297,7 @@ def test_a_server_that_is_killed(tmp_path: Path, robot: og.GrainStore) -> None:
     """What it had answered for is there when it comes back, and does not cross again."""
     path = tmp_path / "served.omsg"
     og.open(path).close()
-    token = add_token(path, "robot", None, SCOPES, whole_store=True)
+    token = add_token(path, "robot", None, SCOPES)
     robot.put_many([lamp(f"{n}") for n in range(2_500)])
     with Served(path) as first:
         peer = HttpPeer(first.url, token=token, tries=2, wait=lambda _: None)
@@ -345,7 +345,7 @@ def test_certificates_are_verified(tmp_path: Path) -> None:
     certificate, key = certified(tmp_path)
     path = tmp_path / "served.omsg"
     og.open(path).close()
-    token = add_token(path, "robot", None, SCOPES, whole_store=True)
+    token = add_token(path, "robot", None, SCOPES)
     waits: list[float] = []
     with Served(path, "--tls-cert", certificate, "--tls-key", key) as process:
         stranger = HttpPeer(process.url, token=token, wait=waits.append)

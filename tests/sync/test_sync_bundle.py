@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain import container, crypto, ops
+from omsgrain import container, crypto
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import OmsError, SchemaError, TooLargeError, UnsupportedError
+from omsgrain.interchange.verify import VerifyOptions, verify_file
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, sync_record
 from omsgrain.store.state_merge import import_mg
 from omsgrain.sync import (
@@ -212,7 +213,7 @@ def test_files_that_nobody_wrote(tmp_path: Path, name: str, code: str) -> None:
     container.write(tmp_path / "x.mg", files[name])
     with memory() as store:
         assert refused(tmp_path / "x.mg", store) == code
-    failures = ops.verify(tmp_path / "x.mg").failures
+    failures = verify_file(tmp_path / "x.mg", VerifyOptions()).failures
     whole = [sync_record(one) for one in (*files[name][:1], *files[name][-1:])] == ["head", "tail"]
     assert [one.error.code for one in failures] == ([code] if whole else [])
 
@@ -237,7 +238,7 @@ def test_no_store_takes_a_record_of_a_sync_as_a_grain(tmp_path: Path) -> None:
         assert (found.stored, [one.code for one in found.refused]) == (1, ["ERR_SCHEMA"])
         for first in (stray, signed):
             container.write(tmp_path / "x.mg", [first, og.encode(belief("dim")), record("batch")])
-            assert not ops.verify(tmp_path / "x.mg").failures
+            assert not verify_file(tmp_path / "x.mg", VerifyOptions()).failures
             told = import_mg(tmp_path / "x.mg", *store._taking_in(False), errors="raise")
             assert (told.stored + told.duplicates, told.passed_over) == (1, 2)
         assert len(store) == 4

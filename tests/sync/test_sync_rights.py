@@ -14,7 +14,6 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto import sign_file
 from omsgrain.errors import SchemaError, SignatureError
-from omsgrain.ops.tokens import add_token
 from omsgrain.storage import tombstones
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.sync import LocalPeer, SyncReport, sync, take_bundle, write_bundle
@@ -25,6 +24,7 @@ from support.known_grains import DID, VECTORS
 from support.shell import USAGE, Shell, exit_code
 from support.signers import ALICE, BOB
 from support.sync_stores import TIME, addresses, belief, memory, together
+from support.tokens import add_token
 
 Case = tuple[og.GrainStore, dict[str, str]]
 
@@ -397,7 +397,7 @@ def test_commands(shell: Shell, made: str) -> None:
 def test_a_server_with_authorities(shell: Shell, made: str, option: str | None) -> None:
     """A token proves no DID, so what only an authority may do, no client can."""
     scopes: Any = ("sync:read", "sync:write", "sync:admin")
-    Path("token").write_text(add_token("mine.omsg", "robot", None, scopes, whole_store=True))
+    Path("token").write_text(add_token("mine.omsg", "robot", None, scopes))
     options = () if option is None else (option, ALICE.did)
     with Served("mine.omsg", *options) as process:
         shell("sync", "evil.omsg", process.url, "--token-file", "token")

@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain audit``: who did what, and whether that record is whole."""
+"""``omsgrain audit``: show and verify the audit trail."""
 
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.manual import Manual
-from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.open import keys_option, open_store, resolver_in_use
+from omsgrain.cli.params import refuse_given, store_argument
 from omsgrain.errors import IntegrityError
+from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.storage.audit.log import AuditEntry
+    from omsgrain.storage.audit.verify import AuditReport
 
 EXAMPLES = r"""
 What was done to one grain, and by whom:
@@ -87,8 +89,6 @@ def audit(
     With --verify the trail is checked instead. That its end was cut off is seen only --against a
     checkpoint that was kept elsewhere.
     """
-    from omsgrain import ops
-
     if against is not None and not verify:
         raise click.UsageError("--against belongs to --verify")
     if verify and checkpoint:
@@ -101,10 +101,10 @@ def audit(
         kind = "--verify" if verify else "--checkpoint"
         refuse_given(kind, "after", "limit", "address", "operation")
     if checkpoint:
-        click.echo(ops.audit_checkpoint(store, key=key).to_json())
+        _checkpoint(store, key)
         return 0
     if verify:
-        report = ops.audit_verify(store, against, signer=signer)
+        report = _verified(store, against, signer)
         if as_json:
             output.emit(asdict(report))
         else:
@@ -114,23 +114,62 @@ def audit(
             found = f"{len(report.problems)} problems" if report.problems else "all well"
             click.echo(f"{report.entries} entries: {found}")
         return 0 if report.ok else IntegrityError.exit_code
-    entries = ops.audit_entries(store, after=after, address=address, operation=operation)
-    chosen = islice(entries, limit)
-    if as_json:
-        output.emit([ops.entry_values(entry) for entry in chosen])
-    else:
-        for entry in chosen:
-            click.echo(output.safe(line(entry)))
+    with open_store(store, readonly=True) as grains:
+        entries = grains.audit.entries(after, address=address, operation=operation)
+        chosen = islice(entries, limit)
+        if as_json:
+            output.emit([_values(entry) for entry in chosen])
+        else:
+            for entry in chosen:
+                click.echo(output.safe(_line(entry)))
     return 0
 
 
-def line(entry: AuditEntry) -> str:
-    """An entry on one line."""
-    from omsgrain import ops
+def _checkpoint(store: Where, key: Path | None) -> None:
+    """Print where the trail ends now."""
+    signer, now = None, None
+    if key is not None:
+        from omsgrain.crypto.signers import load_signer
 
+        signer, now = load_signer(key), int(time.time())
+    with open_store(store, readonly=True) as grains:
+        click.echo(grains.audit.checkpoint(signer, iat=now).to_json())
+
+
+def _verified(store: Where, against: Path | None, signer: str | None) -> AuditReport:
+    from omsgrain.storage.audit.verify import Checkpoint
+
+    kept = None if against is None else Checkpoint.from_json(against.read_bytes())
+    with open_store(store, readonly=True) as grains:
+        return grains.audit.verify(kept, signer=signer, resolver=resolver_in_use())
+
+
+def _values(entry: AuditEntry) -> dict[str, Any]:
+    """An entry as JSON-ready values; what it does not have is left out."""
+    values = {
+        "number": entry.number,
+        "sound": entry.sound,
+        "time": entry.time,
+        "operation": entry.operation,
+        "actor": entry.actor,
+        "count": entry.count,
+        "reason_code": entry.reason_code,
+        "note": entry.note,
+        "note_erased": entry.note_erased or None,
+        "details": dict(entry.details) or None,
+        "last_seq": entry.last_seq,
+        "grains": entry.grains,
+        "tags": [tag.hex() for tag in entry.tags] or None,
+        "hash": entry.hash,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _line(entry: AuditEntry) -> str:
+    """An entry on one line."""
     if not entry.sound:
         return f"{entry.number}  damaged"
-    said = [f"{entry.number}", ops.time_text(entry.time) or "", entry.operation]
+    said = [f"{entry.number}", time_text(entry.time) or "", entry.operation]
     if grains := entry.count or entry.details.get("grains"):  # an export names none of them
         said.append(f"{grains} grain{'s' * (grains != 1)}")
     said.append(f"by {entry.actor or 'nobody named'}")

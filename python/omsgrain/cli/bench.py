@@ -1,21 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain bench``: how fast it is here, and what to choose."""
+"""``omsgrain bench``: measure how fast it is on this machine and this disk.
+
+Every measurement has a share of the time and a new store, and its clock runs until that store is
+closed: by then all index rows are in its file, and the disk has it. Making grains is not timed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import click
 
+import omsgrain as og
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.numbers import Seconds
+from omsgrain.cli.params import Seconds
+from omsgrain.errors import StoreError
+from omsgrain.storage.lmdb.open import DATA_FILE
 
-if TYPE_CHECKING:
-    from omsgrain.ops.bench import BenchReport
+Durability = Literal["commit", "relaxed"]
 
+SECONDS = 15.0
+"""How long it takes, about."""
+
+BATCHES = (1, 10, 100, 1_000, 10_000)
+"""Sizes of batches that are tried."""
+
+ROOM = 256 << 20
+"""Bytes that must be free; it takes a tenth of that, and a full disk is no place to try."""
+
+ENOUGH = 0.9  # of the best rate: more is not worth a larger batch
+DURABILITIES: tuple[Durability, ...] = ("commit", "relaxed")
+_READ = 10_000  # grains in the store that is read from
+_ROBOTS = 500
+_MOST = 60_000  # grains of one measurement: below a run of the index, so that all have one flush
+_CODEC = 2_000  # grains that are encoded at once
+_START = 1_768_471_200_000
 
 EXAMPLES = """
 What a commit costs on the card of a robot:
@@ -39,7 +69,7 @@ Better figures of two sizes of batches:
 @click.option(
     "--seconds",
     type=Seconds(0.01, 3_600),
-    default=15.0,
+    default=SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long it takes, about: 0.01 to 3600.",
@@ -59,11 +89,9 @@ def bench(directory: Path, seconds: float, batches: tuple[int, ...], as_json: bo
     So that you can choose a durability and a size of batches for the disk that DIRECTORY is on.
     What it writes is its own, and is removed again; stores that are there are left alone.
     """
-    from omsgrain.ops import bench as verb
-
-    sizes = batches or verb.BATCHES
-    with output.progress(verb.parts(sizes), "measured", as_json) as advance:
-        found = verb.bench(directory, seconds=seconds, batches=sizes, progress=advance)
+    sizes = batches or BATCHES
+    with output.progress(parts(sizes), "measured", as_json) as advance:
+        found = measure(directory, seconds=seconds, batches=sizes, progress=advance)
     if as_json:
         output.emit(asdict(found))
     else:
@@ -94,11 +122,11 @@ def _show(found: BenchReport) -> None:
     ):
         click.echo(f"{name:<16}{text:>18}")
     click.echo()
-    for line in _advice(found):
+    for line in _words(found):
         click.echo(line)
 
 
-def _advice(found: BenchReport) -> list[str]:
+def _words(found: BenchReport) -> list[str]:
     advice = found.advice
     batch = advice.batch["commit"]
     return [
@@ -108,3 +136,281 @@ def _advice(found: BenchReport) -> list[str]:
         "a power cut can then cost what was put since the last sync, and in the worst case all.",
         f'A sync costs {found.sync * 1e3:.2f} ms here; with "commit" each call waits for it.',
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What follows.
+
+    Attributes:
+        batch: the smallest batch that reaches nine tenths of the best rate, by durability.
+        relaxed_one: how many times as fast ``put`` is when it does not wait for the disk.
+        relaxed_batch: the same of ``put_many``, at the batch advised for ``commit``.
+    """
+
+    batch: dict[str, int]
+    relaxed_one: float
+    relaxed_batch: float
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """What was measured.
+
+    Attributes:
+        codec: grains a second: ``encode``, ``decode``, ``verify``, on all cores.
+        put: rates of putting.
+        grains: in the store that was read from.
+        read: times of ``get``, of ``query`` for the newest ten of a subject, and of ``search``
+            for a rare word.
+        blob_bytes: of a grain.
+        store_bytes: of a grain with all its index rows, as files.
+        memory_bytes: of this process beside files, or at its peak; None where nobody says.
+        sync: seconds to have the disk take one page.
+        advice: what follows.
+    """
+
+    codec: dict[str, float]
+    put: list[PutRate]
+    grains: int
+    read: dict[str, CallTimes]
+    blob_bytes: float
+    store_bytes: float
+    memory_bytes: int | None
+    sync: float
+    advice: Advice
+
+
+def measure(
+    directory: Path,
+    *,
+    seconds: float = SECONDS,
+    batches: Sequence[int] = BATCHES,
+    progress: Callable[[int], object] = lambda done: None,
+) -> BenchReport:
+    """Measure in a directory of its own inside of this one; it is gone again, whatever happens."""
+    sizes = sorted(set(batches))
+    share = seconds / parts(sizes)
+    with _place(directory) as place:
+        codec = {}
+        for name, work in codec_works():
+            codec[name] = rate_of(work, share)
+            progress(1)
+        sync = sync_time(place / "page", share)
+        progress(1)
+        put = []
+        for durability in DURABILITIES:
+            for batch in (None, *sizes):
+                put.append(put_rate(place, durability, batch, share))
+                progress(1)
+        found = MeasuredStore(place, min(_READ, max(_ROBOTS, round(seconds * 1_000))))
+        read = {}
+        with og.open(found.path) as store:
+            for name, call in found.calls(store):
+                read[name] = times_of(call, share)
+                progress(1)
+            memory = memory_used()
+        return BenchReport(
+            codec=codec,
+            put=put,
+            grains=found.count,
+            read=read,
+            blob_bytes=found.blob_bytes,
+            store_bytes=found.store_bytes,
+            memory_bytes=memory,
+            sync=sync,
+            advice=_advice(put, sizes),
+        )
+
+
+def parts(batches: Sequence[int]) -> int:
+    """How many measurements there are."""
+    return 7 + len(DURABILITIES) * (1 + len(set(batches)))
+
+
+@contextmanager
+def _place(directory: Path) -> Iterator[Path]:
+    if (directory / DATA_FILE).exists():
+        raise StoreError("this is a store; name a directory that is none")
+    try:
+        made = tempfile.mkdtemp(prefix="omsgrain-bench-", dir=directory)
+    except OSError as error:
+        raise StoreError(
+            f"{os.fspath(directory)!r} cannot be written", found=error.strerror
+        ) from error
+    try:
+        free = shutil.disk_usage(made).free
+        if free < ROOM:
+            raise StoreError(
+                "the disk is nearly full", expected=f"{ROOM} bytes free", found=str(free)
+            )
+        yield Path(made)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _advice(put: list[PutRate], batches: Sequence[int]) -> Advice:
+    rates = {(one.durability, one.batch): one.rate for one in put}
+    batch: dict[str, int] = {}
+    for durability in DURABILITIES:
+        best = max(rates[durability, size] for size in batches)
+        batch[durability] = next(
+            size for size in batches if rates[durability, size] >= ENOUGH * best
+        )
+    chosen = batch["commit"]
+    return Advice(
+        batch=batch,
+        relaxed_one=rates["relaxed", None] / rates["commit", None],
+        relaxed_batch=rates["relaxed", chosen] / rates["commit", chosen],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PutRate:
+    """How fast grains go into a store.
+
+    Attributes:
+        durability: of the store.
+        batch: grains a call of ``put_many``; None: ``put``, one by one.
+        grains: how many were put.
+        rate: grains a second.
+    """
+
+    durability: Durability
+    batch: int | None
+    grains: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallTimes:
+    """How long one call takes, in seconds: half of them at most p50, all but 5 % at most p95."""
+
+    p50: float
+    p95: float
+
+
+def _grains(number: int, first: int = 0) -> list[dict[str, Any]]:
+    """What a robot in a warehouse might say."""
+    return [
+        {
+            "type": "belief",
+            "subject": f"robot-{i % _ROBOTS}",
+            "relation": "mg:perceives",
+            "object": f"shelf {i} has {i % 17} boxes",
+            "confidence": 0.93,
+            "source_type": "sensor",
+            "created_at": _START + i,
+            "namespace": "warehouse:zone-3",
+            "structural_tags": ["inventory", "shelf"],
+            "user_id": f"u{i % 100}",
+        }
+        for i in range(first, first + number)
+    ]
+
+
+def codec_works() -> list[tuple[str, Callable[[], object]]]:
+    """Return what the codec does, by name, each on the same number of grains."""
+    grains = _grains(_CODEC)
+    encoded = og.encode_many(grains)
+    blobs, pairs = encoded.blobs, list(zip(encoded.blobs, encoded.addresses, strict=True))
+    return [
+        ("encode", lambda: og.encode_many(grains)),
+        ("decode", lambda: og.decode_many(blobs)),
+        ("verify", lambda: og.verify_many(pairs)),
+    ]
+
+
+def rate_of(work: Callable[[], object], seconds: float) -> float:
+    """Return how many grains a second a work of the codec does."""
+    done, begun = 0, time.perf_counter()
+    while not done or time.perf_counter() - begun < seconds:
+        work()
+        done += _CODEC
+    return done / (time.perf_counter() - begun)
+
+
+def times_of(call: Callable[[], object], seconds: float) -> CallTimes:
+    """Call again and again, and return how long that takes."""
+    took: list[float] = []
+    while not took or sum(took) < seconds:
+        begun = time.perf_counter()
+        call()
+        took.append(time.perf_counter() - begun)
+    took.sort()
+    return CallTimes(statistics.median(took), took[min(len(took) - 1, int(0.95 * len(took)))])
+
+
+def sync_time(file: Path, seconds: float) -> float:
+    """What it takes until the disk has a further page, as each commit waits for."""
+    with file.open("wb", buffering=0) as page:
+
+        def call() -> None:
+            page.write(os.urandom(4_096))
+            os.fsync(page.fileno())
+
+        return times_of(call, seconds / 4).p50
+
+
+def put_rate(place: Path, durability: Durability, batch: int | None, seconds: float) -> PutRate:
+    """Put into a new store for so long, or until many grains are in."""
+    path = place / "put.omsg"
+    took, done = 0.0, 0
+    try:
+        with og.open(path, durability=durability) as store:
+            store.put(_grains(1, _MOST * 10)[0])  # the first makes what later ones find
+            while not done or (took < seconds and done < _MOST):
+                grains = _grains(batch or 1, done)
+                begun = time.perf_counter()
+                if batch is None:
+                    store.put(grains[0])
+                else:
+                    store.put_many(grains, batch_size=batch)
+                took += time.perf_counter() - begun
+                done += len(grains)
+            begun = time.perf_counter()
+        took += time.perf_counter() - begun
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+    return PutRate(durability, batch, done, done / took)
+
+
+class MeasuredStore:
+    """A store that is read from, closed when it was made."""
+
+    def __init__(self, place: Path, grains: int) -> None:
+        self.path, self.count = place / "read.omsg", grains
+        encoded = og.encode_many(_grains(grains))
+        self._addresses = encoded.addresses
+        with og.open(self.path) as store:
+            store.put_many(encoded)
+        files = (file.stat().st_size for file in self.path.iterdir())
+        self.store_bytes = sum(files) / grains
+        self.blob_bytes = sum(map(len, encoded.blobs)) / grains
+
+    def calls(self, store: og.GrainStore) -> Iterator[tuple[str, Callable[[], object]]]:
+        """What is asked, of other grains each time; the text index is made before its turn."""
+        rng = random.Random(1)
+        addresses, robots = self._addresses, _ROBOTS
+        yield "get", lambda: store.get(rng.choice(addresses))
+        yield (
+            "query",
+            lambda: store.query(
+                subject=f"robot-{rng.randrange(robots)}", relation="mg:perceives", limit=10
+            ),
+        )
+        store.search("shelf")
+        yield "search", lambda: store.search(f"{rng.randrange(self.count)}")
+
+
+def memory_used() -> int | None:
+    """Return the bytes of this process beside files, or at its peak; None where nobody says."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
+        return int(next(line for line in lines if line.startswith("RssAnon:")).split()[1]) << 10
+    with suppress(ImportError):
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if os.uname().sysname == "Darwin" else peak << 10
+    return None

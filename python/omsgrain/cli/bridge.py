@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.numbers import Seconds, Size
-from omsgrain.cli.opening import first_line, plain_option, policy_option, trust_options
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.open import (
+    actor_option,
+    first_line,
+    open_store,
+    plain_option,
+    policy_option,
+    trust_options,
+)
+from omsgrain.cli.params import NewPath, Seconds, Size, refuse_given, store_argument
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
@@ -159,16 +163,15 @@ def bridge(
         raise click.UsageError("--dead-letter and --dead-letter-dir exclude each other")
     if reads and dead_letter is None and dead_letter_dir is None:
         raise click.UsageError("say where refused messages go: --dead-letter, --dead-letter-dir")
-    _refuse("--mqtt" if nats is None else "--nats", _NATS if nats is None else _MQTT)
+    refuse_given("--mqtt" if nats is None else "--nats", *(_NATS if nats is None else _MQTT))
     if not reads:
-        _refuse("--publish alone", _READING)
+        refuse_given("--publish alone", *_READING)
     for name in (dead_letter, publish):
         _check_name(name, nats is not None)
     for option in ("stream", "durable"):
         _check_word(option, given[option])
     if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
         raise click.UsageError("what the bridge publishes would come back to it as messages")
-    from omsgrain import ops
     from omsgrain.bridge.bridge import BridgeLimits
     from omsgrain.bridge.feed import follower
     from omsgrain.bridge.process import BridgePlan, run
@@ -182,7 +185,7 @@ def bridge(
     letters = dead_letter_dir or dead_letter or ""
     name = publish and follower(broker.name, publish)
     plan = BridgePlan(letters, publish, name or "", reads, limits, stats)
-    opened = ops.open_store(
+    opened = open_store(
         store, actor=actor or "bridge", policy=policy, require_signatures=require_signatures
     )
     run(opened, connect, plan, log, _reporter(as_json))
@@ -199,12 +202,6 @@ def _reporter(as_json: bool) -> Callable[[dict[str, Any]], None]:
         )
 
     return report
-
-
-def _refuse(kind: str, names: tuple[str, ...]) -> None:
-    from omsgrain.cli.formats import refuse_given
-
-    refuse_given(kind, *names)
 
 
 def _check_name(name: str | None, is_nats: bool) -> None:

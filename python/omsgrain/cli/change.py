@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, BinaryIO, TypeVar
 
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.filters import STATUSES
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.opening import keys_option, plain_option
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.open import actor_option, keys_option, open_store, plain_option, writable
+from omsgrain.cli.params import ADDRESS, store_argument
+from omsgrain.errors import FormatError
+from omsgrain.json_values import parsed, time_text
 from omsgrain.storage.location import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STATUSES = ("unverified", "verified", "contested", "retracted")
+_LIMIT = 16 << 20  # bytes of JSON for one grain: far more than the largest grain can need
 
 SUPERSEDE = """
 What was believed gives way to what is believed now:
@@ -48,7 +52,6 @@ What waits for somebody, and that one of it is done:
     omsgrain reviews memory.omsg
     omsgrain reviews memory.omsg --done NUMBER --actor did:web:example.org:ada
 """
-ADDRESS = "The address of a grain: 64 hex digits."
 DENIED = {41: "A policy, a hold or a retention of the grain does not let it."}
 
 # --reason was called --reason-code here, and alone here.
@@ -58,17 +61,6 @@ _FORMER: dict[str, Any] = {
 _store = store_argument()
 _address = argument("address", help=ADDRESS)
 _reason = click.option("--reason", metavar="TEXT", help="Why; some policies ask for it.")
-
-
-def actor_option(command: F) -> F:
-    """The ``--actor`` of every command that changes something."""
-    text = "Who acts, for the audit trail: a DID, a user, a service."
-    return click.option("--actor", metavar="NAME", help=text)(command)
-
-
-def done(as_json: bool, text: str, **values: Any) -> None:
-    """Say what was done."""
-    output.emit(values) if as_json else click.echo(output.safe(text))
 
 
 @click.command(
@@ -98,11 +90,10 @@ def supersede(
     One step: the new grain is stored and the old one leaves current results, or nothing happens.
     The policy of the old grain decides whether it may. Prints the new address.
     """
-    from omsgrain import ops
-
-    fields = ops.fields_of(file.read(ops.JSON_LIMIT + 1))
-    address = ops.supersede(store, old, fields, justification=justification, actor=actor)
-    done(as_json, address, content_address=address, supersedes=old)
+    fields = _fields(file.read(_LIMIT + 1))
+    with writable(store, actor) as grains:
+        address = grains.supersede(old, fields, justification=justification)
+    output.done(as_json, address, content_address=address, supersedes=old)
 
 
 @click.command(
@@ -119,17 +110,16 @@ def supersede(
 @keys_option
 @output.json_option
 def mark(
-    store: Where, address: str, status: str, reason: str | None, actor: str | None, as_json: bool
+    store: Where, address: str, status: Any, reason: str | None, actor: str | None, as_json: bool
 ) -> None:
     """Set the verification status of the grain at ADDRESS in STORE.
 
     A contested grain stays among current results; a retracted one leaves them. The policy of the
     grain decides whether it may.
     """
-    from omsgrain import ops
-
-    ops.mark(store, address, status, reason=reason, actor=actor)
-    done(as_json, status, content_address=address, verification_status=status)
+    with writable(store, actor) as grains:
+        grains.set_verification(address, status, reason=reason)
+    output.done(as_json, status, content_address=address, verification_status=status)
 
 
 @click.command(
@@ -148,10 +138,11 @@ def delete(
 
     Until `compact`, free pages of the file can still hold its bytes.
     """
-    from omsgrain import ops
+    from omsgrain.memory import removal
 
-    ops.delete(store, address, reason=reason, actor=actor)
-    done(as_json, "deleted", content_address=address, deleted=True)
+    with writable(store, actor) as grains:
+        removal.delete(grains, address, reason=reason)
+    output.done(as_json, "deleted", content_address=address, deleted=True)
 
 
 def _held(command: F) -> F:
@@ -181,10 +172,9 @@ def hold(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
 ) -> None:
     """Hold the grain at ADDRESS in STORE: nothing may supersede, delete or erase it."""
-    from omsgrain import ops
-
-    ops.hold(store, address, authority=authority, reason_code=reason_code, actor=actor)
-    done(as_json, "held", content_address=address, held=True)
+    with writable(store, actor) as grains:
+        grains.hold(address, authority=authority, reason_code=reason_code)
+    output.done(as_json, "held", content_address=address, held=True)
 
 
 @click.command(cls=Manual, short_help="End a hold.", examples=RELEASE, context_settings=_FORMER)
@@ -193,10 +183,9 @@ def release(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
 ) -> None:
     """End the hold of an authority on the grain at ADDRESS in STORE."""
-    from omsgrain import ops
-
-    ops.release(store, address, authority=authority, reason_code=reason_code, actor=actor)
-    done(as_json, "released", content_address=address, released=authority)
+    with writable(store, actor) as grains:
+        grains.release(address, authority=authority, reason_code=reason_code)
+    output.done(as_json, "released", content_address=address, released=authority)
 
 
 @click.command(cls=Manual, short_help="Show what became of a grain.", examples=STATE)
@@ -206,15 +195,16 @@ def release(
 @output.json_option
 def state(store: Where, address: str, as_json: bool) -> None:
     """Show what became of the grain at ADDRESS in STORE: superseded, verified, held, read."""
-    from omsgrain import ops
-
-    found = ops.state(store, address)
+    with open_store(store, readonly=True) as grains:
+        found = asdict(grains.state(address))
+        found["successors"] = list(found["successors"])
+        found["holds"] = [asdict(hold) for hold in grains.holds(address)]
     if as_json:
         output.emit(found)
         return
     for name, value in found.items():
         if name in ("system_valid_to", "last_accessed_at") and value is not None:
-            value = ops.time_text(value)
+            value = time_text(value)
         click.echo(output.safe(f"{name:20} {output.dumps(value) if value != [] else '-'}"))
 
 
@@ -226,21 +216,31 @@ def state(store: Where, address: str, as_json: bool) -> None:
 @output.json_option
 def reviews(store: Where, number: int | None, actor: str | None, as_json: bool) -> None:
     """List what policies of STORE accepted on condition that somebody looks at it."""
-    from omsgrain import ops
-
     if number is not None:
-        ops.reviewed(store, number, actor=actor)
-        done(as_json, f"review {number} is done", number=number, done=True)
+        with writable(store, actor) as grains:
+            grains.reviewed(number)
+        output.done(as_json, f"review {number} is done", number=number, done=True)
         return
-    found = ops.reviews(store)
+    with open_store(store, readonly=True) as grains:
+        found = grains.reviews()
     if as_json:
-        output.emit(found)
+        output.emit([asdict(one) for one in found])
         return
-    for item in found:
-        by = f" by {item['by']}" if item["by"] else ""
-        time, why = ops.time_text(item["time"]), item["justification"] or "no reason given"
-        click.echo(
-            output.safe(
-                f"{item['number']}  {time}  {item['operation']} {item['address']}{by}: {why}"
-            )
-        )
+    for one in found:
+        by = f" by {one.by}" if one.by else ""
+        at, why = time_text(one.time), one.justification or "no reason given"
+        text = f"{one.number}  {at}  {one.operation} {one.address}{by}: {why}"
+        click.echo(output.safe(text))
+
+
+def _fields(text: bytes) -> dict[str, Any]:
+    """Read the fields of one grain from JSON."""
+    if len(text) > _LIMIT:
+        raise FormatError("too large for one grain", expected=f"at most {_LIMIT} bytes")
+    try:
+        value = parsed(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError("not JSON", line=getattr(error, "lineno", None)) from None
+    if not isinstance(value, dict):
+        raise FormatError("not the fields of a grain", expected="one JSON object")
+    return value

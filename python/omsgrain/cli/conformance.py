@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain conformance``: does this build, or another's, keep to the formats?"""
+"""``omsgrain conformance`` and ``omsgrain vectors``: try the rules of the formats, run vectors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.formats import is_given
-from omsgrain.cli.manual import Manual
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.numbers import Seconds
-from omsgrain.cli.vectors import tell_vectors
+from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.params import NewPath, Seconds, is_given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +24,6 @@ FAILED = 1
 _SERVER = ("export_only_token", "import_only_token", "admin_token", "ca")
 _OURS = ("spec", "level", "rules", "form", "file")
 
-
 EXAMPLES = """
 All rules, on this build; and the table of docs/conformance.md:
     omsgrain conformance
@@ -36,6 +32,10 @@ All rules, on this build; and the table of docs/conformance.md:
 Vectors of another; a server, with a token of a tenant made for this:
     omsgrain conformance --vectors test_vectors
     omsgrain conformance --aimem-url http://127.0.0.1:8080 --token omg_...
+"""
+VECTORS = """
+Those of a clone:
+    omsgrain vectors test_vectors
 """
 
 
@@ -114,7 +114,7 @@ def conformance(as_json: bool, **given: Any) -> int:
     url, vectors = given.pop("url"), given.pop("vectors")
     _refuse_mixed(url, vectors, given)
     if vectors is not None:
-        return tell_vectors(vectors, as_json)
+        return _run_vectors(vectors, as_json)
     if url is not None:
         return _ask(url, given, as_json)
     return _try(given, as_json)
@@ -234,3 +234,50 @@ def _cases(outcomes: list[CaseOutcome]) -> None:
         row = (one.name, one.section, one.basis, words[one.passed], one.expected, one.found)
         table.add_row(*(output.safe(text or "") for text in row))
     output.console().print(table)
+
+
+@click.command(
+    cls=Manual,
+    short_help="Run test vectors.",
+    examples=VECTORS,
+    exits={0: "All agree.", FAILED: "One does not agree."},
+)
+@argument(
+    "directory",
+    default="test_vectors",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where they are; by default test_vectors.",
+)
+@output.json_option
+def vectors(directory: Path, as_json: bool) -> int:
+    """Run the test vectors under DIRECTORY, and print a table of them."""
+    return _run_vectors(directory, as_json)
+
+
+def _run_vectors(directory: Path, as_json: bool) -> int:
+    """Run vectors, and print what came of them; ``conformance --vectors`` is the same."""
+    from omsgrain.conformance.vectors import run_vectors
+
+    outcomes = list(run_vectors(directory))
+    wrong = [outcome for outcome in outcomes if not outcome.agrees]
+    if as_json:
+        output.emit(
+            {
+                "vectors": len(outcomes),
+                "agree": len(outcomes) - len(wrong),
+                "disagree": [{"id": o.id, "problem": o.problem} for o in wrong],
+            }
+        )
+        return FAILED if wrong else 0
+    from rich.table import Table
+
+    table = Table("vector", "expected", "result", box=None, pad_edge=False)
+    for outcome in outcomes:
+        expected = outcome.expected if len(outcome.expected) < 64 else outcome.expected[:16] + "…"
+        result = "agrees" if outcome.agrees else f"DISAGREES: {outcome.problem}"
+        table.add_row(*map(output.safe, (outcome.id, expected, result)))
+    output.console().print(table)
+    click.echo(
+        f"{len(outcomes)} vectors, {len(outcomes) - len(wrong)} agree, {len(wrong)} disagree"
+    )
+    return FAILED if wrong else 0

@@ -3,22 +3,39 @@
 
 from __future__ import annotations
 
+import csv
 import tempfile
 import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from omsgrain.cli import demo_exchange, demo_formats, demo_life, demo_trust, output
+import omsgrain as og
+from omsgrain.cli import demo_story, output
+from omsgrain.cli.demo_story import Story, since
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.story import Story, since
+from omsgrain.cli.params import NewPath
+from omsgrain.cli.show import dump, print_explanation
+from omsgrain.errors import FormatError
+from omsgrain.inspect.explain import explain
+from omsgrain.interchange.ingest import ingest
 
 if TYPE_CHECKING:
     from omsgrain import Grain, GrainStore
 
 WEATHER, MISSION = "seattle-weather.csv", "mission.jsonl"
+#: NOAA's daily summaries run from midnight to midnight, local standard time.
+STANDARD_TIME = timezone(timedelta(hours=-8))
+
+#: Sensor, its kind, and the columns that it measured, each with its unit (UCUM).
+SENSORS = (
+    ("thermometer", "temperature", (("temp_max", "Cel"), ("temp_min", "Cel"))),
+    ("rain-gauge", "noaa:rain_gauge", (("precipitation", "mm"),)),
+    ("anemometer", "noaa:anemometer", (("wind", "m/s"),)),
+)
 PLACE = b"Seattle"  # in each reading; its first letter is the byte that gets flipped
 
 
@@ -64,27 +81,22 @@ def demo(directory: Path | None, data: Path, as_json: bool) -> int:
 
 
 def _tell(story: Story, directory: Path, data: Path, beside: Path) -> None:
-    import omsgrain as og
-
     with og.open(directory) as store:
         count = _ingest(story, store, data)
         reading = _read_back(story, store, count)
     _explain(story, reading)
     _verify(story, directory, count)
     _tamper(story, reading)
-    demo_exchange.tell(story, directory, beside)
-    demo_life.tell(story, directory)
-    demo_trust.tell(story, directory, beside)
-    demo_formats.tell(story, data, beside)
+    demo_story.tell_exchange(story, directory, beside)
+    demo_story.tell_life(story, directory)
+    demo_story.tell_trust(story, directory, beside)
+    demo_story.tell_formats(story, data, beside)
     story.step("Done")
     held = sum(check["held"] for check in story.checks)
     story.say(f"{held} of {len(story.checks)} claims held.")
 
 
 def _ingest(story: Story, store: GrainStore, data: Path) -> int:
-    from omsgrain import ops
-    from omsgrain.cli.weather import observations
-
     story.step(f"Ingest: daily weather of Seattle 2012-2015 (NOAA), {data / WEATHER}")
     readings = list(observations(data / WEATHER))
     start = time.perf_counter()
@@ -96,7 +108,7 @@ def _ingest(story: Story, store: GrainStore, data: Path) -> int:
     stored = duplicates = 0
     for again in (False, True):
         with (data / MISSION).open("rb") as stream:
-            for step in ops.ingest(store, stream, name=MISSION):
+            for step in ingest(store, stream, name=MISSION):
                 stored += step.stored
                 duplicates += step.duplicates
         if not again:
@@ -129,11 +141,8 @@ def _read_back(story: Story, store: GrainStore, count: int) -> Grain:
 
 
 def _explain(story: Story, reading: Grain) -> None:
-    from omsgrain import ops
-    from omsgrain.cli.show import dump, print_explanation
-
     story.step("What its bytes say")
-    explanation = ops.explain(reading.blob)
+    explanation = explain(reading.blob)
     if not story.quiet:
         print_explanation(story.console, explanation)
         story.console.print()
@@ -149,18 +158,15 @@ def _explain(story: Story, reading: Grain) -> None:
 
 
 def _verify(story: Story, directory: Path, count: int) -> None:
-    from omsgrain import ops
-
     story.step("Verify everything: address, canonical form, schema")
     start = time.perf_counter()
-    good = ops.verify(directory).verified
+    with og.open(directory, readonly=True) as store:
+        good = store.verify(errors="collect").verified
     story.say(f"Read from the disk and hashed anew {since(start)}.")
     story.check(f"{good} of {count} grains verified", good == count)
 
 
 def _tamper(story: Story, reading: Grain) -> None:
-    import omsgrain as og
-
     story.step("Flip one bit of one byte")
     at = reading.blob.index(PLACE)
     flipped = bytearray(reading.blob)
@@ -175,3 +181,38 @@ def _tamper(story: Story, reading: Grain) -> None:
         found = error.code
     story.check("the address tells: ERR_INTEGRITY", found == "ERR_INTEGRITY")
     story.check("the grain in hand is untouched", og.address(reading.blob) == reading.address)
+
+
+def observations(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield three observations for each day of the table, as a pipeline of your own would.
+
+    They say what was measured, by which sensor, over which day.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        for line, row in enumerate(csv.DictReader(file), 2):
+            try:
+                yield from _day(row)
+            except (KeyError, TypeError, ValueError) as error:
+                raise FormatError("not a row of daily weather", line=line) from error
+
+
+def _day(row: dict[str, str]) -> Iterator[dict[str, Any]]:
+    start = datetime.strptime(row["date"], "%Y/%m/%d").replace(tzinfo=STANDARD_TIME)
+    end = start + timedelta(days=1)
+    for sensor, kind, columns in SENSORS:
+        yield {
+            "type": "observation",
+            "observer_id": f"seattle/{sensor}",
+            "observer_type": kind,
+            "subject": "Seattle",
+            "relation": "mg:perceives",
+            "object": {name: {"value": float(row[name]), "unit": unit} for name, unit in columns},
+            "confidence": 1.0,
+            "source_type": "sensor",
+            "observation_mode": "passive",
+            "observation_scope": "interval",
+            "valid_from": start,
+            "valid_to": end,
+            "created_at": end,
+            "namespace": "weather:seattle",
+        }

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.formats import trust_option
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import NewPath
+from omsgrain.cli.params import NewPath, trust_option
+from omsgrain.grain import plain
+from omsgrain.header import ENVELOPE_BYTE
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.disclosure import Disclosed
 
 EXAMPLES = """
 A view of a signed grain without two fields, for somebody who may not see them:
@@ -87,15 +91,27 @@ def disclose(
 
 
 def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bool) -> None:
+    from omsgrain.crypto.cose import verify_signed
+    from omsgrain.crypto.disclosure import view_of
     from omsgrain.durable import write_new
-    from omsgrain.ops import disclose as verbs
-    from omsgrain.ops.lookup import BLOB_LIMIT
+    from omsgrain.interchange.blob_file import BLOB_LIMIT, one_grain
 
-    view = verbs.disclose(file.read(BLOB_LIMIT), names)
+    data = file.read(BLOB_LIMIT)
+    view = view_of(verify_signed(data) if _is_signed(data) else one_grain(data), names)
     if target is not None:
         write_new(target, view.blob)
     if as_json:
-        output.emit(verbs.view_values(view) | {"path": None if target is None else str(target)})
+        fields = view.fields
+        output.emit(
+            {
+                "address": view.address,
+                "disclosure_of": fields["_disclosure_of"],
+                "hidden": list(fields["_elided"]),
+                "grain": plain(view.to_dict()),
+                "warnings": list(view.warnings),
+                "path": None if target is None else str(target),
+            }
+        )
         return
     for warning in view.warnings:
         click.echo(output.safe(f"warning: {warning}"), err=True)
@@ -109,16 +125,47 @@ def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bo
 def _check(
     file: BinaryIO, original: BinaryIO | None, trust: tuple[str, ...], as_json: bool
 ) -> None:
-    from omsgrain.ops import disclose as verbs
-    from omsgrain.ops.lookup import BLOB_LIMIT
+    from omsgrain.interchange.blob_file import BLOB_LIMIT
 
     whole = None if original is None else original.read(BLOB_LIMIT)
-    found = verbs.check_disclosure(file.read(BLOB_LIMIT), whole, trust=trust)
+    found = _checked(file.read(BLOB_LIMIT), whole, trust)
     if as_json:
-        output.emit(verbs.check_values(found))
+        proof = found.proof
+        output.emit(
+            {
+                "address": found.view.address,
+                "disclosure_of": found.original,
+                "hidden": list(found.hidden),
+                "verified": found.verified,
+                "signer": None if proof is None else proof.signer,
+                "iat": None if proof is None else proof.iat,
+            }
+        )
         return
     click.echo(f"a view of {found.original}")
     click.echo(output.safe(f"hides {', '.join(found.hidden)}"))
     click.echo("verified" if found.verified else "not verified: that takes the original")
     if found.proof is not None:
         click.echo(output.safe(f"the original is signed by {found.proof.signer}"))
+
+
+def _checked(view: bytes, original: bytes | None, trust: tuple[str, ...]) -> Disclosed:
+    """Check a view, against the whole grain if that is given, a blob or an envelope."""
+    from omsgrain.crypto.disclosure import check_disclosure
+    from omsgrain.crypto.trust import Trust, missing
+
+    known = Trust.load(trust) if trust else None
+    resolver = None if known is None else known.resolver(None)
+    if original is not None and _is_signed(original):
+        found = check_disclosure(view, envelope=original, resolver=resolver)
+    else:
+        found = check_disclosure(view, original)
+    if known is not None:
+        if found.proof is None:
+            raise missing()
+        known.confirm(found.proof.signer, resolver)
+    return found
+
+
+def _is_signed(data: bytes) -> bool:
+    return data[:1] == ENVELOPE_BYTE

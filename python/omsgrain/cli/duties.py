@@ -4,15 +4,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import ADDRESS, actor_option, done
 from omsgrain.cli.manual import Chapter, Manual, argument
-from omsgrain.cli.opening import keys_option, plain_option, policy_option
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.open import (
+    actor_option,
+    keys_option,
+    open_store,
+    plain_option,
+    policy_option,
+    writable,
+)
+from omsgrain.cli.params import ADDRESS, store_argument
 from omsgrain.errors import InvalidationDeniedError, StoreError
+from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where
 
 CONSENT = """
@@ -73,20 +81,19 @@ def withdraw(
     What was stored on its ground and asks for it is queued to be erased, by `due --run`; all other
     grains on its ground are named.
     """
-    from omsgrain import ops
-    from omsgrain.ops import rights
-
-    found = rights.consent_withdraw(store, address, reason=reason, within_days=within, actor=actor)
+    with writable(store, actor) as grains:
+        found = grains.withdraw_consent(address, reason=reason, sla_days=within)
     if as_json:
-        output.emit(found)
+        lists = {"queued": list(found.queued), "others": list(found.others)}
+        output.emit({**asdict(found), **lists})
         return
-    click.echo(f"withdrawn by {found['withdrawal']}")
-    if found["queued"]:
-        by = ops.time_text(found["deadline"])
-        click.echo(f"{len(found['queued'])} grains to be erased by {by}")
-    for other in found["others"]:
+    click.echo(f"withdrawn by {found.withdrawal}")
+    if found.deadline is not None:
+        by = time_text(found.deadline)
+        click.echo(f"{len(found.queued)} grains to be erased by {by}")
+    for other in found.others:
         click.echo(f"without its ground: {other}")
-    if not found["complete"]:
+    if not found.complete:
         click.echo("grains were not looked into: no key here opens them", err=True)
 
 
@@ -119,24 +126,22 @@ def due(
     That is what withdrawn consents allowed, what is left of erasing people, and with --policy what
     its rules keep no longer.
     """
-    from omsgrain import ops
-    from omsgrain.ops import rights
-
     if everything and not run:
         raise click.UsageError("--everything goes with --run")
     if not run:
-        entries = rights.due_list(store, policy=policy)
+        entries = _due(store, policy)
         if as_json:
             output.emit(entries)
             return 0
         for entry in entries:
-            by = "" if entry["deadline"] is None else ops.time_text(entry["deadline"])
+            by = "" if entry["deadline"] is None else time_text(entry["deadline"])
             said = [by or "now", entry["kind"], entry["address"] or ""]
             said += ["overdue"] if entry["overdue"] else []
             click.echo("  ".join(said))
         click.echo(f"{len(entries)} queued", err=True)
         return 0
-    report = rights.due_run(store, everything=everything, policy=policy, actor=actor)
+    with writable(store, actor, policy=policy) as grains:
+        report = grains.run_due_erasures(everything=everything)
     if as_json:
         output.emit({"complete": report.complete, **asdict(report)})
     else:
@@ -153,6 +158,17 @@ def due(
     return 0 if report.complete else StoreError.exit_code
 
 
+def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
+    """What is queued to be erased, by deadlines; then what the preset keeps no longer."""
+    with open_store(store, readonly=True, policy=policy) as grains:
+        queued = [asdict(entry) for entry in grains.due_erasures()]
+        expired: list[dict[str, Any]] = [
+            {"deadline": None, "kind": "retention", "address": address, "overdue": True}
+            for address in grains.retention_due()
+        ]
+    return queued + expired
+
+
 @click.command(
     cls=Manual, short_help="Keep a grain and leave it out of all use.", examples=RESTRICT
 )
@@ -164,10 +180,9 @@ def due(
 @output.json_option
 def restrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Leave the grain at ADDRESS out of what STORE finds; it stays, and `get` gives it."""
-    from omsgrain.ops import rights
-
-    rights.restrict(store, address, reason_code=reason, actor=actor)
-    done(as_json, "restricted", content_address=address, restricted=True)
+    with writable(store, actor) as grains:
+        grains.restrict(address, reason_code=reason)
+    output.done(as_json, "restricted", content_address=address, restricted=True)
 
 
 @click.command(cls=Manual, short_help="End a restriction.", examples=UNRESTRICT)
@@ -179,7 +194,6 @@ def restrict(store: Where, address: str, reason: str, actor: str | None, as_json
 @output.json_option
 def unrestrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """End the restriction of the grain at ADDRESS in STORE."""
-    from omsgrain.ops import rights
-
-    rights.unrestrict(store, address, reason_code=reason, actor=actor)
-    done(as_json, "unrestricted", content_address=address, restricted=False)
+    with writable(store, actor) as grains:
+        grains.unrestrict(address, reason_code=reason)
+    output.done(as_json, "unrestricted", content_address=address, restricted=False)

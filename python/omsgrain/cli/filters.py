@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from omsgrain.json_values import parsed
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MS = re.compile("0|-?[0-9]{5,18}")  # four digits alone are meant as a year, and refused
@@ -28,10 +30,8 @@ def _time(_: click.Context, __: click.Parameter, text: str | None) -> str | int 
 def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     if text is None:
         return None
-    from omsgrain import ops
-
     try:
-        value = ops.parsed(text)
+        value = parsed(text)
     except (ValueError, RecursionError):
         raise click.BadParameter("not JSON") from None
     if value is None:

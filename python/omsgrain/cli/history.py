@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import ADDRESS
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.open import keys_option, open_store
+from omsgrain.cli.params import ADDRESS, store_argument
+from omsgrain.grain import plain
+from omsgrain.json_values import time_text
+from omsgrain.query.envelope import gist
 from omsgrain.storage.location import Where
+
+if TYPE_CHECKING:
+    from omsgrain.query.graph import Graph
 
 HISTORY = """
 What was said at first, and what is said now:
@@ -38,23 +44,31 @@ _address = argument("address", help=ADDRESS)
 @output.json_option
 def history(store: Where, address: str, as_json: bool) -> None:
     """Show all versions of the grain at ADDRESS in STORE, oldest first."""
-    from omsgrain import ops
-
-    versions = ops.history(store, address)
+    with open_store(store, readonly=True) as grains:
+        versions = [
+            {
+                "content_address": grain.address,
+                "grain": plain(grain.to_dict()),
+                "superseded_by": (state := grains.state(grain.address)).superseded_by,
+                "system_valid_to": state.system_valid_to,
+                "verification_status": state.verification_status,
+            }
+            for grain in grains.history(address)
+        ]
     if as_json:
         output.emit(versions)
         return
     for version in versions:
         grain = version["grain"]
         at = grain.get("created_at")
-        time = ops.time_text(at) if isinstance(at, int) else None
+        time = time_text(at) if isinstance(at, int) else None
         until = version["system_valid_to"]
         became = "current"
         if version["superseded_by"] is not None:
-            became = f"until {ops.time_text(until)}" if until is not None else "superseded"
+            became = f"until {time_text(until)}" if until is not None else "superseded"
         if version["verification_status"] != "unverified":
             became += f", {version['verification_status']}"
-        says = " ".join(ops.gist(grain).split())
+        says = " ".join(gist(grain).split())
         click.echo(output.safe(f"{version['content_address']}  {time}  {became}: {says}"))
 
 
@@ -74,14 +88,13 @@ def history(store: Where, address: str, as_json: bool) -> None:
 @output.json_option
 def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool) -> None:
     """Show what the grain at ADDRESS in STORE was made from, and what that was made from."""
-    from omsgrain import ops
-
-    graph = ops.provenance(store, address, down=down, depth=depth)
+    with open_store(store, readonly=True) as grains:
+        graph = (grains.descendants if down else grains.provenance)(address, depth=depth)
     if as_json:
-        output.emit(ops.graph_values(graph))
+        output.emit(_values(graph))
         return
     for node in graph.nodes:
-        says = "not here" if node.grain is None else " ".join(ops.gist(node.grain).split())
+        says = "not here" if node.grain is None else " ".join(gist(node.grain).split())
         click.echo(output.safe(f"{'  ' * node.depth}{node.address}  {says}"))
     if not graph.complete:
         click.echo("there is more beyond", err=True)
@@ -93,14 +106,31 @@ def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool
 @output.json_option
 def duplicates(store: Where, as_json: bool) -> None:
     """Find the current grains of STORE that say the same, apart from when it was said."""
-    from omsgrain import ops
+    with open_store(store, readonly=True) as grains:
+        if as_json:
+            output.emit([asdict(same) for same in grains.duplicates()])
+            return
+        groups = number = 0
+        for same in grains.duplicates():
+            groups, number = groups + 1, number + same.count
+            click.echo(f"{same.count} times: {' '.join(same.addresses[:3])}")
+    click.echo(f"{number} grains say {groups} things", err=True)
 
-    found = ops.duplicates(store)
-    if as_json:
-        output.emit([asdict(same) for same in found])
-        return
-    groups = grains = 0
-    for same in found:
-        groups, grains = groups + 1, grains + same.count
-        click.echo(f"{same.count} times: {' '.join(same.addresses[:3])}")
-    click.echo(f"{grains} grains say {groups} things", err=True)
+
+def _values(graph: Graph) -> dict[str, Any]:
+    """A graph as JSON-ready values."""
+    return {
+        "nodes": [
+            {
+                "content_address": node.address,
+                "depth": node.depth,
+                "grain": None if node.grain is None else plain(node.grain.to_dict()),
+            }
+            for node in graph.nodes
+        ],
+        "links": [
+            {"derived": link.derived, "source": link.source, "field": link.field}
+            for link in graph.links
+        ],
+        "complete": graph.complete,
+    }

@@ -16,17 +16,14 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import plain_option, trust_options
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.open import open_store, plain_option, trust_options
+from omsgrain.cli.params import NewPath, store_argument
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.errors import OmsError
-    from omsgrain.ops.ingest import IngestStep
+    from omsgrain.interchange.ingest import IngestStep
     from omsgrain.store import GrainStore
-
-SHOWN = 10  # warnings and rejects printed one by one; the rest are counted
 
 EXAMPLES = """
 All lines or none of a chunk; then what is good, with the rest set aside to be mended:
@@ -53,11 +50,13 @@ class IngestTally:
 
     def add(self, name: str, step: IngestStep) -> list[str]:
         """Count one step of an input; returns what to tell of it."""
-        room = SHOWN - len(self.first_warnings)
+        room = output.SHOWN - len(self.first_warnings)
         new = [f"{name}, line {line}: {text}" for line, text in step.warnings[:room]]
         self.first_warnings += new
         told = [f"Warning: {text}" for text in new]
-        told += [f"Rejected: {name}: {e}" for e in step.rejected[: max(0, SHOWN - self.rejected)]]
+        told += [
+            f"Rejected: {name}: {e}" for e in step.rejected[: max(0, output.SHOWN - self.rejected)]
+        ]
         self.consumed += step.consumed
         self.stored += step.stored
         self.duplicates += step.duplicates
@@ -201,7 +200,7 @@ def ingest(
         raise click.UsageError("--rejects goes with --errors collect")
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; rejects go to a new file")
-    opening = partial(_open, store, require_signatures)
+    opening = partial(open_store, store, require_signatures=require_signatures)
     given = {name: value for name, value in encode_options.items() if value}
     tally = IngestTally()
     try:
@@ -216,12 +215,6 @@ def ingest(
     return 0 if tally.first_reject is None else tally.first_reject.exit_code
 
 
-def _open(store: Where, require_signatures: bool) -> GrainStore:
-    from omsgrain import ops
-
-    return ops.open_store(store, require_signatures=require_signatures)
-
-
 def _ingest(
     opening: Callable[[], GrainStore],
     allow_erased: bool,
@@ -233,7 +226,7 @@ def _ingest(
     tally: IngestTally,
     as_json: bool,
 ) -> None:
-    from omsgrain import ops
+    from omsgrain.interchange.ingest import ingest as steps
 
     sizes = [Path(name).stat().st_size for name in inputs if name != "-"]
     total = sum(sizes) if len(sizes) == len(inputs) and all(sizes) else None
@@ -250,7 +243,7 @@ def _ingest(
                 rejects = common or Rejects(Path(f"{name}.rejects.jsonl"), tally, numbered=True)
                 stack.callback(rejects.close)
                 with _opened(name) as stream:
-                    for step in ops.ingest(
+                    for step in steps(
                         grains,
                         stream,
                         name=name,
@@ -281,10 +274,10 @@ def _print(tally: IngestTally, as_json: bool) -> None:
     if as_json:
         output.emit(tally.to_dict())
         return
-    if tally.warnings > SHOWN:
-        click.echo(f"… and {tally.warnings - SHOWN} more warnings", err=True)
-    if tally.rejected > SHOWN:
-        click.echo(f"… and {tally.rejected - SHOWN} more rejects", err=True)
+    if tally.warnings > output.SHOWN:
+        click.echo(f"… and {tally.warnings - output.SHOWN} more warnings", err=True)
+    if tally.rejected > output.SHOWN:
+        click.echo(f"… and {tally.rejected - output.SHOWN} more rejects", err=True)
     counts = tally.to_dict()
     click.echo(
         f"{tally.stored} stored, {tally.duplicates} duplicates, {tally.rejected} rejected, "

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import trust_options
-from omsgrain.cli.store import StoreParam
+from omsgrain.cli.open import open_store, resolver_in_use, trust_options
+from omsgrain.cli.params import NewPath, StoreParam
 from omsgrain.storage.location import Where
 
 EXAMPLES = """
@@ -63,7 +63,13 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
     refuse_existing(target, replace)
     with output.progress(None, "grains", as_json) as advance:
         count = inspection.GRAINS if grains is None else grains
-        values = inspection.inspect(source, grains=count, advance=advance)
+        values = inspection.inspect(
+            source,
+            opening=partial(open_store, source, readonly=True),
+            resolver=resolver_in_use(),
+            grains=count,
+            advance=advance,
+        )
     with NewFiles(replace=replace) as files:
         files.add(target, [inspection.page(values).encode(errors="backslashreplace")])
     wrong = len(values["failures"]) + sum(not one["ok"] for one in values["checks"])

@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain keygen`` and ``omsgrain sign``."""
+"""``omsgrain keygen`` and ``sign``: keys to sign with; ``omsgrain keys``: the key file."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option
-from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import keys_option, plain_option
-from omsgrain.cli.store import StoreParam
+from omsgrain.cli.manual import Chapter, Manual, argument
+from omsgrain.cli.open import (
+    SOURCE,
+    actor_option,
+    keys_option,
+    master_key,
+    master_option,
+    plain_option,
+    writable,
+)
+from omsgrain.cli.params import NewPath, StoreParam
 from omsgrain.storage.location import Where
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.keyring.keyring import KeyRing
 
 KEYGEN = """
 A key for a robot; what is printed is the name that its signatures have:
@@ -28,6 +38,43 @@ A grain, into the envelope grain.mg.cose; a whole container, with robot.mg.sig b
 A grain of a store:
     omsgrain sign ADDRESS --store memory.omsg --key signer.pem
 """
+KEYS = """
+A master key and a key file, then a store that seals with them:
+    omsgrain keys master new.key
+    omsgrain keys create new.keys --master new.key
+    omsgrain ingest sealed.omsg grains.jsonl --keys new.keys --master new.key
+"""
+MASTER = """
+Where only the operator of the service can read it:
+    omsgrain keys master new.key
+"""
+CREATE = """
+With the master key in a file, or in the environment, as a vault gives it:
+    omsgrain keys create new.keys --master master.key
+    omsgrain keys create other.keys --master env:OMSGRAIN_MASTER_HEX
+"""
+STATUS = """
+How many people does it have keys of?
+    omsgrain keys status people.keys --master master.key
+"""
+REWRAP = """
+Once a year; then the old master key goes, when no copy of the file needs it any more:
+    omsgrain keys master new.key
+    omsgrain keys rewrap people.keys --master master.key --new-master new.key
+"""
+REKEY = """
+After an erasure, so that copies from before it open nothing:
+    omsgrain keys master new.key
+    omsgrain keys rekey people.keys --master master.key --new-master new.key
+"""
+BACKUP = """
+To another disk than that of the store:
+    omsgrain keys backup people.keys people.backup --master master.key
+"""
+
+_path = click.Path(dir_okay=False, path_type=Path)
+_file = argument("file", type=_path, help="The key file.")
+_new = argument("file", type=NewPath(), help="The new file.")
 
 
 @click.command(cls=Manual, short_help="Make a key to sign with.", examples=KEYGEN)
@@ -58,9 +105,11 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     Only the owner may read FILE, and it has no password: who has it can sign in this name. The key
     cannot be made again from the DID, so keep a copy.
     """
-    from omsgrain.ops import keys
+    from omsgrain.crypto.signers import SIGNERS
 
-    did = keys.keygen(file, kind=kind, format=format)
+    signer = SIGNERS[kind].generate()
+    signer.save(file, format)
+    did = signer.did
     if as_json:
         output.emit({"did": did, "path": str(file)})
     else:
@@ -118,28 +167,152 @@ def sign(
     In a store, a grain that is signed already gets one more signature. An unsigned one is
     superseded by the same grain signed, at a new address, which is printed; its policy decides.
     """
-    from omsgrain.ops import keys
+    from omsgrain.crypto.signers import load_signer
 
     if store is not None:
         if target is not None or detached:
             raise click.UsageError("-o and --detached go with a FILE")
-        address, by = keys.sign_stored(
-            store, source, key, did=did, justification=justification, actor=actor
-        )
+        signer = load_signer(key, did)
+        with writable(store, actor) as grains:
+            address = grains.sign(source, signer, justification=justification)
         if as_json:
-            output.emit({"path": None, "did": by, "address": address})
+            output.emit({"path": None, "did": signer.did, "address": address})
         else:
-            click.echo(output.safe(f"{address}: signed by {by}"))
+            click.echo(output.safe(f"{address}: signed by {signer.did}"))
         return
     if justification is not None or actor is not None:
         raise click.UsageError("--justification and --actor go with --store")
     file = Path(source)
     if not file.exists() or file.is_dir():
         raise click.UsageError(f"{source!r} is no file; for a grain of a store give --store")
-    done = keys.sign(file, key, did=did, target=target, detached=detached)
+    from omsgrain.interchange.signed_files import sign_file
+
+    done = sign_file(file, load_signer(key, did), target=target, in_full=detached)
     if as_json:
         output.emit({"path": str(done.path), "did": done.did, "address": done.address})
         return
     click.echo(output.safe(f"{done.path}: signed by {done.did}"))
     if done.address is not None:
         click.echo(f"address {done.address}")
+
+
+@click.group(cls=Chapter, short_help="Keep the keys that seal people's grains.", examples=KEYS)
+def keys() -> None:
+    """Keep the key file: a key for each user, which can be destroyed for good.
+
+    All keys are wrapped under a master key, which stands elsewhere. Whoever loses either can read
+    no sealed grain any more. Keys to sign with are made by `keygen`. Each command has --json.
+    """
+
+
+def _opened(file: Path, master: str) -> KeyRing:
+    from omsgrain.crypto.keyring.keyring import KeyRing
+
+    return KeyRing.open(file, master=master_key(master))
+
+
+def _tell(ring: KeyRing, as_json: bool, copy: Path | None = None) -> None:
+    """Print the counts of a key file, or of its copy."""
+    values = asdict(ring.stats())
+    if copy is not None:
+        values["path"] = str(copy)
+    if as_json:
+        output.emit(values)
+        return
+    live, erased, path = values["live"], values["erased"], values["path"]
+    text = f"{path}: {live} users, {erased} erased, generation {values['generation']}"
+    click.echo(output.safe(text))
+
+
+@keys.command(short_help="Make a random master key.", examples=MASTER)
+@_new
+@output.json_option
+def master(file: Path, as_json: bool) -> None:
+    """Write a random master key of 32 bytes into the new FILE, in hex, for its owner only.
+
+    Keep it away from the key file and from backups of the store: both together open everything.
+    """
+    from omsgrain.crypto.master_key import make_master
+
+    make_master(file)
+    output.emit({"path": str(file)}) if as_json else click.echo(output.safe(str(file)))
+
+
+@keys.command(short_help="Make a key file.", examples=CREATE)
+@_new
+@master_option
+@output.json_option
+def create(file: Path, master: str, as_json: bool) -> None:
+    """Make the new key FILE, without any user yet; stores make keys as users arrive."""
+    from omsgrain.crypto.keyring.keyring import KeyRing
+
+    with KeyRing.create(file, master=master_key(master)) as ring:
+        _tell(ring, as_json)
+
+
+@keys.command(short_help="Count the users in a key file.", examples=STATUS)
+@_file
+@master_option
+@output.json_option
+def status(file: Path, master: str, as_json: bool) -> None:
+    """Open the key FILE, and count the users that it has keys of and those that were erased."""
+    with _opened(file, master) as ring:
+        _tell(ring, as_json)
+
+
+def _new_master(command: Any) -> Any:
+    return click.option(
+        "--new-master",
+        required=True,
+        metavar="SOURCE",
+        help=f"The master key from now on. {SOURCE}",
+    )(command)
+
+
+@keys.command(short_help="Change the master key.", examples=REWRAP)
+@_file
+@master_option
+@_new_master
+@output.json_option
+def rewrap(file: Path, master: str, new_master: str, as_json: bool) -> None:
+    """Wrap the key FILE under a new master key; no record is touched.
+
+    Older copies of FILE still open with the old master key; see `rekey`.
+    """
+    with _opened(file, master) as ring:
+        ring.rewrap(master_key(new_master))
+        _tell(ring, as_json)
+
+
+@keys.command(
+    short_help="Write a key file anew, so that old copies are worth nothing.", examples=REKEY
+)
+@_file
+@master_option
+@_new_master
+@output.json_option
+def rekey(file: Path, master: str, new_master: str, as_json: bool) -> None:
+    """Write the key FILE anew under fresh keys and a new master key; users keep their keys.
+
+    Then destroy the old master key where it is kept: copies of FILE from before an erasure, and
+    what a flash medium still has of it, open with no other.
+    """
+    with _opened(file, master) as ring:
+        ring.rekey(master_key(new_master))
+        _tell(ring, as_json)
+
+
+@keys.command(short_help="Copy a key file.", examples=BACKUP)
+@_file
+@argument("target", type=NewPath(), help="The new file.")
+@master_option
+@output.json_option
+def backup(file: Path, target: Path, master: str, as_json: bool) -> None:
+    """Copy the key FILE to the new TARGET, which the same master key opens.
+
+    Whoever is erased later can still be read with TARGET: after an erasure make another one, and
+    destroy this.
+    """
+    with _opened(file, master) as ring:
+        ring.backup(target)
+        _tell(ring, as_json, target)

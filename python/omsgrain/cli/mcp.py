@@ -10,12 +10,10 @@ from unicodedata import normalize
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
-from omsgrain.cli.numbers import Size
-from omsgrain.cli.opening import plain_option, trust_options
-from omsgrain.cli.store import create_option, store_argument
-from omsgrain.storage.location import Where
+from omsgrain.cli.open import actor_option, make_store, open_store, plain_option, trust_options
+from omsgrain.cli.params import Size, create_option, store_argument
+from omsgrain.storage.location import Where, location_of
 
 EXAMPLES = r"""
 What an agent starts, with ada's memory, and documents in one directory:
@@ -81,8 +79,6 @@ def mcp(
     or with SIGTERM. What it logs is on stderr, and has no content.
     """
     from omsgrain.errors import UnsupportedError, packages_of
-    from omsgrain.ops.opening import make_store
-    from omsgrain.server.serving import open_one
 
     if not user.strip():
         raise click.UsageError("--user is a name")
@@ -107,5 +103,6 @@ def mcp(
     )
     if create:
         make_store(store, actor=actor or "mcp")
-    opened = open_one(store, readonly=readonly, actor=actor or "mcp")
+    location_of(store).must_exist()  # or an empty directory would become a store
+    opened = open_store(store, readonly=readonly, actor=actor or "mcp")
     run(opened, options, Log(log_format))

@@ -10,7 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Chapter, argument
-from omsgrain.cli.pipes import refuse_pipe
+from omsgrain.cli.params import refuse_pipe
 from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
@@ -69,11 +69,11 @@ def ontology() -> None:
 @output.json_option
 def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     """Check each of FILES alone and all of them together."""
-    from omsgrain.ops import ontology as ops
+    from omsgrain.interchange import ontology as verbs
 
     for file in files:
         refuse_pipe(file)  # each is read alone, and with the others
-    found = ops.check(files, memories)
+    found = verbs.check(files, memories)
     if as_json:
         output.emit(found.to_dict())
     else:
@@ -107,9 +107,9 @@ def _tell(report: LoadReport) -> None:
 @output.json_option
 def show(file: Path, extended: tuple[Path, ...], as_json: bool) -> None:
     """Show the types of the ontology in FILE with all their fields, and where each is from."""
-    from omsgrain.ops import ontology as ops
+    from omsgrain.interchange import ontology as verbs
 
-    values = ops.show(file, extended)
+    values = verbs.show(file, extended)
     if as_json:
         output.emit(values)
         return
@@ -168,9 +168,9 @@ def suggest(
 
     A suggestion is a pattern that hits. There are no scores: the format says none.
     """
-    from omsgrain.ops import ontology as ops
+    from omsgrain.interchange import ontology as verbs
 
-    found, enabled = ops.suggest_for(file, ontologies, name=name, disabled=disabled)
+    found, enabled = verbs.suggest_for(file, ontologies, name=name, disabled=disabled)
     if as_json:
         output.emit({"enabled": enabled, "suggestions": [one._asdict() for one in found]})
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands print with: JSON, errors, consoles, progress."""
+"""What all commands print with: JSON, errors, warnings and losses, consoles, progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +26,8 @@ from omsgrain.errors import (
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from omsgrain.formats.document import Loss
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +46,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 _LOGIN = re.compile(r"(:/{1,2}[^\s:]*):(\S*)")
 _PASSWORD = re.compile(r"(password=)[^\s&']+", re.IGNORECASE)
 _LONGEST = 1_000  # characters of a message
+
+SHOWN = 10
+"""Defects, warnings and refusals printed one by one; the rest are counted."""
 
 
 def json_option(command: F) -> F:
@@ -168,3 +174,49 @@ def close_stdout() -> int:
     """Point stdout nowhere, so that the flush at exit does not complain about a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return PIPE_CLOSED
+
+
+def done(as_json: bool, text: str, **values: Any) -> None:
+    """Say what was done."""
+    emit(values) if as_json else click.echo(safe(text))
+
+
+def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
+    """Print the first warnings to stderr, and how many there are; of a file, if it is named."""
+    of = f"{name}: " if name else ""
+    for one in warnings[:SHOWN]:
+        line = f"line {one['line']}" if one.get("line") is not None else ""
+        place = " ".join(part for part in (line, one.get("pointer")) if part)
+        where = f" (at {place})" if place else ""
+        text = f"{of}warning: {one['rule']}: {one['message']}{where}"
+        click.echo(safe(text), err=True)
+    if len(warnings) > SHOWN:
+        click.echo(safe(f"{of}… and {len(warnings) - SHOWN} more warnings"), err=True)
+
+
+def tell_losses(losses: Sequence[Loss], total: int) -> None:
+    """Print to stderr what cannot be held, each once."""
+    counts = Counter((one.field, one.reason) for one in losses)
+    for (field, reason), number in counts.most_common():
+        click.echo(safe(f"lost: {field}, {number} times: {reason}"), err=True)
+    if total > len(losses):
+        click.echo(f"… and {total - len(losses)} more losses", err=True)
+
+
+def tell_added(added: Sequence[Loss]) -> None:
+    """Print to stderr which values were made up, each once."""
+    counts = Counter((one.field, one.reason) for one in added)
+    for (field, reason), number in counts.most_common():
+        click.echo(safe(f"added: {field}, {number} times: {reason}"), err=True)
+
+
+def tell_withheld(withheld: Mapping[str, int]) -> None:
+    """Print to stderr how many records the store keeps back, and why."""
+    for reason, number in withheld.items():
+        click.echo(f"withheld: {number}, {reason}", err=True)
+
+
+def counted(records: Mapping[str, int]) -> str:
+    """Numbers of records, by kind."""
+    words = {"chunk_entities": "links"}
+    return ", ".join(f"{number} {words.get(name, name)}" for name, number in records.items())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -11,12 +12,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option
-from omsgrain.cli.formats import refuse_given
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import SOURCE, keys_option, master_key, policy_option
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.open import (
+    SOURCE,
+    actor_option,
+    keys_in_use,
+    keys_option,
+    master_key,
+    open_store,
+    open_to_read,
+    policy_option,
+    writable,
+)
+from omsgrain.cli.params import NewPath, refuse_given, store_argument
+from omsgrain.crypto.private_file import new_file
+from omsgrain.durable import private_files, refuse_existing, write_new
 from omsgrain.errors import (
     FormatError,
     InvalidationDeniedError,
@@ -24,10 +34,13 @@ from omsgrain.errors import (
     NotFoundError,
     StoreError,
 )
+from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where
+from omsgrain.storage.tokens import open_tokens
 
 if TYPE_CHECKING:
     from omsgrain.store.privacy.erasure import ErasureReport
+    from omsgrain.store.privacy.report import SubjectReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -186,8 +199,8 @@ def erase(
     names the end of the audit trail.
     """
     from omsgrain.crypto.signers import load_signer
-    from omsgrain.ops import rights, tokens
-    from omsgrain.ops.opening import keys_in_use
+    from omsgrain.interchange.aimem_erase import erase_tenant
+    from omsgrain.memory import removal
 
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key go together")
@@ -203,7 +216,8 @@ def erase(
     else:
         people = names(identity, identity_file)
     if dry_run:
-        found = rights.erase_preview(store, people, policy=policy)
+        with open_store(store, readonly=True, policy=policy) as grains:
+            found = removal.erase_preview(grains, people, keys_in_use())
         if as_json:
             output.emit(found)
         else:
@@ -211,19 +225,20 @@ def erase(
                 click.echo(f"{name:10} {output.dumps(value)}")
         return _none(allow_none, any(found.values()))
     rekey = None if new_master is None else master_key(new_master)
-    given |= {"reason_code": reason, "rekey": rekey, "policy": policy, "actor": actor}
-    rights.check_erasure(people, reason_code=reason, rekey=rekey)
+    given |= {"reason_code": reason, "rekey": rekey}
+    removal.check_erasure(people, keys_in_use(), reason_code=reason, rekey=rekey)
     forgotten = 0
     if forget_tokens:  # before the files are written anew, and after what can be refused
-        forgotten = tokens.forget_tokens(store, people, actor=actor)
-    if tenant is None:
-        report = rights.erase(store, people, **given)
-    else:
-        from omsgrain.ops.formats import erase_tenant
-
-        own = {name: given[name] for name in given if name not in ("mentions", "ciphertext")}
-        report = erase_tenant(store, tenant, **own)
-    left = tokens.count_tokens(store, people)
+        with open_tokens(store, actor=actor) as tokens:
+            forgotten = tokens.forget(people)
+    with writable(store, actor, policy=policy) as grains:
+        if tenant is None:
+            report = removal.erase(grains, people, **given)
+        else:
+            own = {name: given[name] for name in given if name not in ("mentions", "ciphertext")}
+            report = erase_tenant(grains, tenant, **own)
+    with open_tokens(store, readonly=True) as tokens:
+        left = tokens.count(people)
     matched = report.matched or bool(left or forgotten)
     in_copies = bool(report.erased) and keys_in_use() is None
     if as_json:
@@ -237,7 +252,11 @@ def erase(
             click.echo(f"{left} tokens still open this memory: see --forget-tokens", err=True)
     if certificate is not None and signer is not None and (matched or allow_none):
         of: Any = "person" if tenant is None else "tenant"
-        rights.certify(store, report, certificate, signer, reason_code=reason, of=of)
+        with open_store(store, readonly=True) as grains:
+            made = grains.certify_erasure(
+                report, signer, reason_code=reason, of=of, iat=int(time.time())
+            )
+        write_new(certificate, made.to_json().encode())
         if not as_json:
             click.echo(output.safe(f"{certificate}: certificate, signed by {signer.did}"))
     code = _exit_code(report, queued=given["scrub"] == "queued")
@@ -253,8 +272,6 @@ def _none(allow_none: bool, matched: bool) -> int:
 
 
 def _tell(report: ErasureReport) -> None:
-    from omsgrain import ops
-
     click.echo(
         f"{report.keys} keys destroyed, {report.sealed} sealed grains that nobody can read any "
         f"more, {report.erased} grains removed"
@@ -275,7 +292,7 @@ def _tell(report: ErasureReport) -> None:
     if report.scrubbed:
         click.echo("the files hold no bytes of what was removed")
     elif report.scrub_due is not None:
-        by = ops.time_text(report.scrub_due)
+        by = time_text(report.scrub_due)
         click.echo(f"free pages may hold its bytes: `due --run` by {by}", err=True)
 
 
@@ -326,16 +343,18 @@ def report(
     Sealed grains are opened, so what this writes is as personal as the store: only you may read
     the new file. For names on the command line see `erase`.
     """
-    from omsgrain.ops import rights
-
     people = names(identity, identity_file)
-    found, text = rights.subject_report(store, people, target, policy=policy, actor=actor)
-    if text is not None:
-        click.echo(output.safe(text).encode(), nl=False)
+    if target is not None:
+        refuse_existing(target, replace=False)  # before anything is gathered for it
+    with open_to_read(store, actor=actor, policy=policy) as grains:  # the audit trail tells of it
+        found = grains.subject_report(people)
+        _write(found, target)
+    if target is None:
+        pass  # it is printed
     elif as_json:
         counts = {"own": found.own, "named": found.named, "complete": found.complete}
         lacks = list(found.incomplete)
-        output.emit({"path": os.fspath(target or ""), **counts, "incomplete": lacks})
+        output.emit({"path": os.fspath(target), **counts, "incomplete": lacks})
     else:
         click.echo(output.safe(f"{target}: {found.own} own grains, {found.named} others"))
     for lack in () if as_json else found.incomplete:
@@ -343,3 +362,18 @@ def report(
     if not found.complete:
         return KeyMissingError.exit_code
     return _none(allow_none, bool(found.own or found.named))
+
+
+def _write(found: SubjectReport, target: Path | None) -> None:
+    """Write a report to a file that only its owner may read, or to stdout."""
+    if target is None:
+        click.echo(output.safe(found.to_json()).encode(), nl=False)
+    elif target.suffix == ".mg":
+        with private_files():
+            found.write_mg(target)
+    else:
+        with (
+            new_file(target) as handle,
+            open(handle, "w", encoding="utf-8", closefd=False) as file,
+        ):
+            found.write_json(file)

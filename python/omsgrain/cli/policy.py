@@ -9,8 +9,8 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.opening import keys_option, presets_begun
-from omsgrain.cli.store import StoreParam
+from omsgrain.cli.open import keys_option, open_store, presets_begun
+from omsgrain.cli.params import StoreParam
 from omsgrain.errors import SchemaError
 from omsgrain.storage.location import Where
 
@@ -48,10 +48,11 @@ def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
 
     With --store, name the grains that break them instead.
     """
-    from omsgrain import ops
+    from omsgrain.policy.presets import explain, load
 
+    preset = load(presets)
     if store is None:
-        rules = ops.policy_rules(presets)
+        rules = explain(preset)
         if as_json:
             output.emit([asdict(rule) for rule in rules])
         else:
@@ -59,14 +60,19 @@ def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
                 click.echo(output.safe(f"{rule.id}  {rule.kind}: {rule.asks}"))
                 click.echo(output.safe(f"    {rule.reason} ({rule.source})"))
         return 0
-    broken = ops.policy_check(store, presets)
+    count, told = 0, []
+    with open_store(store, readonly=True) as grains:
+        for grain in grains:
+            error = next(iter(preset.put_refusals(grain)), None)
+            if error is None:
+                continue
+            count += 1
+            if as_json:
+                told.append({"content_address": grain.address, **error.to_dict()})
+            else:
+                click.echo(output.safe(f"{grain.address}  {error.rule}: {error.message}"))
     if as_json:
-        found = [{"content_address": item.address, **item.error.to_dict()} for item in broken]
-        output.emit(found)
-        return SchemaError.exit_code if found else 0
-    count = 0
-    for item in broken:
-        count += 1
-        click.echo(output.safe(f"{item.address}  {item.error.rule}: {item.error.message}"))
-    click.echo(f"{count} grains break the rules", err=True)
+        output.emit(told)
+    else:
+        click.echo(f"{count} grains break the rules", err=True)
     return SchemaError.exit_code if count else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain query``: find grains."""
+"""``omsgrain query`` and ``omsgrain search``: find grains by fields, or by words."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.filters import filter_options, taken
-from omsgrain.cli.manual import Manual
-from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import store_argument
+from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.open import keys_option, open_store, open_to_read
+from omsgrain.cli.params import store_argument
+from omsgrain.errors import NotFoundError
+from omsgrain.json_values import time_text
+from omsgrain.query.envelope import envelope, gist, standing
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
@@ -19,14 +22,15 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from omsgrain.query.query import Page, Plan
+    from omsgrain.query.query import Hit, Page, Plan
     from omsgrain.storage.records import GrainStatus
+    from omsgrain.store import GrainStore
 
 SHORT = 12  # digits of an address that tell it apart on a screen
 WIDEST_TYPE = 20  # an opaque grain's own name may be longer
 
 
-EXAMPLES = r"""
+QUERY = r"""
 The latest beliefs about one subject:
     omsgrain query memory.omsg --type belief --subject user
 What was seen in January, oldest first, as JSON:
@@ -40,12 +44,18 @@ What of one user's has both words, sealed grains among them:
 What was withdrawn from one user's grains:
     omsgrain query memory.omsg --status retracted --user u17
 """
+SEARCH = r"""
+Any of two words, the better the rarer; one that must be there; two together:
+    omsgrain search memory.omsg "broken lamp"
+    omsgrain search memory.omsg "+lamp kitchen"
+    omsgrain search memory.omsg '"emergency stop"' --namespace "robots:*"
+"""
 
 
 @click.command(
     cls=Manual,
     short_help="Find grains by what they say, whose they are, and when.",
-    examples=EXAMPLES,
+    examples=QUERY,
     exits={0: "Done, also if nothing was found."},
 )
 @store_argument()
@@ -92,26 +102,35 @@ def query(
     states. Without --json the results are a table; what is said about them (their number, the
     cursor of the next page, the plan) goes to stderr.
     """
-    from omsgrain import ops
-
-    answer = ops.query(
-        store,
-        taken(given),
-        order=order,
-        limit=limit,
-        cursor=cursor,
-        count=count,
-        explain=explain,
-        scan=scan,
-    )
-    page = answer.page
+    filters = taken(given)
+    asked = filters.keys() & {"known_at", "verification_status"}
+    states = None  # where all results are sure to be current
+    with open_store(store, readonly=True) as grains:
+        page = grains.query(
+            **filters,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+            count=count,
+            explain=explain,
+            scan=scan,
+        )
+        if asked or filters.get("current", True) is not True:
+            states = [_state(grains, hit.content_address) for hit in page.results]
     if as_json:
-        output.emit(ops.envelope(page, answer.states))
+        output.emit(envelope(page, states))
         return
     if page.results:
-        output.console().print(table(page, answer.states, full=full))
+        output.console().print(table(page, states, full=full))
     for text in remarks(page):
         click.echo(output.safe(text), err=True)
+
+
+def _state(grains: GrainStore, address: str) -> GrainStatus | None:
+    try:
+        return grains.state(address)
+    except NotFoundError:  # another process has deleted it since
+        return None
 
 
 def table(
@@ -121,12 +140,10 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    from omsgrain import ops
-
     rows = Table(box=None, pad_edge=False)
     kinds = max(len(hit.grain.type) for hit in page.results)
     widths = {"address": 64 if full else SHORT, "type": min(kinds, WIDEST_TYPE), "created at": 24}
-    standings = None if states is None else [ops.standing(state) for state in states]
+    standings = None if states is None else [standing(state) for state in states]
     if standings is not None:
         widths["state"] = max(map(len, standings))
     for name, width in widths.items():
@@ -135,8 +152,8 @@ def table(
     for number, hit in enumerate(page.results):
         address = hit.content_address if full else hit.content_address[:SHORT]
         at = hit.grain.get("created_at")
-        time = ops.time_text(at) if isinstance(at, int) else None
-        says = " ".join(output.safe(ops.gist(hit.grain)).split())
+        time = time_text(at) if isinstance(at, int) else None
+        says = " ".join(output.safe(gist(hit.grain)).split())
         line = Text(says, no_wrap=True, overflow="ellipsis")
         state = [] if standings is None else [standings[number]]
         rows.add_row(address, output.safe(hit.grain.type), time or "", *state, line)
@@ -163,3 +180,57 @@ def plan_text(plan: Plan) -> str:
         names = ", ".join(map(repr, plan.tested))
         text += f"; tested each for {names}; read {plan.blobs} grains"
     return text
+
+
+@click.command(
+    cls=Manual,
+    short_help="Find grains by words, best first.",
+    examples=SEARCH,
+    exits={0: "Done, also if nothing was found."},
+)
+@store_argument()
+@argument("text", help='Words, +words, -words, "words together", beginnings*.')
+@filter_options
+@click.option("--limit", type=int, default=10, show_default=True, metavar="N",
+              help="Results, at most.")  # fmt: skip
+@click.option("--full", is_flag=True, help="Show whole addresses.")
+@keys_option
+@output.json_option
+def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **given: Any) -> None:
+    """Find the grains of STORE that best match the words of TEXT, among those of the filters.
+
+    Any word counts, the better the rarer it is; +word must be there, -word must not, "two words"
+    must stand together, mem* is any word that begins so. What is sealed cannot be ranked: where
+    there are such grains that --keys opens, ask for --no-sealed, or `query --words`.
+
+    What was found stands in [brackets]; if no part of what the grain says, its field is named.
+    """
+    with open_to_read(store, count_access=False) as grains:
+        page = grains.search(text, limit=limit, **taken(given))
+    if as_json:
+        output.emit(envelope(page))
+        return
+    for hit in page.results:
+        address = hit.content_address if full else hit.content_address[:SHORT]
+        says = _marked(hit, text)
+        click.echo(output.safe(f"{address}  {hit.score:.2f}  {hit.grain.type}  {says}"))
+    click.echo(f"{len(page.results)} found", err=True)
+    if page.incomplete is not None:
+        click.echo("there may be more: the filters refused too many of what matches", err=True)
+
+
+def _marked(hit: Hit, text: str) -> str:
+    """The gist of a grain on one line, with the words of the search in brackets.
+
+    If they are not in it, the field in which they were found follows.
+    """
+    from omsgrain.search.find import read_query
+    from omsgrain.search.snippet import piece, show
+
+    query = read_query(text)
+    said = piece(gist(hit.grain), query)
+    found = None if said.marks else show(hit.grain, query).snippet
+    line = said.marked()
+    if found is not None:
+        line += f" ({found.field}: {found.marked()})"
+    return " ".join(line.split())

@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual
-from omsgrain.cli.numbers import Seconds, Size
-from omsgrain.cli.opening import authority_options, plain_option, policy_option, trust_options
-from omsgrain.cli.store import create_option, store_argument
+from omsgrain.cli.open import (
+    actor_option,
+    authority_options,
+    make_store,
+    open_store,
+    plain_option,
+    policy_option,
+    resolver_in_use,
+    trust_options,
+)
+from omsgrain.cli.params import Seconds, Size, create_option, store_argument
 from omsgrain.storage.location import Where
 
 EXAMPLES = r"""
@@ -178,8 +184,7 @@ def serve(
     from omsgrain.crypto.signers import load_signer
     from omsgrain.crypto.trust import Trust
     from omsgrain.errors import UnsupportedError, packages_of
-    from omsgrain.ops.opening import make_store, resolver_in_use
-    from omsgrain.server.serving import Listening, check_producer, open_stores
+    from omsgrain.server.serving import Listening, Stores, check_producer
     from omsgrain.storage.location import location_of
 
     check_producer(producer)
@@ -213,12 +218,16 @@ def serve(
     if create:
         make_store(store, actor=actor)
     location_of(store).must_exist()  # told once, and not by every worker
-    opening = partial(
-        open_stores,
-        store,
-        actor=actor,
-        policy=policy,
-        hold_authorities=hold_authorities,
-        erasure_authorities=erasure_authorities,
-    )
-    run(opening, options, listening, Log(log_format), ready, workers=workers)
+
+    def stores() -> Stores:
+        opened = open_store(
+            store,
+            actor=actor,
+            policy=policy,
+            hold_authorities=hold_authorities,
+            erasure_authorities=erasure_authorities,
+            count_access=False,  # a request for another tenant's grain must leave no trace on it
+        )
+        return Stores(opened)
+
+    run(stores, options, listening, Log(log_format), ready, workers=workers)

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import ADDRESS
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.opening import keys_option
-from omsgrain.cli.store import StoreParam, store_argument
+from omsgrain.cli.open import keys_option, open_store
+from omsgrain.cli.params import ADDRESS, NewPath, StoreParam, store_argument
 from omsgrain.errors import KeyMissingError
+from omsgrain.grain import plain
+from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from omsgrain.ops.explain import Explanation
+    from omsgrain import Grain
+    from omsgrain.inspect.explain import Explanation
 
 ROW = 16  # bytes on a line of the dump
 VALUE_WIDTH = 72
@@ -73,7 +74,6 @@ def get(
 
     Of a sealed grain that --keys does not open there is nothing to print but --blob.
     """
-    from omsgrain import ops
     from omsgrain.durable import write_new
 
     if as_blob + envelope + as_json > 1:
@@ -82,22 +82,27 @@ def get(
         raise click.UsageError("--signer goes with --envelope")
     if (as_blob or envelope) and target is None and sys.stdout.isatty():
         raise click.UsageError("it is binary; give -o FILE or redirect stdout")
-    if envelope:
-        data = ops.envelope_of(store, address, signer)
-    elif as_blob:
-        data = ops.get(store, address).blob
-    else:
-        grain = ops.get(store, address)
-        if grain.sealed:
-            raise KeyMissingError("the grain is sealed; its keys open it, and none were given")
-        fields = ops.plain(grain.to_dict())
-        whole = {"address": grain.address, "grain": fields, "warnings": list(grain.warnings)}
-        text = output.dumps(whole) if as_json else output.dumps(fields, indent=2)
-        data = (text + "\n").encode()
+    with open_store(store, readonly=True) as grains:
+        if envelope:
+            data = grains.envelope(address, signer)
+        elif as_blob:
+            data = grains.get(address).blob
+        else:
+            data = _text(grains.get(address), as_json)
     if target is None:
         click.echo(data, nl=False)
         return
     write_new(target, data)
+
+
+def _text(grain: Grain, as_json: bool) -> bytes:
+    """The fields of a grain as JSON, for a person or for a program."""
+    if grain.sealed:
+        raise KeyMissingError("the grain is sealed; its keys open it, and none were given")
+    fields = plain(grain.to_dict())
+    whole = {"address": grain.address, "grain": fields, "warnings": list(grain.warnings)}
+    text = output.dumps(whole) if as_json else output.dumps(fields, indent=2)
+    return (text + "\n").encode()
 
 
 @click.command(cls=Manual, short_help="Explain a grain byte by byte.", examples=SHOW)
@@ -111,21 +116,27 @@ def get(
 @output.json_option
 def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_json: bool) -> None:
     """Explain a grain byte by byte: the one at ADDRESS of STORE, or the blob in FILE."""
-    from omsgrain import ops
+    from omsgrain.inspect.explain import explain
 
     file = source if isinstance(source, Path) and not source.is_dir() else None
     if file is not None and address is not None:
         raise click.UsageError("a FILE takes no ADDRESS")
     signers: list[dict[str, Any]] = []
     if file is not None:
-        blob = ops.one_grain(ops.read_blob(file))
-        explanation = ops.explain(blob, lenient=lenient)
+        from omsgrain.interchange.blob_file import one_grain, read_blob
+
+        blob = one_grain(read_blob(file))
+        explanation = explain(blob, lenient=lenient)
     elif address is None:
         raise click.UsageError("a store needs an ADDRESS")
     else:
-        grain = ops.get(source, address)
-        blob, explanation = grain.blob, ops.explain(grain)
-        signers = ops.signatures(source, address)
+        with open_store(source, readonly=True) as grains:
+            grain = grains.get(address)
+            blob, explanation = grain.blob, explain(grain)
+            signers = [
+                {"signer": one.signer, "iat": one.iat, "proven": one.proven}
+                for one in grains.signatures(address)
+            ]
     if as_json:
         values = explanation.to_dict()
         if signers:
@@ -137,7 +148,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
     console = output.console()
     print_explanation(console, explanation)
     for one in signers:
-        at = None if one["iat"] is None else ops.time_text(one["iat"] * 1000)
+        at = None if one["iat"] is None else time_text(one["iat"] * 1000)
         said = "" if at is None else f", {at} as the signer says"
         proven = "" if one["proven"] else ", not proven: the key of this name was not found"
         console.print(output.safe(f"signed by {one['signer']}{said}{proven}"), soft_wrap=True)

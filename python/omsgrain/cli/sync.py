@@ -4,26 +4,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.newpath import refuse_dash
-from omsgrain.cli.opening import (
+from omsgrain.cli.open import (
+    actor_option,
     authority_options,
     first_line,
+    open_store,
     plain_option,
     policy_option,
+    resolver_in_use,
     trust_options,
 )
-from omsgrain.cli.store import TOLD
+from omsgrain.cli.params import TOLD, refuse_dash
+from omsgrain.errors import UnsupportedError
+from omsgrain.storage.location import location_of
 
 if TYPE_CHECKING:
-    from omsgrain.sync.run import Passed, Progress, SyncReport
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.sync.local import Notes
+    from omsgrain.sync.peer import Peer, Right
+    from omsgrain.sync.run import Direction, OnProgress, Passed, Progress, SyncReport
 
 TOKEN = "OMSGRAIN_TOKEN"
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -151,7 +160,6 @@ def sync(
     retention keeps it there. What a store does not take is listed, and does not stop the rest; the
     exit code is then that of the first refusal.
     """
-    from omsgrain import ops
     from omsgrain.errors import BY_CODE, StoreError
     from omsgrain.sync.bundle import is_bundle
     from omsgrain.sync.http import is_url
@@ -164,26 +172,30 @@ def sync(
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
     with output.progress(None, "bytes", as_json) as advance:
-        report = ops.sync(
-            source,
-            target,
-            namespaces=namespaces or None,
-            direction=direction,
-            full=full,
-            dry_run=dry_run,
-            create=create,
+        side = _Side(
             purpose=purpose,
             policy=policy,
             actor=actor,
             token=_token(token_file),
             trusted=trusted,
+            notes="never" if dry_run else "tried",
+            hold_authorities=hold_authorities,
+            erasure_authorities=erasure_authorities,
+        )
+        report = _sync(
+            source,
+            target,
+            side,
+            namespaces=namespaces or None,
+            direction=direction,
+            full=full,
+            dry_run=dry_run,
+            create=create,
             answers=answers,
             share_keys=share_keys,
             rights=_rights(rights, ends=bool(trust) or not is_bundle(source)),
             trust=trust,
             trust_state_from=trust_state_from,
-            hold_authorities=hold_authorities,
-            erasure_authorities=erasure_authorities,
             progress=_Advance(advance),
         )
     if as_json:
@@ -193,6 +205,139 @@ def sync(
     refused = report.refused
     # A server may be newer, and have codes of its own.
     return BY_CODE.get(refused[0].code, StoreError).exit_code if refused else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """How a store, or the server of one, is opened as a side of the sync."""
+
+    purpose: Purpose
+    policy: str | None
+    actor: str | None
+    token: str | None
+    trusted: Path | None
+    notes: Notes
+    hold_authorities: Sequence[str]
+    erasure_authorities: Sequence[str]
+
+    def open(
+        self,
+        text: str,
+        *,
+        takes: bool = True,
+        create: bool = False,
+        rights: Iterable[Right] | None = None,
+    ) -> Peer:
+        """Open the side that a path or a URL names."""
+        from omsgrain.sync.http import HttpPeer, is_url
+        from omsgrain.sync.local import LocalPeer
+        from omsgrain.sync.peer import EVERYTHING
+
+        if is_url(text):
+            verify = None if self.trusted is None else str(self.trusted)
+            return HttpPeer(text, token=self.token, verify=verify)
+        home = location_of(text)
+        if not create:
+            home.must_exist()
+        store = open_store(
+            text,
+            readonly=not takes and not home.is_writable(),
+            actor=self.actor,
+            policy=self.policy,
+            hold_authorities=self.hold_authorities,
+            erasure_authorities=self.erasure_authorities,
+        )
+        may = EVERYTHING if rights is None else ("give", *rights)
+        return LocalPeer(store, rights=may, purpose=self.purpose, notes=self.notes, owned=True)
+
+
+def _sync(
+    source: str,
+    target: str,
+    side: _Side,
+    *,
+    namespaces: Iterable[str] | None,
+    direction: Direction,
+    full: bool,
+    dry_run: bool,
+    create: bool,
+    answers: Path | None,
+    share_keys: bool,
+    rights: Iterable[Right] | None,
+    trust: Sequence[str],
+    trust_state_from: Sequence[str],
+    progress: OnProgress,
+) -> SyncReport:
+    """Bring two stores together, or a store and a file."""
+    import omsgrain as og
+    from omsgrain.storage.memory import MemoryStorage
+    from omsgrain.sync import LocalPeer, sync
+    from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
+    from omsgrain.sync.http import is_url
+    from omsgrain.sync.peer import EVERYTHING
+
+    reads, writes = is_bundle(source), is_bundle(target)
+    _check_files(reads, writes, direction, namespaces is not None or full)
+    if not writes and (answers is not None or share_keys):
+        raise UnsupportedError("only a file answers another one, or holds keys")
+    if not reads and (trust or trust_state_from):
+        raise UnsupportedError("only a file that is taken in is signed", expected="FILE STORE")
+    may = None if rights is None else tuple(rights)
+    if may is None and not reads and not is_url(source) and not is_url(target):
+        may = tuple(right for right in EVERYTHING if right != "releases")
+    with ExitStack() as opened:
+        if writes:
+            left = opened.enter_context(closing(side.open(source, takes=False)))
+            return write_bundle(
+                left,
+                target,
+                answers=answers,
+                namespaces=namespaces,
+                full=full,
+                share_keys=share_keys,
+                dry_run=dry_run,
+                progress=progress,
+            )
+        takes = direction != "pull"
+        if not reads:
+            peer = side.open(source, takes=direction != "push", rights=may)
+            left = opened.enter_context(closing(peer))
+        right: Peer
+        if dry_run and create and not ("://" in target or os.path.lexists(target)):
+            right = LocalPeer(og.GrainStore(MemoryStorage()))  # all would be new to it
+        else:
+            made, lets = create and not dry_run, None if reads else may
+            peer = side.open(target, takes=takes, create=made, rights=lets)
+            right = opened.enter_context(closing(peer))
+        if reads:
+            return take_bundle(
+                source,
+                right,
+                rights=may,
+                trust=trust,
+                trust_state_from=trust_state_from,
+                resolver=resolver_in_use(),
+                dry_run=dry_run,
+                progress=progress,
+            )
+        return sync(
+            left,
+            right,
+            namespaces=namespaces,
+            direction=direction,
+            full=full,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+
+def _check_files(reads: bool, writes: bool, direction: Direction, narrowed: bool) -> None:
+    """See that what is asked can be done with a file."""
+    if (reads and writes) or ((reads or writes) and direction == "pull"):
+        expected = "STORE FILE, or FILE STORE"
+        raise UnsupportedError("a file is written, or taken in", expected=expected)
+    if reads and narrowed:
+        raise UnsupportedError("a file is taken in whole")
 
 
 def _rights(given: tuple[str, ...], *, ends: bool) -> Any:

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.change import actor_option
 from omsgrain.cli.manual import Chapter, argument
-from omsgrain.cli.newpath import NewPath
-from omsgrain.cli.numbers import Until
-from omsgrain.cli.store import create_option, store_argument
+from omsgrain.cli.open import actor_option, make_store
+from omsgrain.cli.params import NewPath, Until, create_option, store_argument
+from omsgrain.crypto.private_file import new_file, write_at
+from omsgrain.errors import SchemaError
+from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where
-from omsgrain.storage.tokens import SCOPES
+from omsgrain.storage.tokens import SCOPES, open_tokens
 
 ADD = """
 A token that may take out the memory of one tenant, in a file for you alone:
@@ -109,20 +111,23 @@ def add(
 
     It is shown this once, and whoever has it may come in.
     """
-    from omsgrain.ops import tokens
+    from omsgrain.formats.aimem.fields import is_tenant
 
-    secret = tokens.add_token(
-        store,
-        name,
-        tenant,
-        scopes,
-        namespaces=namespaces,
-        whole_store=whole_store,
-        expires=expires,
-        create=create,
-        target=target,
-        actor=actor,
-    )
+    if tenant is not None and not is_tenant(tenant):
+        raise SchemaError("not a tenant", field="/tenant", expected="a UUID or a URI")
+    if bool(tenant or namespaces) == whole_store:
+        expected = "a tenant, namespaces, or the whole store"
+        raise SchemaError("what the token opens was not said", field="/tenant", expected=expected)
+    if create:
+        make_store(store, actor=actor)
+    given: Any = {"namespaces": namespaces, "expires": expires}
+    with open_tokens(store, actor=actor) as tokens:
+        if target is None:
+            secret = tokens.add(name, tenant, scopes, **given)
+        else:
+            with new_file(target) as handle:  # first: nobody could know a token that has no file
+                secret = tokens.add(name, tenant, scopes, **given)
+                write_at(handle, secret.encode() + b"\n", 0)
     if as_json:
         told = {"token": secret} if target is None else {"path": str(target)}
         output.emit({"name": name, **told, "scopes": list(scopes)})
@@ -135,10 +140,8 @@ def add(
 @output.json_option
 def list_(store: Where, as_json: bool) -> None:
     """List the tokens of STORE, those that were revoked too; never the tokens themselves."""
-    from omsgrain.json_values import time_text
-    from omsgrain.ops import tokens
-
-    found = tokens.list_tokens(store)
+    with open_tokens(store, readonly=True) as tokens:
+        found = tokens.list()
     if as_json:
         output.emit([asdict(one) for one in found])
         return
@@ -158,9 +161,8 @@ def list_(store: Where, as_json: bool) -> None:
 @output.json_option
 def revoke(store: Where, name: str, forget: bool, actor: str | None, as_json: bool) -> None:
     """End the token called NAME; a server that runs refuses it from now on."""
-    from omsgrain.ops import tokens
-
-    tokens.revoke_token(store, name, forget=forget, actor=actor)
+    with open_tokens(store, actor=actor) as tokens:
+        tokens.revoke(name, forget=forget)
     if as_json:
         output.emit({"name": name, "revoked": True})
     else:

@@ -13,7 +13,7 @@ from omsgrain.cli.manual import Manual, argument
 
 if TYPE_CHECKING:
     from omsgrain.formats.problems import Problem
-    from omsgrain.ops.validate import FileFindings
+    from omsgrain.interchange.validate import FileFindings
 
 EXAMPLES = """
 A memory, and a directory of them:
@@ -61,8 +61,8 @@ def validate(
 
     The exit code is that of the first file with an error; one that is nothing known is one.
     """
-    from omsgrain.ops.validate import files_of
-    from omsgrain.ops.validate import validate as validate_files
+    from omsgrain.interchange.validate import files_of
+    from omsgrain.interchange.validate import validate as validate_files
 
     listed = list(files_of(files))
     with output.progress(len(listed), "files", as_json or quiet) as advance:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omsgrain.cli import formats, mif, output
+from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.opening import trust_options
-from omsgrain.cli.pipes import refuse_pipe
-from omsgrain.cli.store import StoreParam
-from omsgrain.storage.location import Where
+from omsgrain.cli.open import open_store, passphrase, resolver_in_use, trust_options
+from omsgrain.cli.params import StoreParam, passphrase_option, refuse_pipe, trust_option
+from omsgrain.json_values import time_text
+from omsgrain.storage.location import DirectoryLocation, Where, location_of
 
 if TYPE_CHECKING:
-    from omsgrain.ops.bundles import DocumentFindings
-    from omsgrain.ops.signed import SignedBy
-    from omsgrain.ops.verify import Failure
+    from omsgrain.interchange.check_document import DocumentFindings
+    from omsgrain.interchange.signed_files import SignedBy
+    from omsgrain.interchange.verify import Failure, Verified, VerifyOptions
 
 EXAMPLES = """
 What a robot has brought; its signature; a bundle that a known key must have signed:
@@ -52,8 +52,8 @@ All that a directory has:
     help="What the one detached signature signs, if it is not FILE beside FILE.sig.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
-@formats.trust_option
-@formats.passphrase_option
+@trust_option
+@passphrase_option
 @trust_options
 @output.json_option
 def verify(
@@ -87,7 +87,8 @@ def verify(
     address are checked, the latter also against their name; one that cannot be read is a failure
     like others.
     """
-    from omsgrain import ops
+    from omsgrain.crypto.trust import Trust
+    from omsgrain.interchange.verify import VerifyOptions
 
     files = [path for path in paths if isinstance(path, Path) and not path.is_dir()]
     for file in files:
@@ -96,14 +97,16 @@ def verify(
         raise click.UsageError("--address goes with one blob")
     if of is not None and not len(paths) == len(files) == 1:
         raise click.UsageError("--of goes with one signature")
-    secret = mif.passphrase(passphrase_file)
+    resolver = resolver_in_use()
+    known = Trust.load(trust, resolver) if trust else None
+    options = VerifyOptions(known, resolver, passphrase(passphrase_file))
     failures: list[Failure] = []
     signed: list[SignedBy] = []
     documents: list[DocumentFindings] = []
     verified = 0
     with output.progress(len(paths), "paths", as_json or quiet) as advance:
         for path in paths:
-            found = ops.verify(path, address, of=of, trust=trust, passphrase=secret)
+            found = _verified(path, options, address, of)
             verified += found.verified
             failures += found.failures
             signed += found.signed
@@ -120,21 +123,34 @@ def verify(
         for bad in failures:
             click.echo(output.safe(str(bad)), err=True)
         for document in documents:
-            formats.warn([one.to_dict() for one in document.warnings], document.name)
+            output.warn([one.to_dict() for one in document.warnings], document.name)
             if not quiet and not document.errors:
-                click.echo(output.safe(formats.line(document)))
+                click.echo(output.safe(f"{document.name}: {output.counted(document.records)}"))
         for one in () if quiet else signed:
-            click.echo(output.safe(line(one)))
+            click.echo(output.safe(_line(one)))
         if not quiet:
             click.echo(f"{verified} verified, {len(failures)} failed")
     return failures[0].error.exit_code if failures else 0
 
 
-def line(signed: SignedBy) -> str:
-    """A signature on one line."""
-    from omsgrain import ops
+def _verified(
+    path: Where, options: VerifyOptions, address: str | None, of: Path | None
+) -> Verified:
+    """Verify a file, a store, or the files of a directory."""
+    from omsgrain.interchange.verify import verify_directory, verify_file, verify_store
 
-    at = None if signed.iat is None else ops.time_text(signed.iat * 1000)
+    home = location_of(path)
+    if not isinstance(home, DirectoryLocation) or home.exists():
+        with open_store(path, readonly=True) as store:
+            return verify_store(store, str(path), options)
+    if home.path.is_dir():
+        return verify_directory(home.path, options)
+    return verify_file(home.path, options, address, of=of)
+
+
+def _line(signed: SignedBy) -> str:
+    """A signature on one line."""
+    at = None if signed.iat is None else time_text(signed.iat * 1000)
     when = (
         "" if signed.iat is None else f", {at or 'at some time'} as the signer says (not proven)"
     )

@@ -13,12 +13,12 @@ from typing import Any, Final
 import httpx
 
 import omsgrain as og
-from omsgrain.ops import tokens
 from omsgrain.server.app import application
 from omsgrain.server.log import Log
 from omsgrain.server.options import ServerOptions
 from omsgrain.server.service import HttpService
-from omsgrain.server.serving import open_stores
+from omsgrain.server.serving import Stores
+from omsgrain.storage.tokens import open_tokens
 
 _TENANT: Final = "11111111-1111-4111-8111-111111111111"
 _BASE: Final = "http://omsgrain.test"
@@ -52,11 +52,16 @@ def client(
 ) -> tuple[httpx.Client, Callable[[str, Sequence[str]], str]]:
     """Serve a new store."""
     og.open(path).close()
-    service = HttpService(open_stores(path), ServerOptions())
+    service = HttpService(Stores(og.open(path, count_access=False)), ServerOptions())
     until.callback(service.close)
     until.callback(service.stop)
     asked = httpx.Client(
         transport=_Through(application(service, Log("json", io.StringIO()))), base_url=_BASE
     )
     until.enter_context(asked)
-    return asked, lambda name, scopes: tokens.add_token(path, name, _TENANT, tuple(scopes))
+
+    def token(name: str, scopes: Sequence[str]) -> str:
+        with open_tokens(path) as tokens:
+            return tokens.add(name, _TENANT, scopes)
+
+    return asked, token

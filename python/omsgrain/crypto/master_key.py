@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol, TypeAlias, runtime_checkable
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from omsgrain.crypto.private_file import read_key
+from omsgrain.crypto.private_file import read_key, write_new
 from omsgrain.errors import KeyMissingError, OmsError
 
 KEY, NONCE = 32, 12
@@ -133,6 +133,24 @@ def parse_key(data: bytes) -> bytes | None:
     except ValueError:
         return None
     return key if len(key) == KEY else None
+
+
+def make_master(file: Path) -> None:
+    """Write a random master key into a new file, in hex, that only its owner may read."""
+    write_new(file, os.urandom(KEY).hex().encode() + b"\n")
+
+
+def key_of_text(text: str | None) -> bytes:
+    """Read a master key that is written in hex or base64."""
+    # As many letters as a key has bytes are a password, and not a key.
+    data = b"" if text is None else text.encode(errors="replace")
+    key = None if len(data) == KEY else parse_key(data)
+    if key is None:
+        found = "nothing" if text is None else None
+        raise KeyMissingError(
+            "no master key", expected=f"{KEY} bytes in hex or base64", found=found
+        )
+    return key
 
 
 def wrap(master: Master, secret: bytes) -> bytes:

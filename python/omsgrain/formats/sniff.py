@@ -11,6 +11,7 @@ imported when there is a document.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -88,6 +89,13 @@ def sniff_file(path: Path) -> Sniffed:
         document = looked_into(first)
         alone = not isinstance(document, dict) or _of(document.get("format"), None) is None
         return Sniffed(told, not alone and _by_lines(first, document, file))
+
+
+def sniffed(path: Path) -> Sniffed | None:
+    """Say what a file is; None if it is nothing that is known, or not there."""
+    with suppress(UnsupportedError, FileNotFoundError, IsADirectoryError):
+        return sniff_file(path)
+    return None
 
 
 def _by_lines(first: bytes, document: dict[str, Any], file: IO[bytes]) -> bool:

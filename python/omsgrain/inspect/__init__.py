@@ -4,6 +4,7 @@
 store, file   where the grains come from, and what verifying them found
 tally         what is counted of all of them, in bounded memory
 graph         triples as nodes and links; versions as chains
+explain       what each byte of a grain means
 shown         one grain taken apart, for a reader
 page          all of it as HTML: page.html, with page.css and the scripts inside
 """
@@ -12,14 +13,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import omsgrain as og
 from omsgrain.inspect.file import of_file
 from omsgrain.inspect.page import page
-from omsgrain.inspect.store import of_store
+from omsgrain.inspect.store import Opening, of_store
 from omsgrain.json_values import time_text
 from omsgrain.storage.location import DirectoryLocation, Where, location_of
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
 
 __all__ = [
     "GRAINS",
@@ -32,13 +37,20 @@ GRAINS: Final = 200
 
 
 def inspect(
-    source: Where, *, grains: int = GRAINS, advance: Callable[[int], None] = lambda done: None
+    source: Where,
+    *,
+    opening: Opening | None = None,
+    resolver: Resolver | None = None,
+    grains: int = GRAINS,
+    advance: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
     """Look at all grains of a store or a file, and verify them.
 
     Args:
         source: a store; or a file: a container, envelopes in a row, or one blob, which may be
             damaged.
+        opening: opens the store, read-only; by default without keys.
+        resolver: finds the keys of those who signed what is in a file.
         grains: how many of the newest are shown whole.
         advance: is told how many grains more were looked at.
 
@@ -49,12 +61,13 @@ def inspect(
         UnsupportedError: it is none of these.
         StoreError: it is not there (NotFoundError), or cannot be read.
     """
-    home = location_of(source)
-    if isinstance(home, DirectoryLocation) and home.path.is_file():
-        values = of_file(home.path, grains, advance)
+    location = location_of(source)
+    if isinstance(location, DirectoryLocation) and location.path.is_file():
+        values = of_file(location.path, resolver, grains, advance)
     else:
-        home.must_exist()
-        values = of_store(source, grains, advance)
-    name = home.path.name if isinstance(home, DirectoryLocation) else str(source)
+        location.must_exist()
+        opening = opening or partial(og.open, source, readonly=True)
+        values = of_store(location, opening, grains, advance)
+    name = location.path.name if isinstance(location, DirectoryLocation) else str(source)
     about = {"source": name, "at": time_text(int(time.time()) * 1000), "by": og.__version__}
     return {**about, **values}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import omsgrain as og
 from omsgrain import container
@@ -18,20 +18,25 @@ from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.inspect.graph import chains, triples
 from omsgrain.inspect.shown import FAILURES, failure, moment, said, shown
 from omsgrain.inspect.tally import Newest, Tally
-from omsgrain.ops.lookup import read_blob
-from omsgrain.ops.verify import verify
+from omsgrain.interchange.blob_file import read_blob
+from omsgrain.interchange.verify import VerifyOptions, verify_file
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
 
 _LINKS: Final = 2_000  # of versions
 
 
-def of_file(path: Path, count: int, advance: Callable[[int], None]) -> dict[str, Any]:
+def of_file(
+    path: Path, resolver: Resolver | None, count: int, advance: Callable[[int], None]
+) -> dict[str, Any]:
     """Verify and show a file; arguments and errors are those of ``inspect``."""
     start = read_blob(path)
     if start[:1] not in (b"\x01", ENVELOPE_BYTE) and start[: len(MAGIC)] != MAGIC:
         text = "neither a store nor a file of grains"
         raise UnsupportedError(text, expected="a store, .mg, an envelope or a blob")
     tally, newest = Tally(), Newest(count)
-    found = verify(path)
+    found = verify_file(path, VerifyOptions(resolver=resolver))
     links: list[tuple[str, str]] = []
     unreadable: list[dict[str, Any]] = []
     try:

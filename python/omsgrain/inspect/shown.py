@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import omsgrain as og
 from omsgrain.errors import OmsError
+from omsgrain.inspect.explain import explain
 from omsgrain.json_values import time_text
-from omsgrain.ops.explain import explain
-from omsgrain.ops.query import gist, standing
+from omsgrain.query.envelope import gist, standing
 
 if TYPE_CHECKING:
     from omsgrain.storage.records import GrainStatus

@@ -5,26 +5,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import omsgrain as og
 from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, NotFoundError
 from omsgrain.inspect.graph import chains, triples
 from omsgrain.inspect.shown import FAILURES, failure, moment, said, shown
 from omsgrain.inspect.tally import Newest, Tally
-from omsgrain.ops.audit import audit_verify
-from omsgrain.ops.opening import open_store
-from omsgrain.ops.query import standing
-from omsgrain.ops.upkeep import check
-from omsgrain.storage.location import Where
+from omsgrain.query.envelope import standing
+from omsgrain.storage.location import Location
 from omsgrain.storage.records import GrainStatus
+
+Opening: TypeAlias = Callable[[], og.GrainStore]
+"""Opens the store, read-only."""
 
 _SUPERSEDED: Final = 2_000  # grains whose chains are shown, the newest
 
 
-def of_store(source: Where, count: int, advance: Callable[[int], None]) -> dict[str, Any]:
+def of_store(
+    location: Location, opening: Opening, count: int, advance: Callable[[int], None]
+) -> dict[str, Any]:
     """Check, verify and show a store; arguments and errors are those of ``inspect``."""
-    checked = check(source)  # in a process of its own: a damaged page can end the one that reads
+    # In a process of its own: a damaged page can end the one that reads.
+    checked = location.check()
+    if checked.ok:
+        with opening() as store:
+            checked = store.check_text(checked)
     problems = [f"{one.where}: {one.message}" for one in checked.problems[:FAILURES]]
     checks = [{"name": "index and states", "ok": checked.ok, "problems": problems}]
     tally = Tally()
@@ -34,10 +40,10 @@ def of_store(source: Where, count: int, advance: Callable[[int], None]) -> dict[
     }  # fmt: skip
     if not any(one.where in ("file", "head") for one in checked.problems):
         try:
-            audited = audit_verify(source)
-            told = [f"entry {one.number}: {one.message}" for one in audited.problems[:FAILURES]]
-            checks.append({"name": "audit trail", "ok": audited.ok, "problems": told})
-            with open_store(source, readonly=True) as store:
+            with opening() as store:
+                audited = store.audit.verify()
+                told = [f"entry {x.number}: {x.message}" for x in audited.problems[:FAILURES]]
+                checks.append({"name": "audit trail", "ok": audited.ok, "problems": told})
                 values |= _read(store, count, tally, advance)
         except IntegrityError as error:  # what was read until then is shown
             values["failures"] = [failure("reading on", error)]

@@ -31,13 +31,14 @@ from mcp.types import (
 )
 
 from omsgrain.crypto.cose import MAX_OVERHEAD
+from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, look
 from omsgrain.errors import NotFoundError
+from omsgrain.interchange.apply import import_document
+from omsgrain.interchange.document_files import export_document
 from omsgrain.mcp.service import Json, McpService, answer, refuse
 from omsgrain.memory import memory as verbs
 from omsgrain.memory.memory import MOST, TYPES
-from omsgrain.ops import mif
-from omsgrain.ops.signed import SIGNATURE
 
 Kind = Literal["string", "boolean", "integer", "number", "strings", "object", "document"]
 LONGEST: Final = 4_096
@@ -197,7 +198,7 @@ def export_memory(service: McpService, given: dict[str, Any]) -> CallToolResult:
 def import_memories(service: McpService, given: dict[str, Any]) -> CallToolResult:
     """Take a document in. Both tools take documents of either version."""
     data = _document(service, given.pop("data"))
-    report = mif.import_document(
+    report = import_document(
         service.store,
         data,
         user_id=service.user,
@@ -216,7 +217,7 @@ def _export(
 ) -> CallToolResult:
     if path is not None and service.options.readonly:
         raise refuse("read_only", field="/path")
-    dump, told = mif.export_document(
+    dump, told = export_document(
         service.store, service.user, alive=service.alive, **given, **options
     )
     told = _short(told | {"bytes": len(dump.data)})
@@ -235,7 +236,7 @@ def _document(service: McpService, data: str | dict[str, Any]) -> bytes:
     if data.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") or "\n" in data:
         return _checked(service, data)
     found = service.root.read(data, service.options.document, field="/data")
-    signature = service.root.find(data + SIGNATURE, MAX_OVERHEAD, field="/data")
+    signature = service.root.find(data + SUFFIX, MAX_OVERHEAD, field="/data")
     if signature is not None:
         look(signature, found, Trust())  # refuses one that is none, or provably false
     return found

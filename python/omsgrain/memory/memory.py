@@ -31,7 +31,7 @@ from omsgrain.formats.source import DUPLICATE, Source, is_beside
 from omsgrain.grain import make
 from omsgrain.interchange.snapshot import trimmed
 from omsgrain.json_values import time_text
-from omsgrain.ops.query import gist
+from omsgrain.query.envelope import gist
 from omsgrain.search.words import split
 from omsgrain.store.import_batch import ImportStep
 

@@ -27,8 +27,8 @@ from omsgrain.formats.problems import DocumentError
 from omsgrain.grain import make, plain
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.json_values import revive
-from omsgrain.ops import removing
-from omsgrain.ops.query import envelope
+from omsgrain.memory import removal
+from omsgrain.query.envelope import envelope
 from omsgrain.query.query import Page
 from omsgrain.server.bodies import BLOB, BUNDLE, JSON, weights
 from omsgrain.server.errors import HttpRefusal, refusal_of
@@ -76,7 +76,7 @@ async def delete(call: Call) -> Response:
 
     def work(_: Flag) -> Response:
         theirs(store, address, tenant)
-        removing.delete(store, address, reason="asked for over the network")
+        removal.delete(store, address, reason="asked for over the network")
         return as_json({"deleted": address})
 
     return await call.do(work)

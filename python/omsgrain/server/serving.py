@@ -7,13 +7,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import omsgrain as og
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.fields import is_producer
-from omsgrain.ops.opening import open_store
-from omsgrain.storage.location import Where, location_of
 from omsgrain.storage.tokens import Scope, Token, Tokens
 from omsgrain.sync.http import is_loopback
 from omsgrain.sync.local import LocalPeer
@@ -96,19 +94,6 @@ class Stores:
         """Let go of all handles."""
         for store in (self.main, *self._by_actor.values()):
             store.close()
-
-
-def open_stores(path: Where, *, actor: str | None = None, **options: Any) -> Stores:
-    """Open a store that is there for a server, with the keys that are in use."""
-    location_of(path).must_exist()  # or an empty directory would become a store
-    # Reads are not counted: a request for another tenant's grain must leave no trace on it.
-    return Stores(open_store(path, actor=actor, count_access=False, **options))
-
-
-def open_one(path: Where, *, readonly: bool = False, actor: str | None = None) -> og.GrainStore:
-    """Open a store that is there for a server with one user, with the keys that are in use."""
-    location_of(path).must_exist()  # or an empty directory would become a store
-    return open_store(path, readonly=readonly, actor=actor)
 
 
 def check_producer(producer: str) -> None:

@@ -17,7 +17,8 @@ import base64
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, get_args
@@ -27,6 +28,7 @@ import msgpack
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.storage import audit
 from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.location import Where, location_of
 from omsgrain.storage.tables import TOKENS
 
 Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:admin"]
@@ -206,6 +208,17 @@ class Tokens:
             reason_code=reason,
             details={"token": name},
         )
+
+
+@contextmanager
+def open_tokens(
+    where: Where, *, readonly: bool = False, actor: str | None = None
+) -> Iterator[Tokens]:
+    """Open the tokens of a store that exists, without its keys."""
+    location = location_of(where)
+    location.must_exist()  # or an empty directory would become a store
+    with closing(location.open(readonly=readonly)) as storage:
+        yield Tokens(storage, actor=actor)
 
 
 def is_token(text: str) -> bool:

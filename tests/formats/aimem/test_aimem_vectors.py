@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from omsgrain.conformance.vectors import run_vector, run_vectors
 from omsgrain.formats.aimem.check import RULES
-from omsgrain.ops import run_vector, run_vectors
 from support.paths import ROOT
 
 VECTORS = ROOT / "test_vectors"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from omsgrain.conformance.vectors import run_vector, run_vectors
 from omsgrain.formats.mif1.check import RULES as RULES_1
 from omsgrain.formats.mif2.check import RULES as RULES_2
 from omsgrain.formats.mif_ld.finding import CODES
-from omsgrain.ops import run_vector, run_vectors
 from support.paths import ROOT
 
 VECTORS = ROOT / "test_vectors"

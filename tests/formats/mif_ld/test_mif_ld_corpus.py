@@ -13,7 +13,7 @@ import pytest
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats.mif_ld import corpus, markdown
-from omsgrain.ops.convert import convert
+from omsgrain.interchange.convert import convert
 from support.mif_ld_documents import CORPUS, FULL, FULL_1X, MINIMAL, MINIMAL_1X, spelled
 from support.paths import ROOT
 

@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 import omsgrain as og
-from omsgrain.ops.tokens import add_token, revoke_token
 from support import store_kinds
 from support.http_process import Served
 from support.http_server import (
@@ -29,6 +28,7 @@ from support.http_server import (
     lamp,
 )
 from support.processes import Process
+from support.tokens import add_token, revoke_token
 
 pytestmark = pytest.mark.services
 

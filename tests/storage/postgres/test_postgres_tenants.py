@@ -13,16 +13,16 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.ops.tokens import add_token
 from omsgrain.search.postgres import vectors
 from omsgrain.search.text_index import texts_of
-from omsgrain.server.serving import open_stores
+from omsgrain.server import serving
 from omsgrain.storage.lmdb.files import Budget
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of, tables_of
 from omsgrain.sync import LocalPeer, sync
 from support.small_grains import facts, put, retract, set_rows
 from support.sync_stores import addresses, belief, memory
+from support.tokens import add_token
 
 if TYPE_CHECKING:
     from support.servers.postgres import Postgres
@@ -193,8 +193,12 @@ def test_a_token_for_syncing_opens_one_tenant(url: str) -> None:
     for n, home in enumerate(homes):
         with og.open(home) as store:
             store.put(belief(f"lamp {n}"))
-    secret = add_token(homes[0], "robot", None, ["sync:read"], whole_store=True)
-    with closing(open_stores(homes[0])) as carl, closing(open_stores(homes[1])) as dora:
+    secret = add_token(homes[0], "robot", None, ["sync:read"])
+
+    def of(home: str) -> serving.Stores:
+        return serving.Stores(og.open(home))
+
+    with closing(of(homes[0])) as carl, closing(of(homes[1])) as dora:
         assert dora.tokens.find(secret) is None
         token = carl.tokens.find(secret)
         assert token is not None

@@ -10,7 +10,7 @@ from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.oms_store import DAY, belief, found
 from omsgrain.conformance.rules.people import ADA, BEN
-from omsgrain.ops.query import envelope
+from omsgrain.query.envelope import envelope
 
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules

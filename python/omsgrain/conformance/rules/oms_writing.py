@@ -12,6 +12,7 @@ import omsgrain as og
 from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.rule import Table, Tried, refuses, takes
 from omsgrain.conformance.rules.vectors import grains, vector, write
+from omsgrain.json_values import revive
 
 _rule: Final = Table("oms", 2)
 RULES: Final = _rule.rules
@@ -112,11 +113,9 @@ def _order(_: Bench) -> Iterator[Tried]:
 
 @_rule("write.batch", "4.9", "Batches and lines of JSON give the same bytes as one grain")
 def _batch(_: Bench) -> Iterator[Tried]:
-    from omsgrain import ops
-
     listed = [vector("types", number) for number in range(1, 20, 2)]
     expected = [one["address"] for one in listed]
-    made = og.encode_many([ops.revive(one["input"]) for one in listed])
+    made = og.encode_many([revive(one["input"]) for one in listed])
     yield Tried("a grain of each type in a batch", expected, list(made.addresses))
     lines = b"".join(json.dumps(one["input"]).encode() + b"\n" for one in listed)
     yield Tried("the same by lines of JSON", expected, list(og.encode_jsonl(lines).addresses))

@@ -45,11 +45,11 @@ def vector(area: str, number: int) -> dict[str, Any]:
 
 def _of(area: str, numbers: tuple[int, ...]) -> Check:
     def check(_: object) -> Any:
-        from omsgrain import ops
+        from omsgrain.conformance.vectors import run_vector
 
         for number in numbers:
             one = vector(area, number)
-            outcome = ops.run_vector(one, one["id"])
+            outcome = run_vector(one, one["id"])
             yield Tried(one["description"], outcome.expected, outcome.problem or outcome.expected)
 
     return check

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain export``: write grains to a .mg file or a table, or memory to a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.open import (
+    actor_option,
+    keys_option,
+    open_to_read,
+    passphrase,
+    policy_option,
+)
+from omsgrain.cli.params import (
+    BUNDLES,
+    CONTAINERS,
+    DOCUMENTS,
+    EXISTING,
+    FORMATS,
+    TABLES,
+    NewPath,
+    refuse_given,
+    shape_option,
+    store_argument,
+)
+from omsgrain.durable import refuse_existing
+from omsgrain.storage.location import Where
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXAMPLES = """
+One run of a robot, packed:
+    omsgrain export memory.omsg mission.mg --run mission-7 --codec zstd
+The memory of a tenant as an AIMEM bundle, signed:
+    omsgrain export memory.omsg brain.aimem.json --tenant TENANT --sign signer.pem
+What a person may have, as MIF 1.0, without secrets and personal data of others:
+    omsgrain export memory.omsg ada.mif.yaml --user ada --redact --purpose access
+For pandas, Polars, DuckDB:
+    omsgrain export memory.omsg memory.parquet --columns created_at,subject,object
+"""
+
+_CONTAINER = ("codec", "seekable", "sort")
+_BUNDLE = (
+    "tenant", "tenant_id", "lines", "scope", "since", "producer", "include_embeddings",
+    "embedding_model", "key", "key_url", "strict",
+)  # fmt: skip
+"""The options that only bundles have, and documents of MIF those of ``_SHARED``."""
+_SHARED = ("since", "include_embeddings", "strict")
+_DOCUMENT = (
+    "layout", "include_graph", "redact_pii", "scan", "document", "passphrase_file", "local",
+    "shape",
+)  # fmt: skip
+"""The options that only documents of MIF have."""
+_CHANGING = (*_SHARED, "layout", "include_graph", "redact_pii", "scan", "shape")
+"""Those that a document which is given back as it came has no use for."""
+_TABLE = ("columns", "unsealed")
+"""The options that only tables have."""
+
+
+def _bundle_options(command: F) -> F:
+    for option in (
+        click.option("--strict", is_flag=True, help="No member that the format does not name."),
+        click.option("--key-url", metavar="URL", help="Where the key is published; with --sign."),
+        click.option("--sign", "key", type=click.Path(dir_okay=False, path_type=Path),
+                     help="Sign with the private key in this file; writes FILE.sig too."),
+        click.option("--model", "embedding_model", metavar="NAME",
+                     help="The model of the embeddings, if there are several."),
+        click.option("--embeddings", "include_embeddings", is_flag=True,
+                     help="With the embeddings, from which content can be guessed."),
+        click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
+                     help="The namespace of what was never AIMEM."),
+        click.option("--since", metavar="TIME", help="Chunks from then on: 2026-01-15T10:00:00Z."),
+        click.option("--scope", type=click.Choice(["FULL", "DNA_ONLY", "SINCE"]),
+                     help="Which chunks: all, what is never silently lost, or --since a time."),
+        click.option("--stream", "lines", is_flag=True,
+                     help="By lines, for memories of any size; so is a FILE.ndjson."),
+        click.option("--tenant-id", metavar="ID",
+                     help="What the bundle calls the tenant: a UUID or a URI, if ID is neither."),
+        click.option("--tenant", metavar="ID", help="Whose memory: the user_id of the grains."),
+        click.option("--format", type=click.Choice(FORMATS),
+                     help="By default told by the name of FILE."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _document_options(command: F) -> F:
+    for option in (
+        click.option("--passphrase-file", type=EXISTING,
+                     help="The first line of this file opens, or seals, the document (MIF 1.0)."),
+        shape_option,
+        click.option("--local", is_flag=True, help="With memories of the namespace _local."),
+        click.option("--document", metavar="ID",
+                     help="Give this document back, as it was imported."),
+        click.option("--redact", "redact_pii", is_flag=True,
+                     help="Without secrets and personal data."),
+        click.option("--scan/--no-scan", default=True, show_default=True,
+                     help="Warn of secrets and personal data in the document."),
+        click.option("--graph/--no-graph", "include_graph", default=True, show_default=True,
+                     help="With entities, and what relates them."),
+        click.option("--layout", type=click.Choice(["json", "yaml", "jsonl"]),
+                     help="Of MIF 1.0; by default told by the name of FILE."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _table_options(command: F) -> F:
+    for option in (
+        click.option("--unsealed", is_flag=True,
+                     help="Show in plain what sealed grains say, where the keys open them."),
+        click.option("--columns", metavar="NAME,NAME",
+                     help="These columns only; without address and blob nothing can come back."),
+        click.option("--parquet", is_flag=True,
+                     help="FILE is a Parquet table; so is a FILE.parquet."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command(
+    "export",
+    cls=Manual,
+    short_help="Write grains to a .mg file, or memory to a bundle.",
+    examples=EXAMPLES,
+)
+@store_argument()
+@argument("file", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
+@filter_options
+@_bundle_options
+@_document_options
+@_table_options
+@click.option(
+    "--codec",
+    type=click.Choice(["none", "zstd", "lz4"]),
+    default="none",
+    show_default=True,
+    help="How to pack the grains; the addresses stay the same.",
+)
+@click.option(
+    "--seekable",
+    is_flag=True,
+    help="With --codec: pack many frames, to read one grain without unpacking all.",
+)
+@click.option("--sort", is_flag=True, help="Order the grains by created_at, to the second.")
+@click.option("--replace", is_flag=True, help="Replace FILE if it is there.")
+@click.option(
+    "--purpose",
+    type=click.Choice(["move", "access", "transfer", "sale"]),
+    default="transfer",
+    show_default=True,
+    help="Why, for the rules about what may leave.",
+)
+@policy_option
+@actor_option
+@keys_option
+@output.json_option
+def export(
+    store: Where,
+    file: Path,
+    policy: str | None,
+    actor: str | None,
+    format: str | None,
+    parquet: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Write the grains of STORE that match every filter to FILE, a .mg container.
+
+    FILE.aimem.json is an AIMEM bundle instead: the memory of one --tenant. Chunks of another
+    producer keep their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
+
+    FILE.mif.json is a MIF 2.0 document: the memory of one --user. With --format mif1 it is one of
+    MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
+    JSON-LD; memories of the namespace _local are in no document unless --local is given.
+
+    FILE.parquet is a table: a column for each field, and the blobs, so that `import` brings the
+    same grains back. What is sealed shows no field unless --unsealed is given.
+
+    All grains without a filter, in order of arrival; with filters, the oldest first. Each is
+    hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
+    disk, or not at all. What one file cannot hold (4 GiB) becomes NAME-0001.mg and so on.
+    """
+    from omsgrain.interchange.convert import format_of_name
+    from omsgrain.interchange.document_files import layout_of_name
+
+    bundle = {name: given.pop(name) for name in _BUNDLE}
+    document = {name: given.pop(name) for name in _DOCUMENT}
+    table = {name: given.pop(name) for name in _TABLE}
+    packed = {name: given.pop(name) for name in _CONTAINER}
+    common = {name: given.pop(name) for name in ("purpose", "replace")}
+    opened = {"policy": policy, "actor": actor}
+    named = format or format_of_name(file)
+    if named is None and layout_of_name(file) is not None:
+        named = "mif1"  # FILE.mif.yml
+    if parquet and format is not None:
+        raise click.UsageError("--parquet and --format exclude each other")
+    if parquet or (named is None and file.suffix == ".parquet"):
+        refuse_given(TABLES, *_BUNDLE, *_DOCUMENT, *_CONTAINER)
+        _table(store, file, taken(given), as_json, opened, **table, **common)
+    elif named in ("mif1", "mif2", "mif-ld"):
+        user = given.pop("user_id")
+        others = [name for name in _BUNDLE if name not in _SHARED]
+        refuse_given(DOCUMENTS, *given, *others, *_TABLE, *_CONTAINER)
+        if document["document"] is not None:
+            refuse_given("--document", *_CHANGING)
+        document |= {name: bundle[name] for name in _SHARED} | {"format": named}
+        _document(store, file, user, as_json, opened, **document, **common)
+    elif named == "aimem":
+        refuse_given(BUNDLES, *given, *_DOCUMENT, *_TABLE, *_CONTAINER)
+        _bundle(store, file, as_json, opened, **bundle, **common)
+    else:
+        refuse_given(CONTAINERS, *_BUNDLE, *_DOCUMENT, *_TABLE)
+        _container(store, file, taken(given), as_json, opened, **packed, **common)
+
+
+def _container(
+    store: Where,
+    file: Path,
+    filters: dict[str, Any],
+    as_json: bool,
+    opened: dict[str, Any],
+    *,
+    replace: bool,
+    **given: Any,
+) -> None:
+    """Write a .mg file, in parts if it is large."""
+    refuse_existing(file, replace)
+    with open_to_read(store, **opened) as grains:
+        written = grains.export_mg(file, **given, **_oldest_first(filters))
+    paths = [str(path) for path in written.paths]
+    if as_json:
+        told = {"paths": paths, "grains": written.grains, "bytes": written.bytes}
+        output.emit(told | {"withheld": written.withheld})
+        return
+    output.tell_withheld(written.withheld)
+    click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {', '.join(paths)}"))
+
+
+def _table(
+    store: Where,
+    file: Path,
+    filters: dict[str, Any],
+    as_json: bool,
+    opened: dict[str, Any],
+    *,
+    columns: str | None,
+    replace: bool,
+    **given: Any,
+) -> None:
+    """Write a Parquet table."""
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    refuse_existing(file, replace)
+    with open_to_read(store, **opened) as grains:
+        written = grains.export_parquet(file, columns=names, **given, **_oldest_first(filters))
+    if as_json:
+        told = {"paths": [str(written.path)], "grains": written.grains, "bytes": written.bytes}
+        output.emit(told | {"withheld": written.withheld})
+        return
+    output.tell_withheld(written.withheld)
+    click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {written.path}"))
+
+
+def _oldest_first(filters: dict[str, Any]) -> dict[str, Any]:
+    return {**filters, "order": "oldest"} if filters else {}
+
+
+def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **given: Any) -> None:
+    """Write a tenant's memory as AIMEM bundles, and say to which files."""
+    from omsgrain.crypto.signers import load_signer
+    from omsgrain.formats.aimem.fields import ARRAYS
+    from omsgrain.interchange.document_files import export_aimem
+
+    key = given.pop("key")
+    if given["tenant"] is None:
+        raise click.UsageError("--tenant says whose memory is exported")
+    if given["key_url"] is not None and key is None:
+        raise click.UsageError("--key-url goes with --sign")
+    if given["embedding_model"] is not None and not given["include_embeddings"]:
+        raise click.UsageError("--model goes with --embeddings")
+    given["lines"] = given["lines"] or file.name.endswith(".ndjson")
+    given["scope"] = given["scope"] or ("FULL" if given["since"] is None else "SINCE")
+    given["signer"] = None if key is None else load_signer(key)
+    with output.progress(None, "records", as_json), open_to_read(store, **opened) as grains:
+        written, report = export_aimem(grains, file, **given)
+    if as_json:
+        lost = [asdict(one) for one in report.losses]
+        files = [one.to_dict() for one in written]
+        told = {"files": files, "records": report.counts, "losses": lost, "lost": report.lost}
+        added = [asdict(one) for one in report.added]
+        output.emit(told | {"added": added, "withheld": report.withheld})
+        return
+    output.tell_losses(report.losses, report.lost)
+    output.tell_added(report.added)
+    output.tell_withheld(report.withheld)
+    counts = output.counted({name: report.counts.get(kind, 0) for name, kind in ARRAYS.items()})
+    for one in written:
+        of = f": {counts}" if len(written) == 1 else ""
+        by = "" if one.signed_by is None else f"; signed by {one.signed_by}"
+        click.echo(output.safe(f"{one.path}{of}{by}"))
+    if len(written) > 1:
+        click.echo(counts)
+
+
+def _document(
+    store: Where,
+    file: Path,
+    user: str | None,
+    as_json: bool,
+    opened: dict[str, Any],
+    *,
+    passphrase_file: Path | None,
+    **given: Any,
+) -> None:
+    """Write a user's memory as a document of MIF."""
+    from omsgrain.formats.document import Loss
+    from omsgrain.interchange.document_files import export_mif
+
+    if user is None:
+        raise click.UsageError("--user says whose memory is exported")
+    given["passphrase"] = passphrase(passphrase_file)
+    with output.progress(None, "records", as_json), open_to_read(store, **opened) as grains:
+        done = export_mif(grains, file, user_id=user, **given)
+    if as_json:
+        output.emit(done.to_dict())
+        return
+    output.tell_losses([Loss(**one) for one in done.report["losses"]], done.report["lost"])
+    output.tell_added([Loss(**one) for one in done.report.get("added", [])])
+    output.tell_withheld(done.report.get("withheld", {}))
+    output.warn(done.report.get("warnings", []))
+    ends = "_exported"
+    counts = {k.removesuffix(ends): v for k, v in done.report.items() if k.endswith(ends)}
+    said = ", ".join(f"{number} {name}" for name, number in counts.items())
+    click.echo(output.safe(f"{done.path}: {said or f'{done.bytes} bytes'}"))

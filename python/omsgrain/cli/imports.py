@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain import``: take a .mg file, a table or a document into a store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from omsgrain.cli import output
+from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.open import (
+    actor_option,
+    open_store,
+    passphrase,
+    plain_option,
+    resolver_in_use,
+    trust_options,
+)
+from omsgrain.cli.output import SHOWN
+from omsgrain.cli.params import (
+    BUNDLES,
+    CONTAINERS,
+    DOCUMENTS,
+    EXISTING,
+    TABLES,
+    is_given,
+    mode_option,
+    refuse_given,
+    refuse_pipe,
+    store_argument,
+    trust_option,
+)
+from omsgrain.errors import FormatError
+from omsgrain.formats.problems import DocumentError
+from omsgrain.formats.sniff import sniff_file, sniffed
+from omsgrain.storage.location import Where, location_of
+
+if TYPE_CHECKING:
+    from omsgrain.interchange.document_files import Trusted
+    from omsgrain.interchange.report import MifReport
+    from omsgrain.store import GrainStore
+    from omsgrain.store.state_merge import ImportReport
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXAMPLES = """
+Grains, and what became of them:
+    omsgrain import copy.omsg robot.mg
+The memory of another system: first what would happen, then all of it or nothing:
+    omsgrain import memory.omsg notes.mif.json --user ada --dry-run
+    omsgrain import memory.omsg notes.mif.json --user ada --atomic
+A bundle that a key which you know has signed:
+    omsgrain import memory.omsg robot-7.aimem.json --trust signer.pub --require-signature
+"""
+_STRATEGIES = ("skip_duplicates", "overwrite", "rename")
+_BUNDLE = ("tenant", "allow_dna_updates", "dry_run")
+"""The options that only bundles have, and documents of MIF ``dry_run``."""
+_DOCUMENT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "user", "mode")
+"""The options that only documents of MIF have."""
+
+
+def _bundle_options(command: F) -> F:
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Change nothing; say what would be done."),
+        click.option("--require-signature", is_flag=True,
+                     help="Refuse a file that nobody whom you --trust has signed."),
+        trust_option,
+        click.option("--allow-dna-updates", is_flag=True,
+                     help="Let newer chunks replace preferences, decisions and the like."),
+        click.option("--tenant", metavar="ID", help="Whose memory it becomes, if another's."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _document_options(command: F) -> F:
+    for option in (
+        click.option("--passphrase-file", type=EXISTING,
+                     help="The first line of this file opens, or seals, the document (MIF 1.0)."),
+        click.option("--keep/--no-keep", "keep_document", default=True, show_default=True,
+                     help="Keep what stood around the records, to give the document back."),
+        click.option("--atomic", is_flag=True, help="All records, or none of them."),
+        click.option("--merge-strategy", type=click.Choice(_STRATEGIES),
+                     default=_STRATEGIES[0], show_default=True,
+                     help="What becomes of a record whose id or text is stored already."),
+        click.option("--user", metavar="ID", help="Whose memory a MIF document becomes."),
+        mode_option,
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command(
+    "import",
+    cls=Manual,
+    short_help="Take a .mg file or a bundle into a store.",
+    examples=EXAMPLES,
+)
+@store_argument(exists=False)
+@argument(
+    "file",
+    type=click.Path(path_type=Path),
+    help="What is taken in; of MIF in JSON-LD also a directory.",
+)
+@click.option(
+    "--errors",
+    type=click.Choice(["raise", "collect"]),
+    default="raise",
+    show_default=True,
+    help="At a grain that cannot be stored: store none, or the others.",
+)
+@click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
+@click.option(
+    "--adapt",
+    is_flag=True,
+    help="Of a .mg file: convert grains that another engine wrote in its own way.",
+)
+@click.option(
+    "--format",
+    type=click.Choice(["auto", "mg", "parquet", "aimem", "mif2", "mif1", "mif-ld"]),
+    default="auto",
+    show_default=True,
+    help="What FILE is; auto looks into it.",
+)
+@click.option(
+    "--trust-state-from",
+    multiple=True,
+    metavar="SOURCE",
+    help="A DID, or a file of public keys: what a .mg FILE says was verified is believed if this "
+    "key has signed it. Repeatable.",
+)
+@_bundle_options
+@_document_options
+@actor_option
+@plain_option
+@trust_options
+@output.json_option
+def import_(
+    store: Where,
+    file: Path,
+    errors: Any,
+    allow_erased: bool,
+    adapt: bool,
+    format: str,
+    trust_state_from: tuple[str, ...],
+    trust: tuple[str, ...],
+    require_signature: bool,
+    actor: str | None,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Take the grains of FILE into STORE.
+
+    FILE is told by what is in it. An AIMEM bundle, in one document or by lines, is taken in whole,
+    or refused with all that is wrong with it; chunks that are in conflict with what is there stay
+    out, and are listed.
+
+    A signature beside FILE, FILE.sig, must hold. With --trust it must be by a trusted key, with
+    --require-signature there must be one. Of a .mg file in parts, each part has its own.
+
+    A MIF document, of either version, becomes the memory of one --user, whatever it says whose it
+    is; so do memories of MIF in JSON-LD, in a file or in the files of a directory. A record that
+    is not good, or that the store refuses, is reported; the others are taken.
+
+    Of a Parquet table of grains the blobs are taken, each compared with its address.
+
+    Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
+    are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
+    With --adapt a grain that another engine wrote in its own way is stored as a conforming grain,
+    which keeps the foreign blob.
+    Grains that are there already stay as they are, so an import can be run again.
+
+    If the import refused a grain, a record or a state, the exit code is that of the first refusal.
+    """
+    from omsgrain.interchange.document_files import Trusted
+
+    if require_signature and not trust:
+        raise click.UsageError("--require-signature needs --trust")
+    if format in ("auto", "mg", "parquet"):
+        refuse_pipe(file)
+    named = _format_of(file) if format == "auto" else format
+    trusted = Trusted(trust, resolver_in_use(), require_signature)
+    document = {name: given.pop(name) for name in _DOCUMENT}
+    if named in ("mif1", "mif2", "mif-ld") or document["passphrase_file"] is not None:
+        others = [name for name in _BUNDLE if name != "dry_run"]
+        refuse_given(DOCUMENTS, "errors", "trust_state_from", *others)
+        if named != "mif-ld":
+            refuse_given("a document of MIF 1.0 or 2.0", "mode")
+        refuse_given(DOCUMENTS, "adapt")
+        document |= {"format": named, "dry_run": given["dry_run"], "allow_erased": allow_erased}
+        return _import_document(store, file, trusted, actor, as_json, **document)
+    if named == "aimem":
+        refuse_given(BUNDLES, "errors", "adapt", "trust_state_from", *document)
+        given |= {"allow_erased": allow_erased}
+        return _import_bundle(store, file, trusted, actor, as_json, **given)
+    refuse_given(TABLES if named == "parquet" else CONTAINERS, *_BUNDLE, *document)
+    options = {"errors": errors, "allow_erased": allow_erased}
+    if named == "parquet":
+        refuse_given(TABLES, "adapt", "trust_state_from")
+        report = _import_table(store, file, trusted, actor, **options)
+    else:
+        options |= {"adapt": adapt, "trust_state_from": trust_state_from}
+        report = _import_container(store, file, trusted, actor, **options)
+    _tell_grains(report, as_json)
+    refused = [one.error for one in report.errors[:1]] or [error for _, error in report.refused]
+    return refused[0].exit_code if refused else 0
+
+
+def _format_of(file: Path) -> str:
+    """What FILE is, by its content; a .mg file if nothing says that it is a document."""
+    from omsgrain.interchange.check_document import BUNDLE_SUFFIXES
+    from omsgrain.interchange.convert import format_of_name
+    from omsgrain.store.parquet import is_parquet
+
+    if is_parquet(file):
+        return "parquet"
+    if file.is_dir() and not location_of(file).exists():
+        return "mif-ld"
+    found = sniffed(file)
+    if found is not None:
+        return found.format
+    if file.name.endswith(BUNDLE_SUFFIXES):
+        return "aimem"
+    if format_of_name(file) not in (None, "mg") or is_given(*_BUNDLE, *_DOCUMENT):
+        sniff_file(file)  # says why it is no document
+    return "mg"
+
+
+@contextmanager
+def _target(store: Where, actor: str | None, *, dry_run: bool = False) -> Iterator[GrainStore]:
+    """The store, which is made if it is not there; in a dry run an empty one for the moment."""
+    with ExitStack() as stack:
+        if dry_run and not location_of(store).exists():
+            store = Path(stack.enter_context(TemporaryDirectory(prefix="omsgrain-")))
+        yield stack.enter_context(open_store(store, actor=actor))
+
+
+def _import_container(
+    store: Where, file: Path, trusted: Trusted, actor: str | None, **options: Any
+) -> ImportReport:
+    from omsgrain import container
+
+    for part in container.parts(file):
+        container.read(part).close()
+        trusted.look(part)
+    with _target(store, actor) as grains:
+        return grains.import_mg(file, **options)
+
+
+def _import_table(
+    store: Where, file: Path, trusted: Trusted, actor: str | None, **options: Any
+) -> ImportReport:
+    from omsgrain.store import parquet
+
+    next(parquet.read(file), None)  # it is a table of grains
+    trusted.look(file)
+    with _target(store, actor) as grains:
+        return grains.import_parquet(file, **options)
+
+
+def _tell_grains(report: ImportReport, as_json: bool) -> None:
+    if as_json:
+        output.emit(
+            {
+                "stored": report.stored,
+                "duplicates": report.duplicates,
+                "rejected": [{"grain": e.index, **e.error.to_dict()} for e in report.errors],
+                "claims": report.claims,
+                "merged": report.merged,
+                "refused": [{"address": a, **e.to_dict()} for a, e in report.refused],
+                "waiting": report.waiting,
+                "unproven": report.unproven,
+                "passed_over": report.passed_over,
+            }
+        )
+        return
+    for item in report.errors[:SHOWN]:
+        click.echo(output.safe(f"Rejected: grain {item.index}: {item.error}"), err=True)
+    if len(report.errors) > SHOWN:
+        click.echo(f"… and {len(report.errors) - SHOWN} more rejects", err=True)
+    for address, error in report.refused[:SHOWN]:
+        click.echo(output.safe(f"State refused: {address}: {error}"), err=True)
+    if report.claims:
+        click.echo(
+            f"{report.claims} states in the manifest: {report.merged} taken over, "
+            f"{len(report.refused)} refused, {report.waiting} about grains that are not here",
+            err=True,
+        )
+    if report.passed_over:
+        click.echo(f"{report.passed_over} records of a sync passed over", err=True)
+    if report.unproven:
+        click.echo(f"{report.unproven} signatures that nobody here can verify", err=True)
+    click.echo(
+        f"{report.stored} stored, {report.duplicates} duplicates, {len(report.errors)} rejected"
+    )
+
+
+def _import_bundle(
+    store: Where, file: Path, trusted: Trusted, actor: str | None, as_json: bool, **given: Any
+) -> int:
+    """Take an AIMEM bundle in, and tell what became of each record."""
+    from omsgrain.interchange.aimem_import import import_bundle
+    from omsgrain.interchange.document_files import open_bundle
+
+    new, dry_run = not location_of(store).exists(), given["dry_run"]
+    try:
+        with (
+            output.progress(None, "records", as_json),
+            open_bundle(file, trusted, scan=new) as (bundle, checked),
+            _target(store, actor, dry_run=dry_run) as grains,
+        ):
+            summary = import_bundle(grains, bundle, signature=checked, **given)
+    except DocumentError as error:
+        if not as_json:
+            _tell_problems(error)
+        raise
+    told = summary.to_dict()
+    first = summary.conflicts[0] if summary.conflicts else None
+    code = 0 if first is None else output.exit_of(first.code, first.decision.reason)
+    if as_json:
+        output.emit(told)
+        return code
+    conflicts = told["conflicts"]
+    for one in conflicts[:SHOWN]:
+        click.echo(output.safe(f"conflict: {one['id']}: {one['reason']}"), err=True)
+    if len(conflicts) > SHOWN:
+        reasons = Counter(one["reason"] for one in conflicts)
+        counts = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
+        click.echo(f"conflicts: {counts}", err=True)
+    output.warn(told["warnings"])
+    click.echo(
+        f"{told['chunks_inserted']} chunks inserted, {told['chunks_updated']} updated, "
+        f"{told['chunks_skipped_idempotent']} unchanged; {told['edges_inserted']} edges, "
+        f"{told['entities_inserted']} entities, {told['chunk_entities_inserted']} links; "
+        f"{summary.total_conflicts} in conflict" + (" (nothing was stored)" if dry_run else "")
+    )
+    return code
+
+
+def _tell_problems(error: DocumentError) -> None:
+    """Print all problems but the first, which is the error itself."""
+    for one in error.problems[1:SHOWN]:
+        where = f" (at {one.pointer})" if one.pointer else ""
+        click.echo(output.safe(f"{one.rule}: {one.message}{where}"), err=True)
+    if error.total > SHOWN:
+        click.echo(f"… and {error.total - SHOWN} more problems", err=True)
+
+
+def _import_document(
+    store: Where,
+    file: Path,
+    trusted: Trusted,
+    actor: str | None,
+    as_json: bool,
+    *,
+    user: str | None,
+    format: str,
+    mode: str | None,
+    passphrase_file: Path | None,
+    **given: Any,
+) -> int:
+    """Take a document of MIF in, and tell what became of its records."""
+    from omsgrain.interchange.apply import import_document
+    from omsgrain.interchange.document_files import read_document
+
+    secret = passphrase(passphrase_file)
+    known: dict[str, Any] = {"format": format if secret is None else "mif1"}
+    known |= {} if secret is None else {"passphrase": secret}
+    known |= {} if mode is None else {"mode": mode}
+    with output.progress(None, "records", as_json):
+        came = read_document(file, user, trusted, **known)
+        with _target(store, actor, dry_run=given["dry_run"]) as grains:
+            report = import_document(grains, came, **given)
+    if as_json:
+        output.emit(report.to_dict())
+    else:
+        _tell_records(report)
+    if report.failed:
+        return FormatError.exit_code
+    return output.exit_of(report.errors[0].code, report.errors[0].reason) if report.errors else 0
+
+
+def _tell_records(report: MifReport) -> None:
+    told = report.to_dict()
+    for one in told["errors"][:SHOWN]:
+        where, why = one["pointer"] or f"line {one.get('line', '?')}", one["message"]
+        code = one.get("rule") or one.get("code")
+        rule = "" if code is None else f"; {code}"
+        click.echo(output.safe(f"{one['fate']}: {where}: {why}{rule}"), err=True)
+    if len(told["errors"]) > SHOWN:
+        click.echo(f"… and {len(told['errors']) - SHOWN} more errors", err=True)
+    warnings = Counter((one["rule"], one["message"]) for one in told["warnings"])
+    first = {one["rule"]: one["pointer"] for one in reversed(told["warnings"])}
+    for (rule, message), number in warnings.most_common(SHOWN):
+        times = "" if number == 1 else f", {number} times"
+        where = first[rule] and f" (at {first[rule]})"
+        click.echo(output.safe(f"warning: {rule}{times}: {message}{where}"), err=True)
+    counts: Counter[str] = Counter(one.fate for one in report.records)
+    names = (
+        "imported", "updated", "older", "renamed", "unchanged", "duplicate", "refused", "erased",
+    )  # fmt: skip
+    line = ", ".join(f"{counts[name]} {name}" for name in names)
+    click.echo(line + ("" if report.stored else " (nothing was stored)"))

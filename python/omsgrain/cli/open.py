@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a command opens its store: with keys, with the web for names of signers, with memory.
+
+The options stand on the command; what they say is kept in click's context, so that the functions
+of a command need no further arguments.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from omsgrain.storage.location import Where, location_of
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.crypto.keyring.keyring import KeyRing
+    from omsgrain.crypto.master_key import MasterKey
+    from omsgrain.store import GrainStore
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SOURCE = "file:PATH (or the path alone): 32 bytes, raw, hex or base64; env:NAME: hex or base64."
+
+_LONGEST = 64 << 10  # bytes of a line that is a secret
+_GIVEN = "omsgrain.cli.open"
+
+
+@dataclass(slots=True)
+class _StoreOptions:
+    """What the stores of a command are opened with; the key ring is opened with the first one."""
+
+    keys: Path | None = None
+    master: str | None = None
+    plain: bool = False
+    web: bool = False
+    memory: str | None = None
+    ring: KeyRing | None = None
+    resolver: Resolver | None = None
+
+    def close(self) -> None:
+        """Close the key ring."""
+        if self.ring is not None:
+            self.ring.close()
+
+
+def _given() -> _StoreOptions:
+    found: _StoreOptions = click.get_current_context().meta.setdefault(_GIVEN, _StoreOptions())
+    return found
+
+
+def keys_in_use() -> KeyRing | None:
+    """Return the key ring of the command; None without --keys."""
+    given = _given()
+    if given.ring is None and given.keys is not None and given.master is not None:
+        from omsgrain.crypto.keyring.keyring import KeyRing
+
+        given.ring = KeyRing.open(given.keys, master=master_key(given.master))
+    return given.ring
+
+
+def resolver_in_use() -> Resolver | None:
+    """Return the resolver of the command; None without --web."""
+    given = _given()
+    if given.resolver is None and given.web:
+        from omsgrain.crypto.did_web import WebResolver
+
+        given.resolver = WebResolver()
+    return given.resolver
+
+
+def open_store(path: Where, *, readonly: bool = False, **options: Any) -> GrainStore:
+    """Open a store; arguments and errors are those of ``omsgrain.open``."""
+    import omsgrain as og
+
+    if readonly:
+        location_of(path).must_exist()  # what is no store needs no key
+    given = _given()
+    return og.open(
+        path,
+        readonly=readonly,
+        keys=keys_in_use(),
+        plain=given.plain,
+        resolver=resolver_in_use(),
+        memory=given.memory,
+        **options,
+    )
+
+
+def make_store(path: Where, *, actor: str | None = None) -> bool:
+    """Make a store where there is none; return whether it was made."""
+    if location_of(path).exists():
+        return False
+    open_store(path, actor=actor).close()
+    return True
+
+
+def open_to_read(path: Where, **options: Any) -> GrainStore:
+    """Open a store that exists, for writing where that is possible.
+
+    Reading writes too: to the audit trail and the text index.
+    """
+    home = location_of(path)
+    home.must_exist()  # or an empty directory would become a store
+    return open_store(path, readonly=not home.is_writable(), **options)
+
+
+@contextmanager
+def writable(path: Where, actor: str | None = None, **options: Any) -> Iterator[GrainStore]:
+    """Open a store that exists, for writing."""
+    location_of(path).must_exist()  # or an empty directory would become a store
+    with open_store(path, actor=actor, **options) as store:
+        yield store
+
+
+def master_option(command: F) -> F:
+    """The ``--master`` of a command that cannot do without."""
+    return click.option(
+        "--master",
+        required=True,
+        metavar="SOURCE",
+        envvar="OMSGRAIN_MASTER",
+        show_envvar=True,
+        help=f"The master key. {SOURCE}",
+    )(command)
+
+
+def keys_option(command: F) -> F:
+    """``--keys``, ``--master`` and ``--memory`` of a command that opens a store."""
+    return _opening(command, web=False)
+
+
+def trust_options(command: F) -> F:
+    """The same, and ``--web``, of a command that verifies signatures."""
+    text = "Fetch the keys of signers who are called did:web:..., over HTTPS."
+    return click.option("--web", is_flag=True, help=text)(_opening(command, web=True))
+
+
+def plain_option(command: F) -> F:
+    """The ``--plain`` of a command that stores grains; it goes with one of the other two."""
+    text = "Store users' grains in the clear in a store that was used with --keys."
+    return click.option("--plain", is_flag=True, help=text)(command)
+
+
+def actor_option(command: F) -> F:
+    """The ``--actor`` of every command that changes something."""
+    text = "Who acts, for the audit trail: a DID, a user, a service."
+    return click.option("--actor", metavar="NAME", help=text)(command)
+
+
+def presets_begun(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the name of a preset, or else the path of a file of rules."""
+    from omsgrain.policy.presets import BUILT_IN
+
+    names = [CompletionItem(name) for name in BUILT_IN if name.startswith(begun)]
+    return names or [CompletionItem(begun, type="file")]
+
+
+def policy_option(command: F) -> F:
+    """``--policy``: the rules that the store is opened with."""
+    return click.option(
+        "--policy",
+        metavar="NAME",
+        shell_complete=presets_begun,
+        help="Rules: gdpr, hipaa, ccpa, sox, or a file.",
+    )(command)
+
+
+def authority_options(command: F) -> F:
+    """``--hold-authority`` and ``--erasure-authority``, of a command that syncs."""
+    for option, name, does in (
+        ("--erasure-authority", "erasure_authorities", "erases"),
+        ("--hold-authority", "hold_authorities", "ends holds"),
+    ):
+        text = f"Only what this DID has signed {does}. Repeatable."
+        command = click.option(option, name, multiple=True, metavar="DID", help=text)(command)
+    return command
+
+
+def _opening(command: F, *, web: bool) -> F:
+    @wraps(command)
+    def opened(*, keys: Path | None, master: str | None, memory: str | None, **given: Any) -> Any:
+        plain = bool(given.pop("plain", False))
+        asked = bool(given.pop("web")) if web else False
+        context = click.get_current_context()
+        if keys is None:
+            source = context.get_parameter_source("master")
+            if master is not None and source is ParameterSource.COMMANDLINE:
+                raise click.UsageError("--master goes with --keys")
+        elif master is None:
+            raise click.UsageError("--keys needs --master, or OMSGRAIN_MASTER")
+        if plain and keys is not None:
+            raise click.UsageError("--plain is for a store without --keys")
+        kept = context.meta[_GIVEN] = _StoreOptions(keys, master, plain, asked, memory)
+        context.call_on_close(kept.close)
+        return command(**given)
+
+    for option in (
+        click.option(
+            "--memory",
+            metavar="SIZE",
+            envvar="OMSGRAIN_MEMORY",
+            show_envvar=True,
+            help="What the open store may keep in memory beside its map, such as 64MB.",
+        ),
+        click.option(
+            "--master",
+            metavar="SOURCE",
+            envvar="OMSGRAIN_MASTER",
+            show_envvar=True,
+            help=f"The master key of the key file. {SOURCE}",
+        ),
+        click.option(
+            "--keys",
+            type=click.Path(dir_okay=False, path_type=Path),
+            envvar="OMSGRAIN_KEYS",
+            show_envvar=True,
+            help="The key file that seals what belongs to a user, and opens what is sealed.",
+        ),
+    ):
+        option(opened)
+    return opened  # type: ignore[return-value]  # of the same arguments but for these
+
+
+def first_line(file: Path, option: str) -> str:
+    """The secret that stands in the first line of a file."""
+    with file.open("rb") as source:
+        line = source.readline(_LONGEST + 1)
+    try:
+        text = line.decode("utf-8").rstrip("\r\n") if len(line) <= _LONGEST else ""
+    except UnicodeDecodeError:
+        text = ""
+    if not text:
+        raise click.UsageError(f"{option}: there is no text in the first line of its file")
+    return text
+
+
+def passphrase(file: Path | None) -> str | None:
+    """The passphrase of documents that are encrypted, if its file was given."""
+    return None if file is None else first_line(file, "--passphrase-file")
+
+
+def master_key(source: str) -> MasterKey:
+    """The master key that a SOURCE names; it is read when it is needed."""
+    kind, colon, rest = source.partition(":")
+    if colon and kind == "env":
+        return partial(_from_environment, rest)
+    return Path(rest if colon and kind == "file" else source)
+
+
+def _from_environment(name: str) -> bytes:
+    from omsgrain.crypto.master_key import key_of_text
+
+    return key_of_text(os.environ.get(name))

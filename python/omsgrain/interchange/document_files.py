@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents in files, on their way into an open store and out of it.
+
+A document is read, and its signature checked, before the store that shall take it is opened: a bad
+document makes no store.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+
+from omsgrain.crypto.detached import signature_path
+from omsgrain.durable import NewFiles
+from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.formats.aimem import document
+from omsgrain.formats.aimem.signature import sign_bundle
+from omsgrain.formats.document import Dump, Loss
+from omsgrain.formats.mif1.envelope import seal_document
+from omsgrain.formats.mif_ld.corpus import files_in, load_directory, shape_of_name
+from omsgrain.formats.sniff import sniff_file
+from omsgrain.interchange.aimem_export import AimemExportReport, export_bundle, export_stream
+from omsgrain.interchange.check_document import BUNDLE_SUFFIXES, read_bundle
+from omsgrain.interchange.documents import kept_pieces
+from omsgrain.interchange.export import export_pieces
+from omsgrain.interchange.parse import ParsedDocument, arrived, read
+from omsgrain.interchange.signed_files import look_beside, signed_text_of
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.crypto.signers import Signer
+    from omsgrain.crypto.trust import Checked
+    from omsgrain.formats.aimem.document import Bundle
+    from omsgrain.store import GrainStore
+
+LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
+"""How files are called, by layout."""
+LARGEST: Final = 100 << 20
+"""Bytes of a document that is read."""
+_CHANGING: Final = ("redact_pii", "since", "strict")
+"""What is of no use for a document that is given back as it came."""
+_YAML: Final = ".mif.yml"
+_OTHERS: Final = (".md", ".ndjson")
+"""How files of MIF in JSON-LD are called that have no corpus in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Whose signature beside a file counts.
+
+    Attributes:
+        keys: files of public keys, and DIDs.
+        resolver: finds the keys of other signers.
+        required: whether a file without a trusted signature is refused.
+    """
+
+    keys: Sequence[str] = ()
+    resolver: Resolver | None = None
+    required: bool = False
+
+    def look(self, file: Path, **given: Any) -> Checked:
+        """Look at the signature in FILE.sig; arguments are those of ``look_beside``."""
+        return look_beside(file, self.keys, self.resolver, required=self.required, **given)
+
+
+def read_document(
+    file: Path,
+    user_id: str | None,
+    trusted: Trusted,
+    *,
+    most: int = LARGEST,
+    **options: Any,
+) -> ParsedDocument:
+    """Read a MIF document in a file, or memories in the files of a directory.
+
+    The options are those of ``formats.load``.
+    """
+    if file.is_dir():
+        for one in files_in(file):
+            trusted.look(one)
+        found = load_directory(file, user_id=user_id, mode=options.get("mode", "schema"))
+        return arrived(found, user_id)
+    with file.open("rb") as source:
+        data = source.read(most + 1)  # one more, so that it is refused
+    if len(data) <= most:
+        trusted.look(file, data=data)
+    if file.name.lower().endswith(".md"):
+        options["shape"] = shape_of_name(file.name)
+    return arrived(read(data, user_id=user_id, most=most, **options), user_id)
+
+
+@contextmanager
+def open_bundle(
+    file: Path, trusted: Trusted, *, scan: bool = False
+) -> Iterator[tuple[Bundle | IO[bytes], Checked]]:
+    """Read an AIMEM bundle in a file; of one by lines the stream, with ``scan`` checked before."""
+    lines = sniff_file(file).lines
+    with file.open("rb") as source:
+        bundle: Bundle | IO[bytes] = source if lines else read_bundle(source)
+        checked = trusted.look(file, source=source)
+        if lines and scan:
+            source.seek(0)
+            document.scan(source)
+        source.seek(0)
+        yield bundle, checked
+
+
+def layout_of_name(file: Path) -> str | None:
+    """The layout that a file is called by; None if its name says none."""
+    if file.name.endswith(_YAML):
+        return "yaml"
+    return next((one for one, end in LAYOUTS.items() if file.name.endswith(end)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedMif:
+    """A file of an export.
+
+    Attributes:
+        path: the document.
+        bytes: its size.
+        report: what left, and what could not, as JSON-ready values.
+    """
+
+    path: Path
+    bytes: int
+    report: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file as JSON-ready values."""
+        return {"path": os.fspath(self.path), "bytes": self.bytes, **self.report}
+
+
+def export_mif(
+    store: GrainStore,
+    file: Path,
+    *,
+    user_id: str,
+    layout: str | None = None,
+    replace: bool = False,
+    **options: Any,
+) -> ExportedMif:
+    """Write a user's memory as a document in a file."""
+    if options.get("document") is None:
+        options["layout"] = layout or layout_of_name(file) or "json"
+        if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:
+            raise SchemaError("a corpus of MIF in JSON-LD is one document of JSON", field="/file",
+                              expected=".jsonld", found=file.suffix)  # fmt: skip
+    passphrase, kept = (options.pop(name, None) for name in ("passphrase", "document"))
+    with NewFiles(replace=replace) as files:
+        found, _, told = _pieces(store, user_id, passphrase, kept, options)
+        size = files.add(file, found).stat().st_size
+    return ExportedMif(file, size, told)
+
+
+def export_document(
+    store: GrainStore,
+    user_id: str,
+    *,
+    passphrase: str | None = None,
+    document: str | None = None,
+    **options: Any,
+) -> tuple[Dump, dict[str, Any]]:
+    """Write a user's memory from an open store, or give back a document that was imported."""
+    found, losses, told = _pieces(store, user_id, passphrase, document, options)
+    return Dump(b"".join(found), losses), told
+
+
+def _pieces(
+    store: GrainStore,
+    user_id: str,
+    passphrase: str | None,
+    document: str | None,
+    options: dict[str, Any],
+) -> tuple[Iterable[bytes], list[Loss], dict[str, Any]]:
+    """A document by pieces, what it cannot hold, and what is to be told of it."""
+    found: Iterable[bytes]
+    if document is not None:
+        for name in _CHANGING:
+            if options.get(name):
+                expected = "a document that is given back is not changed"
+                raise SchemaError("not with a document", field=f"/{name}", expected=expected)
+        known = {name: options[name] for name in ("purpose", "actor") if name in options}
+        found, losses = kept_pieces(store, user_id, document, **known)
+        told: dict[str, Any] = {"document": document, "losses": [], "lost": 0}
+    else:
+        if passphrase is not None and options.get("format") != "mif1":
+            expected = "only MIF 1.0 has an envelope"
+            raise SchemaError("no place for a passphrase", field="/format", expected=expected)
+        found, losses, report = export_pieces(store, user_id, **options)
+        told = report.to_dict()
+    if passphrase is not None:
+        found = [seal_document(b"".join(found), passphrase)]
+    return found, losses, told
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedBundle:
+    """A file of an export.
+
+    Attributes:
+        path: the bundle.
+        producer: whose identifiers are in it.
+        bytes: its size.
+        signed_by: the DID of who signed it, in the file beside it; None if nobody did.
+    """
+
+    path: Path
+    producer: str
+    bytes: int
+    signed_by: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file as JSON-ready values."""
+        path, size = os.fspath(self.path), self.bytes
+        return {"path": path, "producer": self.producer, "bytes": size, "signed": self.signed_by}
+
+
+def export_aimem(
+    store: GrainStore,
+    file: Path,
+    *,
+    tenant: str,
+    lines: bool = False,
+    signer: Signer | None = None,
+    key_url: str | None = None,
+    replace: bool = False,
+    **options: Any,
+) -> tuple[list[ExportedBundle], AimemExportReport]:
+    """Write the memory of a tenant as a bundle, or as one for each producer of its identifiers."""
+    with NewFiles(replace=replace) as files:
+        made, report = (_lines if lines else _documents)(store, tenant, options)
+        done = []
+        for producer, pieces in made:
+            path = file if len(report.producers) == 1 else _named(file, producer)
+            partial = files.add(path, pieces)
+            if signer is not None:
+                text = signed_text_of(partial)
+                mark = sign_bundle(text, signer, kid=key_url, iat=int(time.time()))
+                files.add(signature_path(path), [mark])
+            elif replace:
+                files.drop(signature_path(path))  # it would be one of another bundle
+            by = None if signer is None else signer.did
+            done.append(ExportedBundle(path, producer, partial.stat().st_size, by))
+    return done, report
+
+
+_Made: TypeAlias = tuple[Iterator[tuple[str, Iterable[bytes]]], AimemExportReport]
+
+
+def _documents(store: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
+    report = AimemExportReport()
+    made = export_bundle(store, tenant, report=report, **options)
+    return ((one.envelope["producer"], [document.write_bundle(one)]) for one in made), report
+
+
+def _lines(store: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
+    report = AimemExportReport()
+    try:
+        only = export_stream(store, tenant, report=report, **options)
+    except UnsupportedError as error:
+        if error.rule != "several_producers":
+            raise
+        names = report.producers
+        return (
+            (name, export_stream(store, tenant, only_producer=name, **options)) for name in names
+        ), report
+    return iter([(report.producers[0], only)]), report
+
+
+def _named(file: Path, producer: str) -> Path:
+    """What the bundle of one of several producers is called."""
+    ending = next((one for one in BUNDLE_SUFFIXES if file.name.endswith(one)), file.suffix)
+    return file.with_name(f"{file.name.removesuffix(ending)}-{producer}{ending}")

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put grains into a store from JSON, JSON lines, a blob or envelopes, a few MiB at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
+
+import omsgrain as og
+from omsgrain.errors import OmsError, SchemaError, UnsupportedError
+from omsgrain.formats import source_lines
+from omsgrain.formats.source_lines import Format, SourceLines
+from omsgrain.header import ENVELOPE_BYTE
+from omsgrain.interchange.blob_file import BLOB_LIMIT
+
+if TYPE_CHECKING:
+    from omsgrain.batch import GrainBatch, ItemError
+    from omsgrain.store import GrainStore
+
+
+class EncodeOptions(TypedDict, total=False):
+    """How JSON is to be written; what is absent is as in ``encode``."""
+
+    encoding: Literal["msgpack", "cbor"]
+    compress: bool
+    sensitivity: Literal["public", "internal", "pii", "phi"]
+    profile: Literal["extended", "standard", "lightweight"]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestStep:
+    """The outcome of one chunk of the input, which is durable when the step is yielded.
+
+    Attributes:
+        consumed: bytes of the input.
+        stored: grains that are new in the store.
+        duplicates: grains that were there already.
+        rejected: one error for each grain refused, with its line where there are lines.
+        warnings: line and text of what is allowed but looks like a mistake.
+    """
+
+    consumed: int
+    stored: int = 0
+    duplicates: int = 0
+    rejected: list[OmsError] = field(default_factory=list)
+    warnings: list[tuple[int, str]] = field(default_factory=list)
+
+
+def ingest(
+    store: GrainStore,
+    stream: BinaryIO,
+    *,
+    name: str = "",
+    format: Format = "auto",
+    errors: Literal["raise", "collect"] = "raise",
+    options: EncodeOptions | None = None,
+    allow_erased: bool = False,
+) -> Iterator[IngestStep]:
+    """Store what the stream holds; nothing happens until the steps are taken."""
+    head = stream.read(source_lines.PEEK)
+    kind = source_lines.detect(head, name) if format == "auto" else format
+    if kind == "blob":
+        most = -1 if head[:1] == ENVELOPE_BYTE else BLOB_LIMIT  # there may be many envelopes
+        yield _blobs(store, head + stream.read(most), errors, options, allow_erased)
+        return
+    cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
+    for lines in cut(stream, head):
+        yield _lines(store, lines, errors, options or {}, allow_erased)
+
+
+def _blobs(
+    store: GrainStore,
+    data: bytes,
+    errors: Literal["raise", "collect"],
+    options: object,
+    allow_erased: bool,
+) -> IngestStep:
+    if options:
+        raise UnsupportedError("bytes are stored as they are; options of encoding do not apply")
+    from omsgrain.crypto.cose import envelopes
+
+    items = list(envelopes(data)) if data[:1] == ENVELOPE_BYTE else [data]
+    report = store.put_many(items, errors=errors, allow_erased=allow_erased)
+    rejected = [item.error for item in report.errors]
+    return IngestStep(len(data), report.stored, report.duplicates, rejected)
+
+
+def _lines(
+    store: GrainStore,
+    lines: SourceLines,
+    errors: Literal["raise", "collect"],
+    options: EncodeOptions,
+    allow_erased: bool,
+) -> IngestStep:
+    batch = og.encode_jsonl(lines.data, errors="collect", **options)
+    rejected = {item.index: item.error for item in batch.errors}
+    for error in rejected.values():
+        lines.place(error)
+    if errors == "raise" and rejected:
+        raise rejected[min(rejected)]
+    if errors == "raise" and lines.error is not None:
+        raise lines.error
+    try:
+        report = store.put_many(
+            batch, errors=errors, batch_size=max(1, len(batch)), allow_erased=allow_erased
+        )
+    except SchemaError:
+        from omsgrain.store.prepared import intakes
+
+        (intake,) = intakes(batch, len(batch))
+        raise _place(lines, batch, intake.errors[0]) from None
+    for item in report.errors:
+        rejected[batch.indices[item.index]] = _place(lines, batch, item)
+    refused = [rejected[index] for index in sorted(rejected)]
+    if lines.error is not None:
+        refused.append(lines.error)
+    warnings = [(lines.numbers[w.line - 1], w.message) for w in batch.warnings if w.line]
+    return IngestStep(lines.consumed, report.stored, report.duplicates, refused, warnings)
+
+
+def _place(lines: SourceLines, batch: GrainBatch, item: ItemError) -> OmsError:
+    """Name the line of a grain that was encoded but may not be put; rare, so looked up late."""
+    rows = lines.data.split(b"\n")
+    given = [row for row, text in enumerate(rows, 1) if text.strip(source_lines.BLANK)]
+    item.error.line = given[batch.indices[item.index]]
+    lines.place(item.error)
+    return item.error

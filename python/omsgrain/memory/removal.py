@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove grains from a store together with the copies that documents keep of them.
+
+A large record of a document is kept in several grains, with its duplicates, and the document keeps
+what stood around its records. ``GrainStore.delete`` removes one grain alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from omsgrain import _core
+from omsgrain.crypto.master_key import load_master
+from omsgrain.errors import SchemaError
+from omsgrain.interchange.snapshot import trimmed
+from omsgrain.memory.memory import UserGrains
+from omsgrain.store.base import check_reason
+from omsgrain.store.privacy import key_destruction, removal
+from omsgrain.store.privacy.identity import Identities, select
+
+if TYPE_CHECKING:
+    from omsgrain import GrainStore
+    from omsgrain.crypto.keyring.keyring import KeyRing
+    from omsgrain.crypto.master_key import MasterKey
+    from omsgrain.grain import Grain
+    from omsgrain.store.privacy.erasure import ErasureReport
+
+_PAGE: Final = 100  # grains: an entry of the audit trail names a thousand, parts among them
+
+
+def delete(store: GrainStore, address: str, *, reason: str | None = None) -> None:
+    """Remove a grain, and what documents keep of it besides; all of it or nothing.
+
+    What is said around the records of documents under its id goes with its last version.
+    """
+    grain = _opened(store, address)
+    owner = None if grain is None else grain.get("user_id")
+    if grain is None or not isinstance(owner, str):
+        store.delete(address, reason=reason)
+        return
+    owned = UserGrains(store, owner)
+    more, ids = owned.left_of([grain])
+    with trimmed(store, owner, ids, owned.listed([grain.address, *more])) as beside:
+        store.delete_many([grain.address], beside=[*more, *beside], reason=reason)
+
+
+def clear_mentions(store: GrainStore, identities: Identities | Iterable[str]) -> None:
+    """Remove what documents of others keep of grains that only bear a person's name.
+
+    Call it before an erasure that takes these grains too. It can run again.
+    """
+    owners: dict[str, list[str]] = {}
+    for found in select(store._store, identities):
+        grain = _opened(store, found.address) if found.other else None
+        if grain is not None and _goes(store, grain):
+            owners.setdefault(str(grain["user_id"]), []).append(grain.address)
+    for owner, addresses in owners.items():
+        owned = UserGrains(store, owner)
+        for page in _pages(addresses):
+            grains = [one for address in page if (one := _opened(store, address)) is not None]
+            more, ids = owned.left_of(grains)
+            with trimmed(store, owner, ids, owned.listed([*page, *more])) as beside:
+                if more or beside:
+                    store.delete_many([*more, *beside])
+
+
+def erase(
+    store: GrainStore,
+    identities: Sequence[str],
+    *,
+    reason_code: str,
+    mentions: Literal["list", "erase"] = "list",
+    **options: Any,
+) -> ErasureReport:
+    """Erase a person; arguments and errors are those of ``GrainStore.erase_subject``.
+
+    With the grains of others that bear a name goes what documents keep of these.
+    """
+    if mentions == "erase":
+        clear_mentions(store, identities)
+    return store.erase_subject(identities, reason_code=reason_code, mentions=mentions, **options)
+
+
+def check_erasure(
+    identities: Sequence[str],
+    keys: KeyRing | None,
+    *,
+    reason_code: str,
+    rekey: MasterKey | None = None,
+) -> None:
+    """Refuse a bad request for an erasure before anything is done for it."""
+    Identities(identities)
+    check_reason(reason_code)
+    if rekey is not None:
+        if keys is None:
+            raise SchemaError("the store is opened without keys", field="/rekey")
+        load_master(rekey)
+
+
+def erase_preview(
+    store: GrainStore, identities: Sequence[str], keys: KeyRing | None
+) -> dict[str, Any]:
+    """Count what erasing a person would meet, and change nothing."""
+    people = Identities(identities)
+    own = sealed = named = 0
+    kept: Counter[str] = Counter()
+    now = time.time_ns() // 1_000_000
+    selection = select(store._store, people)
+    for found in selection:
+        own, named = own + found.own, named + (not found.own)
+        if not found.own:
+            continue
+        sealed += found.number is not None
+        with store._store.read() as reader:
+            grain = reader.grain(found.seq)
+            if grain is None:
+                continue
+            rule = removal.refusal(reader, store._settings, grain, now)
+        if rule is not None:
+            kept[rule] += 1
+    return {
+        "keys": len(key_destruction.numbers_of(keys, people)),
+        "own": own,
+        "sealed": sealed,
+        "named": named,
+        "kept": dict(sorted(kept.items())),
+        "unopened": selection.unopened,
+    }
+
+
+def _opened(store: GrainStore, address: str) -> Grain | None:
+    """A grain as who holds the keys sees it; None if it is not there, or nobody can read it."""
+    with store._store.read() as reader:
+        (seq,) = reader.find([_core.parse_address(address)])
+        return None if seq is None else removal.readable(reader, seq)
+
+
+def _goes(store: GrainStore, grain: Grain) -> bool:
+    """Whether nothing keeps a grain from being erased."""
+    now = store._settings.clock()
+    with store._store.read() as reader:
+        return removal.refusal(reader, store._settings, grain, now) is None
+
+
+def _pages(addresses: Sequence[str]) -> Iterator[list[str]]:
+    rest = iter(addresses)
+    while page := list(islice(rest, _PAGE)):
+        yield page
