@@ -141,7 +141,7 @@ CEILINGS: dict[str, tuple[Callable[[og.GrainStore], Trace], int]] = {
     "store.delete": (delete, 32),
     "store.erase_subject": (erase, 53),
 }
-HTTP_IMPORT, CLI_IMPORT = 69, 102
+HTTP_IMPORT, CLI_IMPORT = 45, 65
 """Two more than there are: a thread may write the index meanwhile."""
 
 
