@@ -21,8 +21,8 @@ from omsgrain.formats.mif1 import check as mif1
 from omsgrain.formats.mif2 import check as mif2
 from omsgrain.formats.mif_ld import forms as mif_ld
 from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.sniff import sniff
 from omsgrain.formats.source import same
+from omsgrain.formats.table import sniff
 
 SCALARS = st.one_of(
     st.none(),

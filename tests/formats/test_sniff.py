@@ -14,7 +14,7 @@ import pytest
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import sniff
 from omsgrain.formats.mif1 import document as layouts
-from omsgrain.formats.sniff import sniff_file
+from omsgrain.formats.table import sniff_file
 from support.conversion_pairs import BUNDLE
 from support.mif1_documents import PUBLISHED, SEP
 from support.mif2_documents import FULL

@@ -23,7 +23,7 @@ from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif1.check import Mif1Limits
 from omsgrain.formats.mif_ld import markdown
-from omsgrain.formats.sniff import sniff_file
+from omsgrain.formats.table import sniff_file
 from omsgrain.policy.presets import Preset, explain
 from omsgrain.policy.rule_files import read_rules
 from support.mif1_documents import EXAMPLES as MIF1

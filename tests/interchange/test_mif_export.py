@@ -205,10 +205,10 @@ def test_layouts(store: og.GrainStore, layout: str) -> None:
     maker = MAKERS[1]
     maker.take(store, maker.memory(1, "no"), todos=[maker.todo(2, "2026-01-01")])
     dump, _ = export_document(store, USER, format="mif1", layout=layout)
-    from omsgrain.formats.mif1 import convert
+    from omsgrain.formats.mif1.format import MIF1
 
     with opened() as other:
-        report = import_document(other, convert.load(dump.data))
+        report = import_document(other, MIF1.load(dump.data))
         assert fates(report) == ["imported", "imported"]
         assert contents(other) == ["no"]
     with pytest.raises(SchemaError):

@@ -15,7 +15,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import InvalidationDeniedError, NotFoundError
 from omsgrain.formats import FORMATS
 from omsgrain.formats.document import Manifest, manifest, open_manifest
-from omsgrain.formats.mif2 import convert
+from omsgrain.formats.mif2.format import MIF2 as MIF2_FORMAT
 from omsgrain.formats.source import Source
 from omsgrain.grain import make
 from omsgrain.interchange.mif import (
@@ -205,7 +205,7 @@ def test_what_may_not_be_forgotten_stays_as_it_was(store: og.GrainStore) -> None
 
 def test_the_text_of_a_document_goes_with_what_is_forgotten(store: og.GrainStore) -> None:
     data = json.dumps(document(1, 2)).replace(": ", " :  ").encode()
-    import_document(store, convert.load(data, exact=True))
+    import_document(store, MIF2_FORMAT.load(data, exact=True))
     memory.forget(store, USER, uuid(1))
     assert not any(b"text 1" in grain.blob or b"about 1" in grain.blob for grain in store)
     assert said(store) == vendors(2)

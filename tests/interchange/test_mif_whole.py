@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omsgrain.formats import Import
-from omsgrain.formats.mif1 import convert as mif1
-from omsgrain.formats.mif2 import convert as mif2
+from omsgrain.formats.mif1.format import MIF1
+from omsgrain.formats.mif2.format import MIF2
 from omsgrain.interchange.mif import documents, export_kept, import_document
 from support import mif1_documents, mif2_documents
 from support.aimem_imports import holdings
@@ -22,10 +22,10 @@ EARLY = 1_000
 """By this clock few consents are over."""
 EXAMPLES = [
     *(
-        (mif2, one)
+        (MIF2, one)
         for one in (mif2_documents.MINIMAL, mif2_documents.FULL, mif2_documents.DIALECT)
     ),
-    *((mif1, one) for one in mif1_documents.EXAMPLES),
+    *((MIF1, one) for one in mif1_documents.EXAMPLES),
 ]
 
 
@@ -55,12 +55,12 @@ def test_documents_of_others(convert: Any, document: dict[str, Any], atomic: boo
 @settings(max_examples=15)
 @given(document=mif2_documents.DOCUMENTS, size=st.sampled_from([1, 2, 100]))
 def test_any_document_of_mif2(document: dict[str, Any], size: int) -> None:
-    read = mif2.load(mif2_documents.spelled(document))
+    read = MIF2.load(mif2_documents.spelled(document))
     through_a_store(read, document, batch_size=size)
 
 
 @settings(max_examples=15)
 @given(document=mif1_documents.DOCUMENTS, size=st.sampled_from([1, 2, 100]))
 def test_any_document_of_mif1(document: dict[str, Any], size: int) -> None:
-    read = mif1.load(json.dumps(document).encode("utf-8"))
+    read = MIF1.load(json.dumps(document).encode("utf-8"))
     through_a_store(read, document, batch_size=size)

@@ -59,22 +59,22 @@ class Maker:
     def load(self, document: dict[str, Any], **options: Any) -> Import:
         data = json.dumps(document).encode("utf-8")
         if self.format == "mif2":
-            from omsgrain.formats.mif2 import convert
+            from omsgrain.formats.mif2.format import MIF2
 
-            return convert.load(data, **options)
-        from omsgrain.formats.mif1 import convert as convert1
+            return MIF2.load(data, **options)
+        from omsgrain.formats.mif1.format import MIF1
 
-        return convert1.load(data, **options)
+        return MIF1.load(data, **options)
 
     def dump(self, grains: list[og.Grain], **options: Any) -> dict[str, Any]:
         if self.format == "mif2":
-            from omsgrain.formats.mif2 import convert
+            from omsgrain.formats.mif2.format import MIF2
 
-            data = convert.dump(grains, **options).data
+            data = MIF2.dump(grains, **options).data
         else:
-            from omsgrain.formats.mif1 import convert as convert1
+            from omsgrain.formats.mif1.format import MIF1
 
-            data = convert1.dump(grains, **options).data
+            data = MIF1.dump(grains, **options).data
         found: dict[str, Any] = json.loads(data)
         return found
 

@@ -38,7 +38,7 @@ from omsgrain.cli.params import (
 )
 from omsgrain.errors import FormatError
 from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.sniff import sniff_file, sniffed
+from omsgrain.formats.table import sniff_file, sniffed
 from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:

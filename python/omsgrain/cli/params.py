@@ -138,7 +138,7 @@ def refuse_dash(value: str) -> None:
 def refuse_pipe(path: Path) -> None:
     """Refuse a pipe, such as that of ``<(...)``: a second reading would wait without end."""
     if path.is_fifo():
-        from omsgrain.formats.sniff import read_once
+        from omsgrain.formats.table import read_once
 
         raise read_once()
 

@@ -1,51 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents of other formats, to grains and back, without a store.
-
-problems    what is wrong with a document
-reading     JSON whose meaning is certain
-yaml_reader the same tree in YAML
-times       times as text
-source      the side channel of a grain that was a record
-packed      embeddings that came as arrays of numbers
-raw         what is too large for one grain
-orders      the order of a record's keys
-kinds       how records of one kind become grains
-records     records of any format as grains, and back
-listed      documents whose records stand in arrays
-shapes      objects by tables of their fields
-exact       how a text is spelled
-document    a whole document: records, and a manifest of what stood around them
-arrays      the arrays of records in a document
-checksums   checksums of documents
-members     members of objects that may be anything
-uuids       UUIDs as texts
-sniff       which format a document is of
-model       what formats of agent memory have in common
-across      from one format to another
-aimem       AIMEM bundles
-mif1        MIF 1.0 documents, in JSON, YAML and JSON lines
-mif2        MIF 2.0 documents
-mif_ld      MIF in JSON-LD: memories, corpora of them, and in Markdown
-ontology    what memories of MIF in JSON-LD are about
-"""
+"""Documents of other formats, to grains and back, without a store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from importlib import import_module
 from os import PathLike, fspath
 from os.path import basename, isdir
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omsgrain.batch import read_file
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Dump, Import, Loss, Vector
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.sniff import FORMATS, sniff
 from omsgrain.grain import Grain
+
+if TYPE_CHECKING:
+    from omsgrain.formats.base import Format
+    from omsgrain.formats.table import FORMATS, sniff
 
 __all__ = [
     "FORMATS",
@@ -79,34 +52,26 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         SchemaError: no such format, or a text that cannot be the path of a file.
         OSError: the file cannot be read.
     """
+    from omsgrain.formats.table import FORMATS, sniff
+
     if not isinstance(document, bytes) and isdir(document):
-        return _directory(document, format, options)
+        of = next(one for one in FORMATS.values() if one.reads_directories)
+        known = of if format == "auto" else _known(format)
+        found = known.load_directory(Path(document), **options)
+        return _taken_back(found, options.get("user_id"))
     data = document if isinstance(document, bytes) else read_file(document)
-    if format == "auto":
-        format = sniff(data)
-    if format == "mif-ld" and not isinstance(document, bytes):
-        from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
-
-        name = basename(fspath(document))
-        told = {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}
+    known = _known(sniff(data) if format == "auto" else format)
+    if not isinstance(document, bytes):
+        told = known.options_of_file(basename(fspath(document)), data)
         options |= {option: of for option, of in told.items() if options.get(option) is None}
-    found: Import = _format(format).load(data, **options)
-    if _may_carry(data, options):
-        from omsgrain.formats.convert.returning import taken_back
-
-        return taken_back(found, options.get("user_id"))
-    return found
+    found = known.load(data, **options)
+    return _taken_back(found, options.get("user_id")) if _may_carry(data, options) else found
 
 
-def _directory(root: str | PathLike[str], format: str, options: dict[str, Any]) -> Import:
-    """Make grains of the memories in a directory."""
+def _taken_back(found: Import, user_id: str | None) -> Import:
     from omsgrain.formats.convert.returning import taken_back
-    from omsgrain.formats.mif_ld.corpus import load_directory
 
-    if format not in ("auto", "mif-ld"):
-        raise SchemaError("a directory has memories of MIF in JSON-LD", field="/format",
-                          expected="mif-ld", found=format)  # fmt: skip
-    return taken_back(load_directory(Path(root), **options), options.get("user_id"))
+    return taken_back(found, user_id)
 
 
 def dump(
@@ -135,47 +100,35 @@ def dump(
     if isinstance(grains, Import):
         vectors = grains.vectors if vectors is None else vectors
         grains = grains.grains
-    own, listed = _format(format), list(grains)
     from omsgrain.formats.convert import convert
-    from omsgrain.formats.convert.aimem import tenant_of
+    from omsgrain.formats.mif_ld.document import without_local
 
+    to, listed = _known(format), list(grains)
     stay: list[Loss] = []
     local = options.pop("local", False)
-    foreign = convert.is_foreign(listed, format)
-    if not foreign and format == "mif-ld":
+    foreign = convert.is_foreign(listed, to)
+    if to.leaves_local and not foreign:
         options["local"] = local
     elif not local:
-        from omsgrain.formats.mif_ld.document import without_local
-
         listed, stay = without_local(listed)
     if foreign:
         if "tenant_id" in options:  # what AIMEM calls a user
             options["user_id"] = options.pop("tenant_id")
-        return _with(convert.dump(listed, vectors or {}, format, **options), stay)
-    if format == "aimem":
-        users = {grain.get("user_id") for grain in listed}
-        only = users.pop() if len(users) == 1 else None
-        options["tenant_id"] = tenant_of(
-            options.pop("user_id", None) or options.get("tenant_id") or only
-        )
-    elif any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
-        says = "a document of its own format keeps whose it is, and when it was made"
-        raise SchemaError(says, field="/user_id", expected="neither")
-    else:
-        options.pop("strict", None)  # a document of its own format has nothing besides
-    written: Dump = own.dump(listed, dict(vectors or {}), **options)
-    return _with(written, stay)
+        return _with(convert.dump(listed, vectors or {}, to, **options), stay)
+    options = to.own_options(listed, options)
+    return _with(to.dump(listed, dict(vectors or {}), **options), stay)
 
 
 def _with(written: Dump, more: list[Loss]) -> Dump:
     return replace(written, losses=[*more, *written.losses]) if more else written
 
 
-def _format(name: str) -> ModuleType:
-    """Where a format is read and written."""
+def _known(name: str) -> Format:
+    from omsgrain.formats.table import FORMATS
+
     if name not in FORMATS:
         raise SchemaError("no such format", field="/format", expected=", ".join(FORMATS))
-    return import_module(f"omsgrain.formats.{name.replace('-', '_')}.convert")
+    return FORMATS[name]
 
 
 def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:
@@ -184,3 +137,12 @@ def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:
     if sealed or b"x_omsgrain" in data:
         return True
     return b"omsgrain" in data and (b"grains" in data or b"blob" in data)
+
+
+def __getattr__(name: str) -> Any:
+    # Every store that is opened imports this package; the formats are for those with documents.
+    if name in ("FORMATS", "sniff"):
+        from omsgrain.formats import table
+
+        return getattr(table, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -289,7 +289,9 @@ DUPLICATE: Final = "omsgrain:duplicate"
 OTHER: Final = "omsgrain:other"
 RECORD: Final = "omsgrain:record"
 """The kind of what is a record whole, of which no field of a grain says anything."""
-NAMESPACES: Final = ("aimem", "mif1", "mif2", "mif-ld", RAW_KIND, DUPLICATE, OTHER)
+NAMES: Final = ("aimem", "mif2", "mif1", "mif-ld")
+"""The names of the formats, which `table` has; they are namespaces too."""
+NAMESPACES: Final = (*NAMES, RAW_KIND, DUPLICATE, OTHER)
 """Where bookkeeping grains are: the index finds the few there are by these."""
 STATE: Final = next(kind.byte for kind in TYPES if kind.name == "state")
 _BYTES = "x_raw"

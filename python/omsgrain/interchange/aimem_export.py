@@ -17,8 +17,8 @@ from omsgrain.errors import SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.aimem import checksum, document, fields
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind, Scope
+from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import checked, from_grain, native
-from omsgrain.formats.convert.base import AIMEM
 from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.source import is_beside
@@ -536,7 +536,7 @@ class AimemExport:
         if store._store.readonly:
             return
         told: dict[str, int | str] = {
-            "format": "aimem",
+            "format": AIMEM.name,
             "scope": self._asked.wanted.scope,
             "bundles": len(self.producers),
             "grains": sum(self.report.counts.values()),

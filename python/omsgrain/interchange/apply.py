@@ -11,19 +11,20 @@ Both bind what the import stores, and nothing that was stored before. Spec: MIF 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain.errors import ErasedError, RangeError, number_found
 from omsgrain.formats import times
+from omsgrain.formats.base import Reads
 from omsgrain.formats.document import Import
 from omsgrain.formats.json_text import drained
-from omsgrain.formats.mif1.document import DocumentConsent as Block
+from omsgrain.formats.mif1.document import DocumentConsent
 from omsgrain.formats.problems import Problem
 from omsgrain.grain import make
-from omsgrain.interchange import merge_outcome, mif_ld
+from omsgrain.interchange import merge_outcome
 from omsgrain.interchange.fresh_ids import lead, rename
 from omsgrain.interchange.merge_outcome import Decision
-from omsgrain.interchange.mif_ld import FORMAT
 from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
 from omsgrain.interchange.plan import ImportTerms, Planner, RecordPlan
 from omsgrain.interchange.references import resolved
@@ -55,7 +56,7 @@ def consent(document: ParsedDocument, now: int) -> ConsentBinding:
     given = next((one for one in document.records if one.kind == "consent"), None)
     if given is None:
         return ConsentBinding()
-    said = Block.of(document.record_of(given))
+    said = DocumentConsent.of(document.record_of(given))
     if said is None:
         return ConsentBinding()
     if not said.shares:
@@ -80,37 +81,6 @@ def _made(document: ParsedDocument, now: int) -> int:
 def _unshared(one: Arrived) -> Arrived:
     # Its parts are named by their addresses, and leave only with what names them.
     return one._replace(grain=make({**one.grain.fields, SHARING: False}))
-
-
-_VENDOR: Final = "shodh-memory"
-_MEMORIES: Final = "memory_metadata"
-
-
-def reads_of(document: ParsedDocument, one: Arrived) -> tuple[int, int | None] | None:
-    """How often a record was read, and when last in ms since 1970; None if nothing says so."""
-    if one.kind != "memory":
-        return None
-    if document.version.name == "mif1":
-        record: Any = document.record_of(one)
-        return _told(record.get("access_count"), record.get("accessed_at"))
-    if document.version.name == mif_ld.FORMAT:
-        whole = mif_ld.with_counters(document.manifest.envelope, document.record_of(one))
-        temporal = whole.get("temporal")
-        said: Any = temporal if isinstance(temporal, dict) else {}
-        return _told(said.get("accessCount"), said.get("lastAccessed"))
-    told = document.manifest.envelope.get("vendor_extensions")
-    for name in (_VENDOR, _MEMORIES, one.id):
-        told = told.get(name) if isinstance(told, dict) else None
-    if not isinstance(told, dict):
-        return None
-    return _told(told.get("access_count"), told.get("last_accessed"))
-
-
-def _told(count: Any, at: Any) -> tuple[int, int | None] | None:
-    instant = times.parse(at, floating=True) if isinstance(at, str) else None
-    last = None if instant is None or instant.seconds < 0 else instant.millis
-    reads = count if type(count) is int and count > 0 else 0
-    return (reads, last) if reads or last is not None else None
 
 
 JUSTIFICATION: Final = "a document with another version of it was imported"
@@ -152,7 +122,7 @@ def import_document(
     terms = ImportTerms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
     bound = consent(came, store._settings.clock())
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
-    planner = Planner(terms, came, natives(store, came.owner, hashes, came.version.name))
+    planner = Planner(terms, came, natives(store, came.owner, hashes, came.version))
     del hashes
     renamed = 0
     if strategy == "rename":
@@ -312,10 +282,17 @@ class _DocumentImport:
                 also=names[1:],
                 wave=plan.wave,
                 under=plan.under,
-                reads=reads_of(self._document, one),
+                reads=self._reads_of(one),
                 until=None if one.kind == "consent" else self._bound.until,
             )
         return steps
+
+    def _reads_of(self, one: Arrived) -> Reads | None:
+        document = self._document
+        if one.kind != "memory":
+            return None
+        envelope = document.manifest.envelope
+        return document.version.reads_of(envelope, one.id, partial(document.record_of, one))
 
     def _tell(self, plan: RecordPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
         decision, code, one = plan.decision, None, plan.one
@@ -353,22 +330,9 @@ class _DocumentImport:
         )
 
     def _order(self) -> list[str]:
-        """The pointers of all records as they stand in the document."""
-        version = self._document.version
-        if version.name == FORMAT:  # of files and of places in them
-            return sorted(self._reports, key=lambda key: _in_order(self._reports[key].pointer))
-        arrays = list(version.arrays)
-
-        def place(pointer: str) -> tuple[int, int]:
-            array, at = version.place_of(pointer)
-            return (arrays.index(array) if array in arrays else len(arrays)), at or 0
-
-        return sorted(self._reports, key=place)
-
-
-def _in_order(pointer: str) -> list[tuple[int, str]]:
-    """A pointer, to be compared with others: numbers by their size."""
-    return [(len(step), step) if step.isdecimal() else (0, step) for step in pointer.split("/")]
+        """The keys of all records as they stand in the document."""
+        version, reports = self._document.version, self._reports
+        return sorted(reports, key=lambda key: version.order(reports[key].pointer))
 
 
 def _batches(records: list[Arrived], size: int) -> Iterator[list[Arrived]]:

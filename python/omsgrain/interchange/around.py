@@ -8,19 +8,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.errors import FormatError, NotFoundError
-from omsgrain.formats import model
-from omsgrain.formats.convert.base import AIMEM, MIF2, MIF_LD, lost
-from omsgrain.formats.convert.gather import HUBS
+from omsgrain.formats.base import Format
+from omsgrain.formats.convert.base import lost
 from omsgrain.formats.document import Loss, Manifest, open_manifest
 from omsgrain.formats.mif1.document import STAYS
 from omsgrain.formats.source import Get
+from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
 _COUNTERS: Final = "volatile"
 _COUNTED: Final = frozenset(("temporal/accessCount", "temporal/lastAccessed"))
 """The counters of a memory that the store itself keeps."""
-_IN_BUNDLES: Final = frozenset((AIMEM, name) for name in ("producer", "scope", "since"))
-"""What a bundle says of itself in any case."""
 _OTHERS: Final = "vendor_extensions/"
 """What other systems say, which leaves in MIF 2.0."""
 
@@ -45,25 +43,24 @@ class ManifestList:
         """The counters of memories of MIF in JSON-LD, by ``@id``; the last document counts."""
         found: dict[str, Any] = {}
         for one in self._documents:
-            said = one.envelope.get(_COUNTERS) if one.format == MIF_LD else None
+            said = one.envelope.get(_COUNTERS) if FORMATS[one.format].counters else None
             found |= said if isinstance(said, dict) else {}
         return found
 
-    def losses(self, to: str, envelope: Mapping[str, Any]) -> list[Loss]:
+    def losses(self, to: Format, envelope: Mapping[str, Any]) -> list[Loss]:
         """What an export does not say of what the documents say of themselves."""
-        hub = HUBS[to]
-        there: model.Document = hub.read([], envelope).document
+        there = to.hub.read([], envelope).document
         found: dict[tuple[str, str], None] = {}
         for one in self._documents:
-            of = HUBS[one.format]
+            of = FORMATS[one.format]
             # Its id and its time are those of that document, and made anew.
-            around = replace(of.read([], one.envelope).document, id="", user=None,
+            around = replace(of.hub.read([], one.envelope).document, id="", user=None,
                              exported_at=None)  # fmt: skip
-            for name, _ in lost(around, there, None, of.TOLD, hub.TITLE):
-                kept = to == MIF2 and name.startswith(_OTHERS)
-                if not kept and (to, name) not in _IN_BUNDLES:
+            for name, _ in lost(around, there, None, of.hub.told, to.title):
+                kept = to.vendors and name.startswith(_OTHERS)
+                if not kept and name not in to.made_anew:
                     found[one.id, name] = None
-            if to != MIF_LD and one.format == MIF_LD:
+            if of.counters and not to.counters:
                 found |= dict.fromkeys((one.id, name) for name in self._counted(one))
         return [Loss(id, name, STAYS) for id, name in found]
 

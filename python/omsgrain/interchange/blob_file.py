@@ -9,7 +9,7 @@ from typing import Final
 
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import UnsupportedError
-from omsgrain.formats.sniff import FORMATS
+from omsgrain.formats.table import FORMATS
 
 BLOB_LIMIT: Final = 4 << 20
 """Bytes that are read: four times the largest grain, so that the core can tell its size."""

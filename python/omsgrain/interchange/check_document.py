@@ -19,10 +19,10 @@ from omsgrain.formats.mif1.envelope import open_document
 from omsgrain.formats.mif2 import document as mif2
 from omsgrain.formats.mif2.check import ARRAYS as MIF2_ARRAYS
 from omsgrain.formats.mif_ld import document as layouts
-from omsgrain.formats.mif_ld.corpus import SUFFIXES as LD_SUFFIXES
 from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
+from omsgrain.formats.mif_ld.document import SUFFIXES as LD_SUFFIXES
 from omsgrain.formats.problems import MOST, DocumentError, Problem
-from omsgrain.formats.sniff import sniff_file
+from omsgrain.formats.table import sniff_file
 
 if TYPE_CHECKING:
     from omsgrain.formats.aimem.document import Bundle

@@ -24,15 +24,14 @@ from omsgrain.formats.mif1.check import LIMITS as MIF_LIMITS
 from omsgrain.formats.mif1.envelope import is_sealed
 from omsgrain.formats.mif_ld import corpus, markdown
 from omsgrain.formats.mif_ld import document as layouts
-from omsgrain.formats.mif_ld.convert import load as load_linked
 from omsgrain.formats.mif_ld.finding import shape_of
+from omsgrain.formats.mif_ld.format import MIF_LD
 from omsgrain.formats.mif_ld.forms import LIMITS as LD_LIMITS
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.sniff import CONTAINER, Sniffed, sniff_file
 from omsgrain.formats.source import Source
+from omsgrain.formats.table import CONTAINER, Sniffed, sniff_file, version
 from omsgrain.grain import Grain
 from omsgrain.header import ENVELOPE_BYTE
-from omsgrain.interchange.versions import version
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
@@ -322,10 +321,10 @@ def _write_directory(
 ) -> list[Loss]:
     """Files of memories below a directory, which appear together."""
     local, losses = bool(options.pop("local", False)), list[Loss]()
-    if is_foreign(read.grains, "mif-ld"):
+    if is_foreign(read.grains, MIF_LD):
         dumped = formats.dump(read, format="mif-ld", layout="array", local=local, **options)
         # As it stands: what goes along in memories stays in them.
-        read, losses = load_linked(dumped.data), [*dumped.losses, *dumped.added]
+        read, losses = MIF_LD.load(dumped.data), [*dumped.losses, *dumped.added]
     shape = options.get("shape")
     with NewFiles(replace=replace) as files:
 
@@ -357,6 +356,6 @@ FORMATS: dict[str, Handler] = {
     "aimem": Handler((".aimem.json", ".aimem.ndjson"), _read_aimem, _write_aimem),
     "mif2": Handler((EXTENSIONS["json"],), *_mif("mif2")),
     "mif1": Handler((EXTENSIONS["yaml"], EXTENSIONS["jsonl"]), *_mif("mif1")),
-    "mif-ld": Handler(corpus.SUFFIXES, _read_linked, _write_linked),
+    "mif-ld": Handler(MIF_LD.suffixes, _read_linked, _write_linked),
 }
 """All of them."""

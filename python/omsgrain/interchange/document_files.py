@@ -23,7 +23,7 @@ from omsgrain.formats.aimem.signature import sign_bundle
 from omsgrain.formats.document import Dump, Loss
 from omsgrain.formats.mif1.envelope import seal_document
 from omsgrain.formats.mif_ld.corpus import files_in, load_directory, shape_of_name
-from omsgrain.formats.sniff import sniff_file
+from omsgrain.formats.table import sniff_file
 from omsgrain.interchange.aimem_export import AimemExportReport, export_bundle, export_stream
 from omsgrain.interchange.check_document import BUNDLE_SUFFIXES, read_bundle
 from omsgrain.interchange.documents import kept_pieces

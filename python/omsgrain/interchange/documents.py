@@ -16,32 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.formats import problems
+from omsgrain.formats.base import Mif
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import KIND, Dump, Loss, Manifest, bare, keyed, open_manifest
-from omsgrain.formats.json_text import COMPACT, JsonTexts, pieces, whole
+from omsgrain.formats.json_text import COMPACT, JsonTexts
 from omsgrain.formats.mif1.document import together
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, Source
+from omsgrain.formats.table import FORMATS, VERSIONS, version
 from omsgrain.grain import Grain, as_put
-from omsgrain.interchange.mif_ld import FORMAT as mif_ld_FORMAT
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory
-from omsgrain.interchange.versions import NAMES, Version, version
 from omsgrain.store import export_filter
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.store import GrainStore
-
-
-def spell(document: dict[str, Any], format: str, layout: str) -> Iterator[bytes]:
-    """Write a document, in UTF-8, by pieces."""
-    if format != "mif1" or layout == "json":
-        return pieces(document)
-    from omsgrain.formats.mif1 import document as layouts
-
-    if layout == "jsonl":
-        return layouts.spell_lines(document)
-    return iter((layouts.spell(whole(document), "yaml"),))
 
 
 _PAGE: Final = 256  # records that are read together
@@ -76,7 +65,7 @@ def documents(
 
     def look(page: MemoryPage, seq: int, grain: Grain) -> None:
         source = Source.of(grain)
-        if source is not None and source.kind == KIND and source.format in NAMES:
+        if source is not None and source.kind == KIND and source.format in VERSIONS:
             created_at = grain.get("created_at", 0)
             found.append(KeptDocument(source.id, source.format, created_at, seq))
 
@@ -112,11 +101,8 @@ def kept_pieces(
     reading = _SnapshotReader(store, user_id, named[-1], purpose)
     document, losses = None if options else reading.texts(), list[Loss]()
     if document is not None:
-        found = spell(
-            _current(document, reading.of.format),
-            reading.of.format,
-            reading.manifest.layout or "json",
-        )
+        of = version(reading.of.format)
+        found = of.pieces(of.current(document), reading.manifest.layout or "json")
     else:
         dumped = formats.dump(reading.grains(), format=reading.of.format, **options)
         found, losses = iter((dumped.data,)), dumped.losses
@@ -131,15 +117,6 @@ def kept_pieces(
             told["review"] = ",".join(sorted(reading.rules))[:256]
         store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
     return found, losses
-
-
-def _current(document: dict[str, Any], format: str) -> dict[str, Any]:
-    """A document whose own checksum is that of what is left of it."""
-    if format == "mif1":
-        from omsgrain.formats.mif1.checksum import current
-    else:
-        from omsgrain.formats.mif2.checksum import current
-    return current(document)
 
 
 class _SnapshotReader:
@@ -179,7 +156,7 @@ class _SnapshotReader:
     def texts(self) -> dict[str, Any] | None:
         """The document with its records as texts; None if it cannot be made so."""
         found, kind = self.manifest, version(self.of.format)
-        if kind.name == mif_ld_FORMAT or found.text or found.style not in (None, COMPACT):
+        if not kind.in_pieces or found.text or found.style not in (None, COMPACT):
             return None
         arrays: dict[str, Any] = {}
         for pointer, listed in found.arrays.items():
@@ -195,7 +172,7 @@ class _SnapshotReader:
         return together(found.envelope, arrays)
 
     def _records(
-        self, kind: Version, addresses: list[str], page: MemoryPage, seq: int, whole: Grain
+        self, kind: Mif, addresses: list[str], page: MemoryPage, seq: int, whole: Grain
     ) -> list[tuple[str, Record] | None]:
         get = partial(self._one, page)
         return [kind.table.from_grain(get(address), get) for address in addresses]
@@ -223,12 +200,14 @@ class _SnapshotReader:
         return list(grains.values())
 
 
-FORMAT: Final = "mif2"
-"""The only format that has a place for it."""
-
-
 class Foreign:
-    """Gathers what other systems say, in the order in which the documents came."""
+    """Gathers what other systems say, in the order in which the documents came.
+
+    Attributes:
+        format: the only one that has a place for it.
+    """
+
+    format: Final = next(one for one in VERSIONS.values() if one.vendors)
 
     def __init__(self) -> None:
         self._envelopes: list[Mapping[str, Any]] = []
@@ -241,7 +220,7 @@ class Foreign:
 
     def add(self, found: Manifest, grain: Grain, get: Get) -> bool:
         """Take the manifest of a document; False if it says nothing of this sort."""
-        if found.format != FORMAT:
+        if not FORMATS[found.format].vendors:
             return False
         try:
             ids = keyed(grain, get)
@@ -264,9 +243,9 @@ class Foreign:
         if not names:
             everything: dict[str, Any] = whole[problems.MEMBER]
             return everything
-        asked = [(kind, name) for name in names for kind in version(FORMAT).arrays.values()]
+        asked = [(kind, name) for name in names for kind in self.format.arrays.values()]
         with store.sources(user_id) as snapshot:
-            told = snapshot.erased(asked, format=FORMAT)
+            told = snapshot.erased(asked, format=self.format.name)
         gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
         gone |= names & (self._keyed | self._stays)
         left: dict[str, Any] = problems.without(whole, gone)[problems.MEMBER]

@@ -18,23 +18,24 @@ from omsgrain import formats
 from omsgrain.counts import counted
 from omsgrain.errors import FormatError, SchemaError, UnsupportedError
 from omsgrain.formats import times
+from omsgrain.formats.base import Mif, Reads
 from omsgrain.formats.convert import convert
-from omsgrain.formats.convert.build import ARRAYS, BuildOptions
-from omsgrain.formats.convert.gather import MEMBERS, NOT_ASKED, heap
+from omsgrain.formats.convert.base import NOT_ASKED, BuildOptions
+from omsgrain.formats.convert.gather import heap
 from omsgrain.formats.convert.mif2 import METADATA, about
 from omsgrain.formats.document import Added, Dump, Loss, Vector, lift, parted
 from omsgrain.formats.json_text import JsonTexts, drained
 from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.problems import MEMBER, OURS, Problem, together
 from omsgrain.formats.source import Source, checking, getter, is_beside
+from omsgrain.formats.table import FORMATS, version
 from omsgrain.grain import Grain, as_put
 from omsgrain.interchange import mif_ld
 from omsgrain.interchange.around import ManifestList
-from omsgrain.interchange.documents import FORMAT, Foreign, spell
+from omsgrain.interchange.documents import Foreign
 from omsgrain.interchange.redact import finished
 from omsgrain.interchange.report import PLURALS
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory
-from omsgrain.interchange.versions import version
 from omsgrain.store import export_filter
 
 if TYPE_CHECKING:
@@ -50,17 +51,10 @@ _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", 
 class ExportRequest(NamedTuple):
     """What is wanted of a user's memory; ``export_document`` says what it means."""
 
-    format: str
+    format: Mif
     embeddings: bool
     graph: bool
     since: times.Instant | None
-
-
-class Reads(NamedTuple):
-    """How often a record was read, and when last in ms since 1970."""
-
-    times: int
-    last: int | None
 
 
 @dataclass(slots=True)
@@ -115,7 +109,7 @@ def choose(
                 chosen.consents.append(grain.address)
             kept = chosen.around.add(grain, page.get)
             if kept is not None and (
-                chosen.foreign.add(kept, grain, page.get) or kept.format == mif_ld.FORMAT
+                chosen.foreign.add(kept, grain, page.get) or FORMATS[kept.format].counters
             ):
                 chosen.rules.update(export_filter.check(settings, grain, page.held(seq), purpose))
             return
@@ -128,7 +122,7 @@ def choose(
         # A sealed grain stands under an address of its own; it leaves as what it says.
         plain = as_put(grain)
         chosen.grains[plain.address] = plain
-        own = source is not None and source.format == wanted.format
+        own = source is not None and source.format == wanted.format.name
         if source is not None:
             for address in source.parts:
                 part = as_put(page.get(address))
@@ -164,7 +158,6 @@ def _created(grain: Grain) -> int:
 
 
 Record = dict[str, Any]
-_MEMORY = "mem_"
 _NO_PLACE = "only its document knows where it stood"
 
 
@@ -183,10 +176,10 @@ class GatheredDocument(NamedTuple):
 
 
 def gathered(
-    chosen: Chosen, format: str, options: BuildOptions, *, local: bool
+    chosen: Chosen, format: Mif, options: BuildOptions, *, local: bool
 ) -> GatheredDocument:
     """Make records of what leaves."""
-    pointers = {kind: pointer for pointer, kind in ARRAYS[format].items()}
+    pointers = {kind: pointer for pointer, kind in format.arrays.items()}
     lost = [Loss(at, kind, _NO_PLACE) for at, kind in chosen.own.items() if kind not in pointers]
     with checking():
         if chosen.grains.keys() <= chosen.own.keys() | chosen.parts:
@@ -197,14 +190,14 @@ def gathered(
 
 
 def _own(
-    chosen: Chosen, format: str, options: BuildOptions, pointers: dict[str, str]
+    chosen: Chosen, format: Mif, options: BuildOptions, pointers: dict[str, str]
 ) -> GatheredDocument:
     """Records of the format, one by one."""
     places = [pointers[kind] for kind in chosen.own.values() if kind in pointers]
     envelope = convert.shell(chosen.grains, format, options, dict.fromkeys(places))
     arrays = {pointer: JsonTexts() for pointer in dict.fromkeys(("/memories", *places))}
     losses: list[Loss] = []
-    table, get = version(format).table, getter(chosen.grains)
+    table, get = format.table, getter(chosen.grains)
     for address, kind in chosen.own.items():
         grain = chosen.grains[address]
         if address not in chosen.parts:
@@ -213,21 +206,23 @@ def _own(
         if found is None:
             raise FormatError("a grain is not the record that it was", field=f"/{address}")
         if kind in pointers:
-            record = _asked(found[1], MEMBERS[format], options, losses)
-            arrays[pointers[kind]].append(_counted(record, kind, format, chosen))
+            record = _asked(found[1], format.embedding_member, options, losses)
+            arrays[pointers[kind]].append(format.with_reads(record, kind, chosen.reads))
     chosen.grains.clear()
     return GatheredDocument(envelope, arrays, losses)
 
 
-def _asked(record: Record, member: str, options: BuildOptions, losses: list[Loss]) -> Record:
+def _asked(
+    record: Record, member: str | None, options: BuildOptions, losses: list[Loss]
+) -> Record:
     """A record without its embedding, if that was not asked for."""
-    if options.embeddings or not isinstance(record.get(member), dict):
+    if options.embeddings or member is None or not isinstance(record.get(member), dict):
         return record
     losses.append(Loss(str(record.get("id", "")), member, NOT_ASKED))
     return {name: value for name, value in record.items() if name != member}
 
 
-def _all(chosen: Chosen, format: str, options: BuildOptions, local: bool) -> GatheredDocument:
+def _all(chosen: Chosen, format: Mif, options: BuildOptions, local: bool) -> GatheredDocument:
     """Records of any format, and of none."""
     from omsgrain.formats.mif_ld.document import without_local
 
@@ -239,42 +234,23 @@ def _all(chosen: Chosen, format: str, options: BuildOptions, local: bool) -> Gat
     looked = heap(grains)
     if chosen.foreign:  # importance, say, which has a place in the other version
         told = {OURS: {METADATA: about(chosen.foreign.envelope())}}
-        looked.said[FORMAT] = {MEMBER: told}
+        looked.said[chosen.foreign.format.name] = {MEMBER: told}
     del grains
     document, losses = convert.tree(looked, format, chosen.vectors, options)
     del looked
-    found = version(format)
-    envelope, lists = lift(document, [at for at in found.arrays if at not in found.single])
+    envelope, lists = lift(document, [at for at in format.arrays if at not in format.single])
     del document
     arrays = {}
     for pointer, listed in lists.items():
-        kind = found.arrays[pointer]
+        kind = format.arrays[pointer]
         arrays[pointer] = JsonTexts(_each(listed, kind, format, chosen))
     return GatheredDocument(envelope, arrays, [*stay, *losses])
 
 
-def _each(listed: list[Record], kind: str, format: str, chosen: Chosen) -> Iterable[Record]:
+def _each(listed: list[Record], kind: str, format: Mif, chosen: Chosen) -> Iterable[Record]:
     for page in drained(listed):
         for record in page:
-            yield _counted(record, kind, format, chosen)
-
-
-def _counted(record: Record, kind: str, format: str, chosen: Chosen) -> Record:
-    """A record that says how often it was read by now, where the format has a place for that."""
-    if format != "mif1" or kind != "memory" or not isinstance(record, dict):
-        return record
-    id = str(record.get("id", ""))
-    # One that came with MIF 2.0 has its id there.
-    reads: Reads | None = chosen.reads.get(id) or chosen.reads.get(id.removeprefix(_MEMORY))
-    if reads is None:
-        return record
-    if reads.times or "access_count" in record:
-        record["access_count"] = reads.times
-    said = record.get("accessed_at")
-    instant = times.parse(said, floating=True) if isinstance(said, str) else None
-    if reads.last is not None and (instant is None or instant.millis != reads.last):
-        record["accessed_at"] = times.spell(reads.last)
-    return record
+            yield format.with_reads(record, kind, chosen.reads)
 
 
 MOST: Final = 1_000
@@ -357,12 +333,11 @@ def export_pieces(
     itself its records are in memory once, as text; where some of them have to be told in the
     words of another format, all of them also as objects for a while.
     """
-    version(format)  # or it is told here that there is no such one
-    if layout != "json" and (format != "mif1" or layout not in ("yaml", "jsonl")):
-        expected = "json; of MIF 1.0 also yaml and jsonl"
-        raise SchemaError("no such layout", field="/layout", expected=expected)
-    if shape is not None and format != mif_ld.FORMAT:
-        raise SchemaError("only MIF in JSON-LD has shapes", field="/shape", found=format)
+    to = version(format)
+    if layout not in to.layouts:
+        expected = ", ".join(to.layouts)
+        raise SchemaError(f"{to.title} has no such layout", field="/layout", expected=expected)
+    to.refuse(shape=shape)
     if not user_id:
         raise SchemaError("nobody says whose memory is exported", field="/user_id")
     if purpose not in ("move", "access", "transfer", "sale"):
@@ -370,14 +345,14 @@ def export_pieces(
         raise SchemaError("no such purpose", field="/purpose", expected=expected)
     if not store._store.readonly:
         store._write_counts()
-    wanted = ExportRequest(format, include_embeddings, include_graph, _instant(since))
+    wanted = ExportRequest(to, include_embeddings, include_graph, _instant(since))
     chosen = choose(store, user_id, wanted, purpose, alive)
     made = store._settings.clock() if now is None else now
     grains = len(chosen.grains)
     look = _RecordSearch(scan and not redact_pii, detectors)
-    if format == mif_ld.FORMAT:
+    if not to.in_pieces:
         document, losses, flags = _linked(
-            chosen, user_id, made, strict or redact_pii, redact_pii, look, local, shape
+            chosen, to, user_id, made, strict or redact_pii, redact_pii, look, local, shape
         )
     else:
         options = BuildOptions(
@@ -387,27 +362,27 @@ def export_pieces(
             exported_at=times.spell(made),
             checksum=False,
         )
-        found = gathered(chosen, format, options, local=local)
-        found, losses = _with_foreign(store, user_id, found, format, chosen, strict)
+        found = gathered(chosen, to, options, local=local)
+        found, losses = _with_foreign(store, user_id, found, to, chosen, strict)
         document, flags = finished(
             found.envelope,
             found.arrays,
-            format,
+            to,
             redact=redact_pii,
             scan=look,
             detectors=detectors,
         )
     losses = [*losses, *(Loss(one, "consent", STAYS) for one in chosen.consents)]
-    losses += chosen.around.losses(format, {"files": ()} if format == mif_ld.FORMAT else document)
+    losses += chosen.around.losses(to, document)
     if redact_pii:
         losses = _told(losses, detectors)
-    report = _report(format, document, losses, chosen)
+    report = _report(to, document, losses, chosen)
     report.privacy = None if flags is None else flags.to_dict()
     report.withheld = chosen.memory.withheld()
     report.warnings = look.warnings
     chosen.memory.check()
     _note(store, report, purpose, grains, chosen, redact_pii, actor)
-    return spell(document, format, layout), losses, report
+    return to.pieces(document, layout), losses, report
 
 
 class _RecordSearch:
@@ -440,6 +415,7 @@ class _RecordSearch:
 
 def _linked(
     chosen: Chosen,
+    to: Mif,
     user_id: str,
     made: int,
     strict: bool,
@@ -451,7 +427,7 @@ def _linked(
     """A corpus of MIF in JSON-LD, what it cannot hold, and what was found in it."""
     dumped = formats.dump(
         chosen.grains.values(),
-        format=mif_ld.FORMAT,
+        format=to.name,
         vectors=chosen.vectors,
         user_id=user_id,
         exported_at=times.spell(made),
@@ -485,12 +461,12 @@ def _with_foreign(
     store: GrainStore,
     user_id: str,
     found: GatheredDocument,
-    format: str,
+    format: Mif,
     chosen: Chosen,
     strict: bool,
 ) -> tuple[GatheredDocument, list[Loss]]:
     """A document with what other systems say of what is in it, and what it cannot say."""
-    if format != FORMAT or not chosen.foreign:
+    if not format.vendors or not chosen.foreign:
         return found, found.losses
     ids = {one["id"] for array in found.arrays.values() for one in array
            if isinstance(one, dict) and isinstance(one.get("id"), str)}  # fmt: skip
@@ -517,11 +493,10 @@ def _told(losses: list[Loss], detectors: Sequence[Detector] | None) -> list[Loss
 
 
 def _report(
-    format: str, document: dict[str, Any], losses: list[Loss], chosen: Chosen
+    format: Mif, document: dict[str, Any], losses: list[Loss], chosen: Chosen
 ) -> ExportReport:
-    report = ExportReport(format, passed_over=chosen.passed_over)
-    arrays = {"/records": "memory"} if format == mif_ld.FORMAT else version(format).arrays
-    for pointer, kind in arrays.items():
+    report = ExportReport(format.name, passed_over=chosen.passed_over)
+    for pointer, kind in format.exported.items():
         array: Any = document
         for name in pointer.split("/")[1:]:
             array = array.get(name) if isinstance(array, dict) else None

@@ -7,20 +7,18 @@ It says how often memories were read by now, and nothing that nobody else should
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain.errors import FormatError
 from omsgrain.formats import times
+from omsgrain.formats.base import Reads
+from omsgrain.formats.mif_ld.document import with_counters
+from omsgrain.formats.mif_ld.format import MIF_LD
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import apply
 
 if TYPE_CHECKING:
-    from omsgrain.interchange.export import Reads
     from omsgrain.privacy.detectors.base import Detector
     from omsgrain.privacy.redact import Flags, Keep, RecordScan
 
-FORMAT: Final = "mif-ld"
 _CARRIED: Final = "omsgrain"
 _TIMES: Final = frozenset(
     ("created", "modified", "timestamp", "compressedAt", "validFrom", "validUntil", "recordedAt",
@@ -40,8 +38,7 @@ def finished(
     """Finish a corpus."""
     came = {"volatile": counters}
     records = [
-        {**one, "payload": _counted(with_counters(came, one["payload"]),
-                                    reads.get(one["payload"].get("@id", "")))}
+        {**one, "payload": MIF_LD.with_reads(with_counters(came, one["payload"]), "memory", reads)}
         for one in document["records"]
     ]  # fmt: skip
     flags: Flags | None
@@ -54,33 +51,6 @@ def finished(
         found = scan((one, frozenset(_kept(one, "")).__contains__) for one in bare)
         flags = None if found is None else found.flags
     return {**document, "records": records}, flags
-
-
-def with_counters(envelope: Mapping[str, Any], record: Record) -> Record:
-    """A memory with the counters that stood in it when it came; of several of its id the last."""
-    told = envelope.get("volatile")
-    listed = told.get(record.get("@id")) if isinstance(told, dict) else None
-    last = next((one for one in reversed(listed or ()) if one is not None), None)
-    # They were taken out of one version of the memory; this may be another.
-    for base in (record, {**record, "temporal": {"decay": {}}}):
-        with suppress(FormatError):
-            made: Record = apply(base, last)
-            return made
-    return record
-
-
-def _counted(memory: Record, reads: Reads | None) -> Record:
-    if reads is None:
-        return memory
-    said = memory.get("temporal")
-    temporal: Record = dict(said) if isinstance(said, dict) else {}
-    if reads.times or "accessCount" in temporal:
-        temporal["accessCount"] = reads.times
-    before = temporal.get("lastAccessed")
-    instant = times.parse(before, floating=True) if isinstance(before, str) else None
-    if reads.last is not None and (instant is None or instant.millis != reads.last):
-        temporal["lastAccessed"] = times.spell(reads.last)
-    return {**memory, "temporal": temporal} if temporal else memory
 
 
 def _redacted(

@@ -11,24 +11,23 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from omsgrain import _core, formats
 from omsgrain.errors import FormatError, NotFoundError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.aimem.records import text_of
-from omsgrain.formats.convert.gather import parts_of, said_by_type
+from omsgrain.formats.base import Format, Mif
+from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
 from omsgrain.formats.mif_ld.document import document_of
-from omsgrain.formats.mif_ld.records import FORMAT
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
+from omsgrain.formats.table import VERSIONS, version
 from omsgrain.grain import Grain
 from omsgrain.interchange.report import RecordReport
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory
-from omsgrain.interchange.versions import NAMES, Version, version
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _BESIDE = "omsgrain:"
 
 
 def natives(
-    store: GrainStore, user_id: str, hashes: Collection[str], format: str
+    store: GrainStore, user_id: str, hashes: Collection[str], format: Format
 ) -> dict[str, str]:
     """Find the current grains of a user that have one of some texts, by the hash of that."""
     found: dict[str, str] = {}
@@ -56,22 +55,22 @@ def natives(
     return found
 
 
-def hash_of(grain: Grain, format: str, owner: str) -> str | None:
+def hash_of(grain: Grain, format: Format, owner: str) -> str | None:
     """SHA-256 of the text of a grain that no index finds by it, in hex; None if it has none."""
     text = _said(grain, format, owner)
     return None if text is None else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _said(grain: Grain, format: str, owner: str) -> str | None:
+def _said(grain: Grain, format: Format, owner: str) -> str | None:
     source = Source.of(grain)
-    if source is not None and (source.hash is not None or source.format.startswith("mif")):
+    if source is not None and (source.hash is not None or source.format in VERSIONS):
         return None
     if grain.type == "state":
         context = grain.get("context")
         kind = context.get("kind") if isinstance(context, dict) else None
         if isinstance(kind, str) and kind.startswith(_BESIDE):
             return None
-    return text_of(grain, owner, said_by_type(format))[0] or None
+    return text_of(grain, owner, format.said_by_type)[0] or None
 
 
 _MARK = "\ufeff"
@@ -146,7 +145,7 @@ class ParsedDocument:
         warnings: what was taken although it looks wrong.
     """
 
-    version: Version
+    version: Mif
     owner: str
     manifest: Manifest
     created_at: int
@@ -212,7 +211,7 @@ def _manifest(
     version(read.format)  # or it is told here that it is no MIF document
     for grain in reversed(read.grains):
         manifest = open_manifest(grain, by_address.__getitem__)
-        if manifest is not None and manifest.format in NAMES:
+        if manifest is not None and manifest.format in VERSIONS:
             return grain, manifest
     return None, None
 
@@ -241,7 +240,7 @@ def _owned(document: ParsedDocument, one: Arrived) -> Arrived:
 
 
 def _one(
-    found: Version,
+    found: Mif,
     place: RecordPlace,
     places: Mapping[str, list[int]],
     grain: Grain,
@@ -260,8 +259,8 @@ def _one(
     kept = None if vector is None else (vector.model, vector.data)
     named = () if source is None else source.parts
     parts = tuple(by_address[address] for address in named if address in by_address)
-    if source is None or source.format not in NAMES or source.kind == KIND:
-        hash_ = hash_of(seen, found.name, owner)
+    if source is None or source.format not in VERSIONS or source.kind == KIND:
+        hash_ = hash_of(seen, found, owner)
         return Arrived(place, pointer, found.name, NATIVE, None, hash_, grain, parts, kept)
     return Arrived(
         place,
@@ -277,16 +276,12 @@ def _one(
     )
 
 
-def _bad(problems: Iterable[Problem], found: Version) -> dict[str, RecordReport]:
+def _bad(problems: Iterable[Problem], found: Mif) -> dict[str, RecordReport]:
     """The records that are not good, each once: by pointer, or by line if they have no place."""
     bad: dict[str, RecordReport] = {}
     for one in problems:
-        array, at = found.place_of(one.pointer)
-        single = at is None or array in found.single
-        pointer = array if single else f"{array}/{at}"
-        kind = found.arrays.get(array, "record")
-        if found.name == FORMAT:  # its memories stand in no array of the document
-            pointer, kind = document_of(one.pointer), "memory"
+        _, at = found.place_of(one.pointer)
+        pointer, kind = found.record_at(one.pointer)
         key = pointer if at is not None else f"{pointer}#{one.line}"
         if key not in bad:
             bad[key] = RecordReport(
@@ -482,13 +477,6 @@ def canonical(record: Record) -> bytes:
         return text
 
 
-_LIMITS = {
-    "mif2": "omsgrain.formats.mif2.check",
-    "mif-ld": "omsgrain.formats.mif_ld.forms",
-}
-"""Format -> the module of its limits."""
-
-
 def read(
     data: bytes,
     *,
@@ -501,23 +489,14 @@ def read(
     """Read a document."""
     if format == "auto":
         format = formats.sniff(data)
-        if format not in NAMES:
-            raise UnsupportedError("no MIF document", expected=", ".join(NAMES), found=format)
-    if format == "mif1":
-        from omsgrain.formats.mif1.check import LIMITS as LIMITS1
-
+        if format not in VERSIONS:
+            raise UnsupportedError("no MIF document", expected=", ".join(VERSIONS), found=format)
+    if (known := VERSIONS.get(format)) is not None:
+        known.refuse(passphrase=passphrase)
         if passphrase is not None:
             options["passphrase"] = passphrase
         if most is not None:
-            options["limits"] = replace(LIMITS1, document=most)
-    elif format in NAMES:
-        LIMITS = import_module(_LIMITS[format]).LIMITS
-
-        if passphrase is not None:
-            expected = "only MIF 1.0 has an envelope"
-            raise SchemaError("no place for a passphrase", field="/format", expected=expected)
-        if most is not None:
-            options["limits"] = replace(LIMITS, document=most)
+            options["limits"] = replace(known.limits, document=most)
     if user_id is not None:
         return formats.load(data, format=format, user_id=user_id, **options)
     found = formats.load(data, format=format, **options)

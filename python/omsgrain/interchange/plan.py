@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from omsgrain.formats.convert import base
+from omsgrain.formats.convert.base import of_address
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
+from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain, make
 from omsgrain.interchange.merge_outcome import Decision, Own, Strategy, decide
 from omsgrain.interchange.parse import (
@@ -23,9 +24,6 @@ from omsgrain.interchange.parse import (
 )
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 from omsgrain.store.source_tombstones import TEXT
-
-if TYPE_CHECKING:
-    pass
 
 _HERE = Decision("duplicate", "same_text_here")
 _UNCHANGED = Decision("unchanged")
@@ -466,8 +464,8 @@ def _id_in(grain: Grain, one: Arrived) -> str:
     source = Source.of(grain)
     if source is not None and source.format == one.format:
         return source.id
-    known = base.of_address(plain(grain)) if source is None else source.id
-    return base.id_in(one.format, "memory", known)
+    known = of_address(plain(grain)) if source is None else source.id
+    return FORMATS[one.format].hub.id_of("memory", known)
 
 
 def _known(grain: Grain, decision: Decision) -> str:

@@ -10,15 +10,14 @@ one, and all references to it lead there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
 from omsgrain.formats import times
+from omsgrain.formats.base import Mif
 from omsgrain.formats.document import fill
 from omsgrain.formats.json_text import JsonTexts
 from omsgrain.interchange.references import LIKE_UUID, References
-from omsgrain.interchange.versions import Version, version
 
 if TYPE_CHECKING:
     from omsgrain.privacy.detectors.base import Detector
@@ -34,7 +33,7 @@ _CARRIED: Final = "omsgrain"
 def finished(
     envelope: Record,
     arrays: Mapping[str, JsonTexts],
-    format: str,
+    format: Mif,
     *,
     redact: bool,
     scan: Callable[[Iterable[tuple[Record, Keep]]], RecordScan | None],
@@ -43,39 +42,13 @@ def finished(
     """Finish a document."""
     flags: Flags | None
     if redact:
-        envelope, arrays, flags = _redacted(envelope, arrays, version(format), detectors)
+        envelope, arrays, flags = _redacted(envelope, arrays, format, detectors)
     else:
         found = scan(_searched(envelope, arrays, format))
         flags = None if found is None else found.flags
     whole = fill(envelope, arrays)
-    return (_mif1 if format == "mif1" else _mif2)(whole, arrays, flags), flags
-
-
-def _mif2(document: Record, arrays: Mapping[str, JsonTexts], flags: Flags | None) -> Record:
-    from omsgrain.formats.mif2.checksum import sealed
-
-    if flags is not None:
-        meta = {**document.get("export_meta", {}), "privacy": flags.to_dict()}
-        document = {**document, "export_meta": meta}
-    return sealed(document)
-
-
-def _mif1(document: Record, arrays: Mapping[str, JsonTexts], flags: Flags | None) -> Record:
-    from omsgrain.formats.mif1.checksum import sealed
-    from omsgrain.formats.mif1.document import Metadata
-
-    counts = Metadata()
-    for pointer, kind in version("mif1").arrays.items():
-        for record in arrays.get(pointer, ()):
-            counts.add(kind, record)
-    metadata = counts.metadata()
-    del metadata["privacy"]  # nobody looked
-    if flags is not None:
-        metadata["privacy"] = flags.to_dict()
-    document = {**document, "metadata": metadata}
-    if "graph" in document:
-        document["graph"] = {**document["graph"], **counts.graph()}
-    return sealed(document)
+    privacy = None if flags is None else flags.to_dict()
+    return format.finished(whole, arrays, privacy), flags
 
 
 # -- redaction ------------------------------------------------------------------------------------
@@ -84,7 +57,7 @@ def _mif1(document: Record, arrays: Mapping[str, JsonTexts], flags: Flags | None
 def _redacted(
     envelope: Record,
     arrays: Mapping[str, JsonTexts],
-    found: Version,
+    found: Mif,
     detectors: Sequence[Detector] | None,
 ) -> tuple[Record, dict[str, JsonTexts], Flags]:
     from omsgrain.privacy.detectors import DEFAULT
@@ -105,17 +78,17 @@ def _redacted(
             own = leads.get((kind, str(moved.get("id"))))
             if own is not None:
                 moved = {**moved, "id": own}
-            told = redact_record(moved, keep=_structure(moved, found.name), detectors=looked_for)
+            told = redact_record(moved, keep=_structure(moved, found), detectors=looked_for)
             flags |= told.flags
             done[at].append(_listed(told.record, told.redactions) if told.changed else moved)
     moved = references.of_envelope(_bare_around(envelope))
-    around = redact_value(moved, looked_for, keep=_structure(moved, found.name))
+    around = redact_value(moved, looked_for, keep=_structure(moved, found))
     flags |= Flags(around.pii, around.secrets, tuple(around.redacted_fields))
     return around.value, done, flags
 
 
 def _searched(
-    envelope: Record, arrays: Mapping[str, JsonTexts], format: str
+    envelope: Record, arrays: Mapping[str, JsonTexts], format: Mif
 ) -> Iterator[tuple[Record, Keep]]:
     """What redaction would search: each record, what is around them, and what stays of it."""
     for array in arrays.values():
@@ -139,7 +112,7 @@ def _bare_around(envelope: Record) -> Record:
 
 
 def _told_ids(
-    arrays: Mapping[str, JsonTexts], found: Version, tells: Callable[[str], bool]
+    arrays: Mapping[str, JsonTexts], found: Mif, tells: Callable[[str], bool]
 ) -> dict[tuple[str, str], str]:
     """Fresh ids for those that tell something, by kind and id, in the order of the document."""
     leads: dict[tuple[str, str], str] = {}
@@ -164,12 +137,12 @@ def _listed(record: Record, redactions: Mapping[str, list[Record]]) -> Record:
     return {**record, "redactions": found} if found else record
 
 
-def _structure(value: Record, format: str) -> Callable[[str], bool]:
+def _structure(value: Record, format: Mif) -> Callable[[str], bool]:
     """Tell which pointers are those of an id, a reference or a time that looks like one.
 
     A function, as a member called ``*`` would be a pattern among pointers.
     """
-    return frozenset(_structural(value, "", None, _names(format))).__contains__
+    return frozenset(_structural(value, "", None, format.formed)).__contains__
 
 
 def _structural(value: Any, at: str, name: str | None, names: frozenset[str]) -> Iterator[str]:
@@ -183,18 +156,3 @@ def _structural(value: Any, at: str, name: str | None, names: frozenset[str]) ->
     elif isinstance(value, list):
         for i, one in enumerate(value):
             yield from _structural(one, f"{at}/{i}", name, names)
-
-
-@cache
-def _names(format: str) -> frozenset[str]:
-    """The members that are ids, references or times, by the table of the format."""
-    if format == "mif1":
-        from omsgrain.formats.mif1.check import SHAPES as SHAPES1
-
-        formed = [(one.name, one.form) for shape in SHAPES1.values() for one in shape]
-    else:
-        from omsgrain.formats.mif2.check import SHAPES
-
-        formed = [(one.name, one.form) for shape in SHAPES.values() for one in shape]
-    known = {path.split("/")[-1] for of in version(format).references.values() for path in of}
-    return frozenset(known | {name for name, form in formed if form is not None})

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from omsgrain.formats.base import Mif
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.schema import ANY
 from omsgrain.formats.source import Source
 from omsgrain.interchange.parse import ParsedDocument
-from omsgrain.interchange.versions import Version
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -87,13 +87,13 @@ def _dangling(document: ParsedDocument) -> dict[str, str | None]:
     return {one.pointer: _value_at(document.version, records, one.pointer) for one in asked}
 
 
-def _record_at(version: Version, pointer: str) -> str:
+def _record_at(version: Mif, pointer: str) -> str:
     """The pointer of the record that a pointer leads into."""
     array, at = version.place_of(pointer)
     return f"{array}/{at}"
 
 
-def _value_at(version: Version, records: Mapping[str, Record], pointer: str) -> str | None:
+def _value_at(version: Mif, records: Mapping[str, Record], pointer: str) -> str | None:
     """The string that a pointer into a record leads to."""
     record = _record_at(version, pointer)
     value: Any = records.get(record)
@@ -108,7 +108,7 @@ def _value_at(version: Version, records: Mapping[str, Record], pointer: str) -> 
 class References:
     """Where the references of a document lead."""
 
-    def __init__(self, version: Version, leads: Mapping[Key, str], ids: Iterable[Key]) -> None:
+    def __init__(self, version: Mif, leads: Mapping[Key, str], ids: Iterable[Key]) -> None:
         self._version, self._leads = version, leads
         self._kinds: dict[str, set[str]] = {}
         for kind, name in ids:

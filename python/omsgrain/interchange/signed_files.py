@@ -27,7 +27,7 @@ from omsgrain.errors import (
 )
 from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.fields import LIMITS
-from omsgrain.formats.sniff import sniff_file, sniffed
+from omsgrain.formats.table import sniff_file, sniffed
 from omsgrain.header import SIGNED_BIT
 from omsgrain.interchange.blob_file import BLOB_LIMIT
 from omsgrain.storage.audit.verify import Checkpoint

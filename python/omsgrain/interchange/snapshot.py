@@ -21,13 +21,12 @@ from omsgrain.formats.document import KIND, beside, keyed, manifest, open_manife
 from omsgrain.formats.mif1.check import SHAPES as MIF1
 from omsgrain.formats.mif2.check import SHAPES as MIF2
 from omsgrain.formats.problems import MEMBER, Problem
-from omsgrain.formats.sniff import FORMATS
-from omsgrain.formats.source import Source
+from omsgrain.formats.source import NAMES, Source
+from omsgrain.formats.table import version
 from omsgrain.grain import Grain
 from omsgrain.interchange.merge_outcome import Decision
 from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument
 from omsgrain.interchange.plan import RecordPlan
-from omsgrain.interchange.versions import version
 from omsgrain.storage.due import RETENTION
 from omsgrain.store.import_batch import ImportStep
 
@@ -246,7 +245,7 @@ def _is_of(value: Any, gone: frozenset[str]) -> bool:
 
 
 def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
-    for format in FORMATS:
+    for format in NAMES:
         cursor: str | None = None
         while True:
             page = store.query(

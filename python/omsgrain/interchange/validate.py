@@ -19,7 +19,8 @@ from omsgrain.errors import FormatError, OmsError, UnsupportedError
 from omsgrain.formats import yaml
 from omsgrain.formats.mif_ld import document as layouts
 from omsgrain.formats.mif_ld import lint
-from omsgrain.formats.mif_ld.corpus import SUFFIXES, files_in, layout_of_file, shape_of_name
+from omsgrain.formats.mif_ld.corpus import files_in, layout_of_file, shape_of_name
+from omsgrain.formats.mif_ld.document import SUFFIXES
 from omsgrain.formats.mif_ld.finding import (
     Kind,
     LintFinding,
@@ -31,7 +32,7 @@ from omsgrain.formats.mif_ld.finding import (
 from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.mif_ld.validate import Mode, judge, memories_in
 from omsgrain.formats.problems import MOST, DocumentError, Problem
-from omsgrain.formats.sniff import CONTAINER, sniff_file
+from omsgrain.formats.table import CONTAINER, sniff_file
 from omsgrain.interchange.verify import VerifyOptions, verify_file
 
 FORMAT: Final = "mif-ld"

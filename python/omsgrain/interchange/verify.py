@@ -19,7 +19,7 @@ from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, missing
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.sniff import CONTAINER, sniffed
+from omsgrain.formats.table import CONTAINER, sniffed
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.interchange import check_document, signed_files
 from omsgrain.interchange.blob_file import one_grain, read_blob

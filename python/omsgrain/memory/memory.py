@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime, timezone
 from hashlib import sha256
-from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from unicodedata import normalize
@@ -28,6 +27,7 @@ from omsgrain.errors import (
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import DUPLICATE, Source, is_beside
+from omsgrain.formats.table import FORMATS
 from omsgrain.grain import make
 from omsgrain.interchange.snapshot import trimmed
 from omsgrain.json_values import time_text
@@ -41,13 +41,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.records import GrainStatus
     from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 
-_READERS: Final = {
-    "aimem": "omsgrain.formats.aimem.records",
-    "mif2": "omsgrain.formats.mif2.records",
-    "mif1": "omsgrain.formats.mif1.records",
-    "mif-ld": "omsgrain.formats.mif_ld.records",
-}
-"""Format -> the module that makes records of its grains again."""
 _TEXTS: Final = ("content", "summary", "name")
 _TYPES: Final = (
     "memory_type",
@@ -72,12 +65,11 @@ def record_of(
     source = Source.of(grain)
     if source is None or format not in (None, source.format):
         return None
-    module = _READERS.get(source.format)
-    if module is None:
+    known = FORMATS.get(source.format)
+    if known is None:
         return None
-    reader = import_module(module)
     try:
-        found = getattr(reader, "TABLE", reader).from_grain(grain, get)
+        found = known.record_of(grain, get)
     except (FormatError, NotFoundError):  # its fields can still be told
         return None
     return None if found is None else (str(found[0]), dict(found[1]))

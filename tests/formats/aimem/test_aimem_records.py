@@ -15,15 +15,15 @@ from omsgrain import _core
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats.aimem import (
-    convert,
-    fields,
+    document as bundle,
 )
 from omsgrain.formats.aimem import (
-    document as bundle,
+    fields,
 )
 from omsgrain.formats.aimem import (
     records as native,
 )
+from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import from_grain, to_grain
 from omsgrain.grain import make
 from omsgrain.storage.memory import MemoryStorage
@@ -57,8 +57,8 @@ def test_records_come_back(document: dict[str, Any]) -> None:
 @given(documents())
 def test_a_bundle_comes_back_through_grains(document: dict[str, Any]) -> None:
     data = with_checksum(document)
-    loaded = convert.load(data)
-    again = convert.dump(loaded.grains, loaded.vectors, embeddings=True)
+    loaded = AIMEM.load(data)
+    again = AIMEM.dump(loaded.grains, loaded.vectors, embeddings=True)
     assert again.losses == []
     assert _core.canonical_json(again.data) == _core.canonical_json(data)
 
@@ -71,10 +71,10 @@ def test_parts_of_somebody_else_are_none() -> None:
     assert built.parts
     mine = make(dict(built.grain) | {"user_id": "did:web:mallory.example"})
     with pytest.raises(err.FormatError):
-        convert.dump([mine, *built.parts], {}, tenant_id=TENANT)
+        AIMEM.dump([mine, *built.parts], {}, tenant_id=TENANT)
     with pytest.raises(err.NotFoundError):
-        convert.dump([built.grain], {})
-    dumped = convert.dump([built.grain, *built.parts], {})
+        AIMEM.dump([built.grain], {})
+    dumped = AIMEM.dump([built.grain, *built.parts], {})
     assert (bundle.read_bundle(dumped.data).records["chunk"], dumped.losses) == ([large], [])
 
 
@@ -83,8 +83,8 @@ def test_a_sealed_grain_goes_by_what_is_in_it(ring: KeyRing) -> None:
     with og.GrainStore(MemoryStorage(), Settings(keys=ring)) as store:
         grain = store.get(store.put(event))
     assert grain.address != og.Grain(grain.blob).address
-    (found,) = bundle.read_bundle(convert.dump([grain], {}).data).records["chunk"]
-    (again,) = bundle.read_bundle(convert.dump([og.Grain(grain.blob)], {}).data).records["chunk"]
+    (found,) = bundle.read_bundle(AIMEM.dump([grain], {}).data).records["chunk"]
+    (again,) = bundle.read_bundle(AIMEM.dump([og.Grain(grain.blob)], {}).data).records["chunk"]
     assert found == again and native.carried(found) == og.Grain(grain.blob)
 
 
@@ -96,7 +96,7 @@ def test_native_grains_become_chunks_and_come_back() -> None:
         ),
         og.Event(content="It rained.", created_at=3),
     ]
-    dumped = convert.dump(grains, {}, tenant_id=TENANT, producer="robot-7")
+    dumped = AIMEM.dump(grains, {}, tenant_id=TENANT, producer="robot-7")
     read = bundle.read_bundle(dumped.data)
     assert [native.carried(chunk) for chunk in read.records["chunk"]] == grains
     assert [chunk["memory_type"] for chunk in read.records["chunk"]] == [
@@ -104,5 +104,5 @@ def test_native_grains_become_chunks_and_come_back() -> None:
         "fact",
         "episodic",
     ]
-    strict = convert.dump(grains, {}, tenant_id=TENANT, strict=True)
+    strict = AIMEM.dump(grains, {}, tenant_id=TENANT, strict=True)
     assert {loss.field for loss in strict.losses} == {"confidence", "importance"}

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 
 from omsgrain.formats import DocumentError
-from omsgrain.formats.mif1 import convert, document
+from omsgrain.formats.mif1 import document
 from omsgrain.formats.mif1.check import RULES, WARNINGS, Mif1Limits
+from omsgrain.formats.mif1.format import MIF1
 from support.edited_documents import GONE, edited, rules
 from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import spelled
@@ -147,7 +148,7 @@ def test_what_a_document_is_refused_for(pointer: str, value: Any, rule: str) -> 
     verdict = document.validate(data)
     assert (rules(verdict.faults), verdict.problems) == ([(rule, pointer)], ())
     with pytest.raises(DocumentError) as caught:
-        convert.load(data)
+        MIF1.load(data)
     assert (caught.value.code, caught.value.rule) == ("ERR_FORMAT", rule)
 
 
@@ -161,19 +162,19 @@ def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> N
     data = spelled(edited(SEP, {pointer: value}))
     verdict = document.validate(data)
     assert (verdict.faults, rules(verdict.problems)) == ((), [(rule, pointer)])
-    loaded = convert.load(data)
+    loaded = MIF1.load(data)
     assert rules(loaded.problems) == [(rule, pointer)]
     # All but the one are taken, and come back.
     parts = pointer.split("/")
     record = "/".join(parts[: next(i for i, part in enumerate(parts) if part.isdigit()) + 1])
-    assert json.loads(convert.dump(loaded.grains).data) == edited(SEP, {record: GONE})
+    assert json.loads(MIF1.dump(loaded.grains).data) == edited(SEP, {record: GONE})
 
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS)
 def test_what_is_no_document(data: bytes, rule: str) -> None:
     assert [problem.rule for problem in document.validate(data, layout="json").faults] == [rule]
     with pytest.raises(DocumentError) as caught:
-        convert.load(data, layout="json")
+        MIF1.load(data, layout="json")
     assert caught.value.rule == rule
 
 
@@ -182,14 +183,14 @@ def test_what_is_taken_and_told(
     whole: dict[str, Any], edits: dict[str, Any], rule: str, pointer: str
 ) -> None:
     whole = edited(whole, edits)
-    loaded = convert.load(spelled(whole))
+    loaded = MIF1.load(spelled(whole))
     assert (rule, pointer) in rules(loaded.warnings)
     assert loaded.problems == ()
-    assert json.dumps(json.loads(convert.dump(loaded.grains).data)) == json.dumps(whole)
+    assert json.dumps(json.loads(MIF1.dump(loaded.grains).data)) == json.dumps(whole)
 
 
 def test_a_good_document_has_no_warnings() -> None:
-    assert convert.load(spelled(MINIMAL)).warnings == ()
+    assert MIF1.load(spelled(MINIMAL)).warnings == ()
 
 
 @given(DOCUMENTS)
@@ -212,10 +213,10 @@ def test_one_bad_record_of_a_thousand() -> None:
     memory = MINIMAL["memories"][0]
     memories = [memory | {"id": f"mem_{i:04x}", "content": f"Note {i}"} for i in range(1_000)]
     del memories[500]["content"]
-    loaded = convert.load(spelled(MINIMAL | {"memories": memories}))
+    loaded = MIF1.load(spelled(MINIMAL | {"memories": memories}))
     assert rules(loaded.problems) == [("missing_field", "/memories/500/content")]
     del memories[500]
-    assert json.loads(convert.dump(loaded.grains).data)["memories"] == memories
+    assert json.loads(MIF1.dump(loaded.grains).data)["memories"] == memories
     assert len(loaded.grains) == 999 + 2  # a page of addresses, and the manifest
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.formats import DocumentError, sniff
-from omsgrain.formats.mif1 import convert, document, envelope
+from omsgrain.formats.mif1 import document, envelope
 from omsgrain.formats.mif1.check import Mif1Limits
 from omsgrain.formats.mif1.envelope import Kdf, open_document, seal_document
+from omsgrain.formats.mif1.format import MIF1
 from support.edited_documents import GONE, edited
 from support.mif1_documents import SEP
 from support.mif2_documents import spelled
@@ -197,11 +198,11 @@ def test_both_libraries_derive_the_same_key(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("layout", ["json", "yaml", "jsonl"])
 def test_a_document_is_sealed_and_opened_on_its_way(layout: Any) -> None:
-    loaded = convert.load(document.spell(SEP, layout))
-    sealed = convert.dump(loaded.grains, key=KEY).data
+    loaded = MIF1.load(document.spell(SEP, layout))
+    sealed = MIF1.dump(loaded.grains, key=KEY).data
     assert sniff(sealed) == "mif1"
-    again = convert.load(sealed, key=KEY)
+    again = MIF1.load(sealed, key=KEY)
     assert again == loaded
     with pytest.raises(DocumentError) as caught:
-        convert.load(sealed)
+        MIF1.load(sealed)
     assert caught.value.rule == "encrypted"

@@ -21,7 +21,6 @@ from omsgrain.formats import yaml as yaml_reader
 from omsgrain.formats import yaml as yaml_writer
 from omsgrain.formats.document import lift
 from omsgrain.formats.mif1 import (
-    convert,
     document,
     json_lines,
 )
@@ -29,6 +28,7 @@ from omsgrain.formats.mif1 import (
     document as layouts,
 )
 from omsgrain.formats.mif1.check import ARRAYS, Mif1Limits
+from omsgrain.formats.mif1.format import MIF1
 from support.edited_documents import rules
 from support.mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import ANY
@@ -80,7 +80,7 @@ def test_a_person_s_yaml() -> None:
     values = [7, 7, 31, 15, 1000.0, 1.5e-07, -0.5, None, None, True, False, "", "", 7]
     assert json.dumps(first["x"]) == json.dumps(values)
     assert second["content"] == "folded text\n"
-    loaded = convert.load(PERSON.replace(b" 0777,", b"").replace(b", 0o7]", b"]"))
+    loaded = MIF1.load(PERSON.replace(b" 0777,", b"").replace(b", 0o7]", b"]"))
     assert (loaded.problems, sniff(PERSON)) == ((), "mif1")
     assert {grain["user_id"] for grain in loaded.grains} == {"no"}
 
@@ -172,7 +172,7 @@ def test_where_a_yaml_text_is_wrong() -> None:
 def test_yaml_without_pyyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(UnsupportedError) as caught:
-        convert.load(HEAD)
+        MIF1.load(HEAD)
     assert "'formats'" in (caught.value.expected or "")
     assert yaml_writer.write(MINIMAL)  # asks for nothing
 
@@ -207,7 +207,7 @@ def test_the_lines_of_the_draft() -> None:
     assert list(read.document) == ["mif_version", "export", "memories", "todos", "graph"]
     assert len(read.document["graph"]["edges"]) == 1
     assert rules(read.warnings) == [("unknown_checksum", "/checksum")]
-    assert convert.load(b"".join(DRAFT)).problems == ()
+    assert MIF1.load(b"".join(DRAFT)).problems == ()
     assert sniff(b"".join(DRAFT)) == "mif1"
 
 
@@ -261,9 +261,9 @@ def test_a_bad_line_is_left_out_and_told(line: bytes) -> None:
     lines = [*DRAFT[:2], line, *DRAFT[2:]]
     read = by_lines(lines, line=1_000_000)
     assert [(one.line, read.left_out) for one in read.problems] == [(3, 1)]
-    loaded = convert.load(b"".join(lines), limits=Mif1Limits(line=1_000_000))
+    loaded = MIF1.load(b"".join(lines), limits=Mif1Limits(line=1_000_000))
     assert [one.line for one in loaded.problems] == [3]
-    assert len(json.loads(convert.dump(loaded.grains, layout="json").data)["todos"]) == 1
+    assert len(json.loads(MIF1.dump(loaded.grains, layout="json").data)["todos"]) == 1
 
 
 def test_a_bad_record_is_told_with_its_line() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from omsgrain.formats.mif1 import checksum, convert
+from omsgrain.formats.mif1 import checksum
 from omsgrain.formats.mif1.document import DocumentConsent, Metadata
+from omsgrain.formats.mif1.format import MIF1
 from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import spelled
 
@@ -51,7 +52,7 @@ def test_the_counts_of_the_reference_implementation(time: str, hashed: str) -> N
 def test_a_checksum_is_told_of_and_never_refused() -> None:
     for whole, expected in ((SEP, "unknown"), (PUBLISHED, "unknown"), (MINIMAL, None)):
         assert checksum.verify_checksum(whole) == expected
-        rules = {warning.rule for warning in convert.load(spelled(whole)).warnings}
+        rules = {warning.rule for warning in MIF1.load(spelled(whole)).warnings}
         assert ("unknown_checksum" in rules) == (expected == "unknown")
 
 

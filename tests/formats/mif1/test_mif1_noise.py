@@ -10,8 +10,9 @@ import pytest
 
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import DocumentError, sniff
-from omsgrain.formats.mif1 import convert, document
+from omsgrain.formats.mif1 import document
 from omsgrain.formats.mif1.check import Layout
+from omsgrain.formats.mif1.format import MIF1
 from support.mif1_documents import PUBLISHED, SEP
 
 LAYOUTS: list[Layout] = ["json", "yaml", "jsonl"]
@@ -40,7 +41,7 @@ def test_a_document_that_was_cut_short(layout: Layout) -> None:
     for end in range(0, len(data) - 2, 7):
         cut = data[:end]
         try:
-            loaded = convert.load(cut, layout=layout)
+            loaded = MIF1.load(cut, layout=layout)
         except DocumentError:
             continue
         # YAML has no end of its own, so a part of it can be whole.
@@ -56,13 +57,13 @@ def test_a_document_that_was_changed(layout: Layout, long: bool) -> None:
         noise = rng.choice([*BITS, rng.randbytes(2)])
         changed = data[:at] + noise + data[at + size :]
         try:
-            loaded = convert.load(changed)
+            loaded = MIF1.load(changed)
         except DocumentError as error:
             assert error.problems[0].rule and error.code == "ERR_FORMAT"
             continue
         read = document.parse(changed).document
         if not loaded.problems:
-            again = document.parse(convert.dump(loaded.grains).data).document
+            again = document.parse(MIF1.dump(loaded.grains).data).document
             assert json.dumps(again) == json.dumps(read)
 
 

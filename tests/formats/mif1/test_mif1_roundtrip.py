@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import NotFoundError, SchemaError
-from omsgrain.formats.mif1 import convert, document
+from omsgrain.formats.mif1 import document
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1.check import Layout
+from omsgrain.formats.mif1.format import MIF1
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from support.mif1_documents import DOCUMENTS, EXAMPLES, MINIMAL, PUBLISHED, SEP
@@ -28,9 +29,9 @@ LAYOUTS: list[Layout] = ["json", "yaml", "jsonl"]
 
 def returned(data: bytes, **options: Any) -> bytes:
     """What comes back of a document, from the blobs of its grains alone."""
-    loaded = convert.load(data)
+    loaded = MIF1.load(data)
     assert loaded.problems == ()
-    again = convert.dump([og.Grain(grain.blob) for grain in loaded.grains], **options)
+    again = MIF1.dump([og.Grain(grain.blob) for grain in loaded.grains], **options)
     assert again.losses == []
     return again.data
 
@@ -42,7 +43,7 @@ def tree(data: bytes) -> str:
 
 def record_of(record: dict[str, Any], **document: Any) -> og.Grain:
     whole = MINIMAL | {"memories": [MINIMAL["memories"][0] | record]} | document
-    return convert.load(spelled(whole)).grains[0]
+    return MIF1.load(spelled(whole)).grains[0]
 
 
 @given(DOCUMENTS)
@@ -90,8 +91,8 @@ def test_a_document_comes_back_to_the_byte(
     whole: dict[str, Any], spelling: dict[str, Any], end: str
 ) -> None:
     data = (json.dumps(whole, **spelling) + end).encode()
-    loaded = convert.load(data, exact=True)
-    assert convert.dump(loaded.grains, exact=True).data == data
+    loaded = MIF1.load(data, exact=True)
+    assert MIF1.dump(loaded.grains, exact=True).data == data
 
 
 ODD = [
@@ -107,28 +108,28 @@ ODD = [
 
 @pytest.mark.parametrize("data", ODD)
 def test_an_odd_spelling_comes_back_to_the_byte(data: bytes) -> None:
-    loaded = convert.load(data, exact=True)
+    loaded = MIF1.load(data, exact=True)
     assert loaded.problems == ()
-    assert convert.dump(loaded.grains, exact=True).data == data
+    assert MIF1.dump(loaded.grains, exact=True).data == data
     with pytest.raises(SchemaError):
-        convert.dump(convert.load(data).grains, exact=True)
+        MIF1.dump(MIF1.load(data).grains, exact=True)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_our_own_spelling_comes_back_to_the_byte(layout: Layout) -> None:
     data = layouts.spell(SEP, layout)
-    loaded = convert.load(data, exact=True)
-    assert convert.dump(loaded.grains, exact=True).data == data
+    loaded = MIF1.load(data, exact=True)
+    assert MIF1.dump(loaded.grains, exact=True).data == data
     other: Layout = "yaml" if layout == "json" else "json"
     with pytest.raises(SchemaError):
-        convert.dump(loaded.grains, exact=True, layout=other)
+        MIF1.dump(loaded.grains, exact=True, layout=other)
 
 
 def test_the_same_document_is_the_same_grains() -> None:
     for whole in EXAMPLES:
-        loaded = convert.load(spelled(whole))
-        assert loaded == convert.load(spelled(whole))
-        by_lines = convert.load(layouts.spell(whole, "jsonl"))
+        loaded = MIF1.load(spelled(whole))
+        assert loaded == MIF1.load(spelled(whole))
+        by_lines = MIF1.load(layouts.spell(whole, "jsonl"))
         # All but the manifest, which knows its layout.
         assert by_lines.grains[:-1] == loaded.grains[:-1]
 
@@ -142,12 +143,12 @@ def test_the_front_door_tells_the_format(layout: Layout) -> None:
 
 
 def test_what_is_written_of_grains_is_one_document() -> None:
-    loaded = convert.load(spelled(MINIMAL))
-    other = convert.load(spelled(SEP))
+    loaded = MIF1.load(spelled(MINIMAL))
+    other = MIF1.load(spelled(SEP))
     with pytest.raises(SchemaError):
-        convert.dump([*loaded.grains, *other.grains])
+        MIF1.dump([*loaded.grains, *other.grains])
     with pytest.raises(SchemaError):
-        convert.dump(loaded.grains, layout="xml")  # type: ignore[arg-type]
+        MIF1.dump(loaded.grains, layout="xml")  # type: ignore[arg-type]
 
 
 # -- what records are among grains ----------------------------------------------------------------
@@ -191,7 +192,7 @@ def test_what_a_memory_says_stands_in_fields() -> None:
 
 
 def test_todos_and_the_graph_among_grains() -> None:
-    grains = convert.load(spelled(SEP)).grains + convert.load(spelled(PUBLISHED)).grains
+    grains = MIF1.load(spelled(SEP)).grains + MIF1.load(spelled(PUBLISHED)).grains
     goals = [grain for grain in grains if grain["type"] == "goal"]
     assert [
         (goal["goal_state"], goal.get("priority"), goal.get("deadline")) for goal in goals
@@ -211,12 +212,12 @@ def test_todos_and_the_graph_among_grains() -> None:
 def test_a_content_that_stands_twice_is_kept_and_said_once() -> None:
     memory = MINIMAL["memories"][0]
     again = [memory, memory | {"id": "other"}, memory | {"content": "another"}]
-    loaded = convert.load(spelled(MINIMAL | {"memories": again}))
+    loaded = MIF1.load(spelled(MINIMAL | {"memories": again}))
     told = [one.pointer for one in loaded.warnings if one.rule == "duplicate_content"]
     assert told == ["/memories/1/content"]
     hidden = [grain for grain in loaded.grains if is_duplicate(grain)]
     assert [grain["context"]["of"] for grain in hidden] == [memory["id"]]
-    assert json.loads(convert.dump(loaded.grains).data)["memories"] == again
+    assert json.loads(MIF1.dump(loaded.grains).data)["memories"] == again
 
 
 # -- vectors and large records --------------------------------------------------------------------
@@ -234,11 +235,11 @@ def test_vectors(vector: list[Any], dimensions: int | None, found: list[float] |
     told = {name: value for name, value in told.items() if value is not None}
     whole = copy.deepcopy(MINIMAL)
     whole["memories"][0]["embedding"] = told
-    loaded = convert.load(spelled(whole))
+    loaded = MIF1.load(spelled(whole))
     made = [(one.model, one.data) for one in loaded.vectors.values()]
     assert made == ([] if found is None else [("m", struct.pack(f"<{len(found)}f", *found))])
-    assert json.dumps(json.loads(convert.dump(loaded.grains).data)) == json.dumps(whole)
-    without = convert.dump(loaded.grains, embeddings=False)
+    assert json.dumps(json.loads(MIF1.dump(loaded.grains).data)) == json.dumps(whole)
+    without = MIF1.dump(loaded.grains, embeddings=False)
     assert [(loss.record, loss.field) for loss in without.losses] == [
         (whole["memories"][0]["id"], "embedding")
     ]
@@ -262,7 +263,7 @@ def test_records_are_written_as_they_stand() -> None:
 
 
 def test_a_grain_that_is_missing() -> None:
-    grains = convert.load(spelled(MINIMAL)).grains
+    grains = MIF1.load(spelled(MINIMAL)).grains
     for fewer, error in ((grains[1:], NotFoundError), (grains[:-1], SchemaError)):
         with pytest.raises(error):
-            convert.dump(fewer)
+            MIF1.dump(fewer)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 
 from omsgrain.formats import DocumentError
-from omsgrain.formats.mif2 import convert, document
+from omsgrain.formats.mif2 import document
 from omsgrain.formats.mif2.check import RULES, WARNINGS, Mif2Limits
+from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.problems import MOST
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 
@@ -179,7 +180,7 @@ def test_what_a_document_is_refused_for(pointer: str, value: Any, rule: str) -> 
     verdict = document.validate(data)
     assert (rules(verdict.faults), verdict.problems) == ([(rule, pointer)], ())
     with pytest.raises(DocumentError) as caught:
-        convert.load(data)
+        MIF2.load(data)
     assert (caught.value.code, caught.value.rule) == ("ERR_FORMAT", rule)
 
 
@@ -188,7 +189,7 @@ def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> N
     data = spelled(edited(FULL, {pointer: value}))
     verdict = document.validate(data)
     assert (verdict.faults, rules(verdict.problems)) == ((), [(rule, pointer)])
-    loaded = convert.load(data)
+    loaded = MIF2.load(data)
     assert rules(loaded.problems) == [(rule, pointer)]
     # All but the one are taken, and come back.
     where = re.match(r"(/.*?)/([0-9]+)", pointer)
@@ -198,14 +199,14 @@ def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> N
     for key in where[1][1:].split("/"):
         place = place[key]
     del place[int(where[2])]
-    assert json.loads(convert.dump(loaded.grains).data) == expected
+    assert json.loads(MIF2.dump(loaded.grains).data) == expected
 
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS, ids=range(len(TEXTS)))
 def test_what_is_no_document(data: bytes, rule: str) -> None:
     assert [problem.rule for problem in document.validate(data).faults][:1] == [rule]
     with pytest.raises(DocumentError) as caught:
-        convert.load(data)
+        MIF2.load(data)
     assert caught.value.rule == rule
 
 
@@ -214,11 +215,11 @@ def test_what_is_taken_and_told(
     whole: dict[str, Any], edits: dict[str, Any], rule: str, pointer: str
 ) -> None:
     data = spelled(edited(whole, edits))
-    loaded = convert.load(data)
+    loaded = MIF2.load(data)
     assert (rule, pointer) in rules(loaded.warnings)
     assert loaded.problems == ()
     assert (
-        convert.dump(loaded.grains).data
+        MIF2.dump(loaded.grains).data
         == json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":")).encode()
     )
 
@@ -255,11 +256,11 @@ def test_one_bad_record_of_a_thousand() -> None:
         for i in range(1_000)
     ]
     memories[500] = memories[500] | {"content": ["not", "text"]}
-    loaded = convert.load(spelled(MINIMAL | {"memories": memories}))
+    loaded = MIF2.load(spelled(MINIMAL | {"memories": memories}))
     (problem,) = loaded.problems
     assert (problem.rule, problem.pointer) == ("invalid_type", "/memories/500/content")
     assert (problem.expected, problem.found) == ("a string", "an array")
-    assert len(json.loads(convert.dump(loaded.grains).data)["memories"]) == 999
+    assert len(json.loads(MIF2.dump(loaded.grains).data)["memories"]) == 999
 
 
 def test_problems_are_counted_beyond_a_thousand() -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import NotFoundError, SchemaError
-from omsgrain.formats.mif2 import convert, document
+from omsgrain.formats.mif2 import document
 from omsgrain.formats.mif2.check import TEXT
+from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
@@ -27,16 +28,16 @@ EXAMPLES = [MINIMAL, PLACEHOLDERS, FULL, DIALECT]
 
 def returned(data: bytes) -> bytes:
     """What comes back of a document, from the blobs of its grains alone."""
-    loaded = convert.load(data)
+    loaded = MIF2.load(data)
     assert loaded.problems == ()
-    again = convert.dump([og.Grain(grain.blob) for grain in loaded.grains])
+    again = MIF2.dump([og.Grain(grain.blob) for grain in loaded.grains])
     assert again.losses == []
     return again.data
 
 
 def record_of(record: dict[str, Any], **document: Any) -> og.Grain:
     whole = MINIMAL | {"memories": [MINIMAL["memories"][0] | record]} | document
-    return convert.load(spelled(whole)).grains[0]
+    return MIF2.load(spelled(whole)).grains[0]
 
 
 @given(DOCUMENTS)
@@ -65,8 +66,8 @@ def test_a_document_comes_back_to_the_byte(
     whole: dict[str, Any], spelling: dict[str, Any], end: str
 ) -> None:
     data = (json.dumps(whole, **spelling) + end).encode()
-    loaded = convert.load(data, exact=True)
-    assert convert.dump(loaded.grains, exact=True).data == data
+    loaded = MIF2.load(data, exact=True)
+    assert MIF2.dump(loaded.grains, exact=True).data == data
 
 
 @pytest.mark.parametrize("text", [
@@ -74,25 +75,25 @@ def test_a_document_comes_back_to_the_byte(
     '{"mif_version":"2\\u002e0","memories":[],"x":[1E2,1e2,100,1.50,-0,"\\/\\u00E9"]}',
 ])  # fmt: skip
 def test_an_odd_spelling_comes_back_to_the_byte(text: str) -> None:
-    loaded = convert.load(text.encode(), exact=True)
-    assert convert.dump(loaded.grains, exact=True).data == text.encode()
+    loaded = MIF2.load(text.encode(), exact=True)
+    assert MIF2.dump(loaded.grains, exact=True).data == text.encode()
     with pytest.raises(SchemaError):
-        convert.dump(convert.load(text.encode()).grains, exact=True)
+        MIF2.dump(MIF2.load(text.encode()).grains, exact=True)
 
 
 def test_a_change_is_written_although_the_text_was_kept() -> None:
     data = b" " + spelled(MINIMAL)
-    loaded = convert.load(data, exact=True)
+    loaded = MIF2.load(data, exact=True)
     more = spelled(MINIMAL | {"memories": [*MINIMAL["memories"], 7]})
-    assert convert.load(more, exact=True).problems[0].pointer == "/memories/1"
-    taken = convert.dump(convert.load(more, exact=True).grains, exact=True).data
+    assert MIF2.load(more, exact=True).problems[0].pointer == "/memories/1"
+    taken = MIF2.dump(MIF2.load(more, exact=True).grains, exact=True).data
     assert json.loads(taken) == MINIMAL
-    assert convert.dump(loaded.grains, exact=True).data == data
+    assert MIF2.dump(loaded.grains, exact=True).data == data
 
 
 def test_the_same_document_is_the_same_grains() -> None:
     for whole in EXAMPLES:
-        assert convert.load(spelled(whole)) == convert.load(spelled(whole))
+        assert MIF2.load(spelled(whole)) == MIF2.load(spelled(whole))
 
 
 def test_the_front_door_tells_the_format() -> None:
@@ -132,7 +133,7 @@ def test_types_of_memory(kind: str | None, fields: dict[str, Any]) -> None:
 
 
 def test_the_dialect_among_grains() -> None:
-    loaded = convert.load(spelled(DIALECT))
+    loaded = MIF2.load(spelled(DIALECT))
     assert (loaded.warnings, loaded.problems) == ((), ())
     goals = [grain for grain in loaded.grains if grain["type"] == "goal"]
     assert [
@@ -150,7 +151,7 @@ def test_the_dialect_among_grains() -> None:
 
 
 def test_a_graph_among_grains() -> None:
-    loaded = convert.load(spelled(FULL))
+    loaded = MIF2.load(spelled(FULL))
     related = next(grain for grain in loaded.grains if grain.get("relation") == "mif:uses")
     assert (related["subject"], related["object"]) == ("ent-002", "ent-001")
     assert (related["confidence"], related["context"]) == (0.9, {"text": "notes"})
@@ -161,12 +162,12 @@ def test_a_graph_among_grains() -> None:
 def test_whose_the_grains_are() -> None:
     named = MINIMAL | {"export_meta": {"user_id": "user-1"}}
     owners = [
-        {grain.get("user_id") for grain in convert.load(spelled(whole), user_id=given).grains}
+        {grain.get("user_id") for grain in MIF2.load(spelled(whole), user_id=given).grains}
         for whole, given in ((MINIMAL, None), (named, None), (named, "user-2"))
     ]
     assert owners == [{None}, {"user-1"}, {"user-2"}]
     for name in ("\ufeffuser", "u" * 5_000):
-        loaded = convert.load(spelled(MINIMAL | {"export_meta": {"user_id": name}}))
+        loaded = MIF2.load(spelled(MINIMAL | {"export_meta": {"user_id": name}}))
         assert [warning.rule for warning in loaded.warnings] == ["owner_not_kept"]
         assert {grain.get("user_id") for grain in loaded.grains} == {None}
 
@@ -174,7 +175,7 @@ def test_whose_the_grains_are() -> None:
 def test_a_content_that_stands_twice_is_kept_and_said_once() -> None:
     memory = MINIMAL["memories"][0]
     again = [memory, memory | {"id": "other"}, memory, memory | {"content": "another"}]
-    loaded = convert.load(spelled(MINIMAL | {"memories": again}))
+    loaded = MIF2.load(spelled(MINIMAL | {"memories": again}))
     told = [(one.rule, one.pointer) for one in loaded.warnings if one.rule == "duplicate_content"]
     assert [pointer for _, pointer in told] == ["/memories/1/content", "/memories/2/content"]
     hidden = [grain for grain in loaded.grains if is_duplicate(grain)]
@@ -182,7 +183,7 @@ def test_a_content_that_stands_twice_is_kept_and_said_once() -> None:
     assert {key for grain in hidden for key in grain} == {
         "type", "context", "created_at", "namespace", "x_src",
     }  # fmt: skip
-    assert json.loads(convert.dump(loaded.grains).data)["memories"] == again
+    assert json.loads(MIF2.dump(loaded.grains).data)["memories"] == again
 
 
 # -- vectors --------------------------------------------------------------------------------------
@@ -199,12 +200,12 @@ def test_vectors(vector: list[float], dimensions: int, found: list[float] | None
     told = {"model": "m", "dimensions": dimensions, "vector": vector, "normalized": False}
     whole = copy.deepcopy(MINIMAL)
     whole["memories"][0]["embeddings"] = told
-    loaded = convert.load(spelled(whole))
+    loaded = MIF2.load(spelled(whole))
     made = [(one.model, one.data) for one in loaded.vectors.values()]
     expected = [] if found is None else [("m", struct.pack(f"<{len(found)}f", *found))]
     assert made == expected
-    assert json.dumps(json.loads(convert.dump(loaded.grains).data)) == json.dumps(whole)
-    without = convert.dump(loaded.grains, embeddings=False)
+    assert json.dumps(json.loads(MIF2.dump(loaded.grains).data)) == json.dumps(whole)
+    without = MIF2.dump(loaded.grains, embeddings=False)
     assert [(loss.record, loss.field) for loss in without.losses] == [
         (whole["memories"][0]["id"], "embeddings")
     ]
@@ -219,17 +220,17 @@ def test_what_is_too_large_for_a_grain() -> None:
     record["embeddings"] = {"model": "m", "dimensions": 1, "vector": [0.1] * 100_000}
     whole["vendor_extensions"] = {"other": "x" * 1_200_000}
     assert json.loads(returned(spelled(whole))) == whole
-    grain = convert.load(spelled(whole)).grains
+    grain = MIF2.load(spelled(whole)).grains
     assert any(len(one.get("content", "")) == TEXT for one in grain)
 
 
 def test_grains_that_are_no_whole_document() -> None:
-    grains = convert.load(spelled(FULL)).grains
+    grains = MIF2.load(spelled(FULL)).grains
     for fewer, error in ((grains[1:], NotFoundError), (grains[:-1], SchemaError)):
         with pytest.raises(error):
-            convert.dump(fewer)
+            MIF2.dump(fewer)
     with pytest.raises(SchemaError):
-        convert.dump([*grains, *convert.load(spelled(MINIMAL)).grains])
+        MIF2.dump([*grains, *MIF2.load(spelled(MINIMAL)).grains])
 
 
 def test_records_are_written_as_they_stand() -> None:

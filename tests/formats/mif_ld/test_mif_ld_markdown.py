@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain import formats
-from omsgrain.formats.mif_ld import convert, markdown
+from omsgrain.formats.mif_ld import markdown
+from omsgrain.formats.mif_ld.format import MIF_LD
 from omsgrain.formats.mif_ld.markdown import mirrors
 from omsgrain.formats.problems import DocumentError
 from support.mif_ld_documents import (
@@ -218,23 +219,23 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
 
 def test_a_bad_memory_is_refused() -> None:
     with pytest.raises(DocumentError) as caught:
-        convert.load(b"---\nid: a\ntype: fact\ncreated: 2026-01-01T00:00:00Z\n---\nx\n")
+        MIF_LD.load(b"---\nid: a\ntype: fact\ncreated: 2026-01-01T00:00:00Z\n---\nx\n")
     assert caught.value.problems[0].pointer == "/memoryType"
     with pytest.raises(DocumentError):
-        convert.load(b"---\nid: a\ntype: semantic\n---\n\xff")
+        MIF_LD.load(b"---\nid: a\ntype: semantic\n---\n\xff")
 
 
 def test_windows_lines_come_back() -> None:
     data = OLD.replace("\n", "\r\n").encode()
-    loaded = convert.load(data)
-    assert convert.dump(loaded.grains).data == data
-    assert json.loads(convert.dump(loaded.grains, layout="document").data)["@id"].endswith("lite")
+    loaded = MIF_LD.load(data)
+    assert MIF_LD.dump(loaded.grains).data == data
+    assert json.loads(MIF_LD.dump(loaded.grains, layout="document").data)["@id"].endswith("lite")
 
 
 def test_unknown_members_are_kept_and_told() -> None:
-    loaded = convert.load(OLD.replace("tags:", "mood: good\ntags:").encode())
+    loaded = MIF_LD.load(OLD.replace("tags:", "mood: good\ntags:").encode())
     assert [one.pointer for one in loaded.warnings] == ["/mood"]
-    assert json.loads(convert.dump(loaded.grains, layout="document").data)["mood"] == "good"
+    assert json.loads(MIF_LD.dump(loaded.grains, layout="document").data)["mood"] == "good"
 
 
 def test_an_author_of_several() -> None:
@@ -245,17 +246,17 @@ def test_an_author_of_several() -> None:
 def test_a_link_may_say_how_it_is_shown() -> None:
     data = (b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
             b"\n## Relationships\n\n- uses [[rake|the rake]]\n- uses [[can|]]\n")  # fmt: skip
-    loaded = convert.load(data)
-    whole = json.loads(convert.dump(loaded.grains, layout="document").data)
+    loaded = MIF_LD.load(data)
+    whole = json.loads(MIF_LD.dump(loaded.grains, layout="document").data)
     assert [one["target"]["@id"] for one in whole["relationships"]] == [
         "urn:mif:rake", "urn:mif:can"
     ]  # fmt: skip
     assert loaded.warnings == ()
-    assert convert.dump(loaded.grains).data == data
+    assert MIF_LD.dump(loaded.grains).data == data
 
 
 def test_a_section_that_is_content_is_told() -> None:
-    loaded = convert.load(b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
+    loaded = MIF_LD.load(b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
                           b"\n## Relationships\n\nIt uses [[y]], and more.\n")  # fmt: skip
     assert [(one.rule, one.pointer) for one in loaded.warnings] == [("section", "/content")]
 
@@ -267,7 +268,7 @@ def test_front_matter_of_other_types_is_refused_and_no_crash(front: str) -> None
     data = f"---\n{front}\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n".encode()
     for mode in ("schema", "lenient", "extra"):
         with pytest.raises(DocumentError):
-            convert.load(data, mode=mode)
+            MIF_LD.load(data, mode=mode)
 
 
 @pytest.mark.parametrize(
@@ -281,5 +282,5 @@ def test_front_matter_of_other_types_is_refused_and_no_crash(front: str) -> None
 )
 def test_lines_are_those_of_the_file(text: bytes, line: int) -> None:
     with pytest.raises(DocumentError) as caught:
-        convert.load(text, layout="markdown")
+        MIF_LD.load(text, layout="markdown")
     assert caught.value.problems[0].line == line

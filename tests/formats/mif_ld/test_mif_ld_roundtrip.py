@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
-from omsgrain.formats.mif_ld import convert
+from omsgrain.formats.mif_ld.format import MIF_LD
 from omsgrain.formats.mif_ld.forms import MifLdLimits
 from omsgrain.formats.mif_ld.records import TABLE
 from omsgrain.formats.problems import DocumentError
@@ -42,9 +42,9 @@ EXAMPLES = [MINIMAL, FULL, REINFORCED, MINIMAL_1X, FULL_1X, CITATION, PERSON, ON
 
 def returned(data: bytes, **options: Any) -> bytes:
     """What comes back of a file, from the blobs of its grains alone."""
-    loaded = convert.load(data, **options)
+    loaded = MIF_LD.load(data, **options)
     assert loaded.problems == ()
-    again = convert.dump([og.Grain(grain.blob) for grain in loaded.grains], local=True)
+    again = MIF_LD.dump([og.Grain(grain.blob) for grain in loaded.grains], local=True)
     assert again.losses == []
     return again.data
 
@@ -55,7 +55,7 @@ def text_of(data: bytes) -> str:
 
 
 def grain_of(changes: dict[str, Any], base: dict[str, Any] = MINIMAL) -> og.Grain:
-    return convert.load(spelled(base | changes)).grains[0]
+    return MIF_LD.load(spelled(base | changes)).grains[0]
 
 
 @pytest.mark.parametrize("shape", ["0.1", "1.x"])
@@ -84,17 +84,17 @@ def test_files_of_all_kinds_come_back(whole: Any) -> None:
 def test_a_file_comes_back_to_the_byte(style: dict[str, Any]) -> None:
     for whole in EXAMPLES:
         data = json.dumps(whole, **style).encode() + b"\n"
-        assert convert.dump(convert.load(data, exact=True).grains, exact=True).data == data
+        assert MIF_LD.dump(MIF_LD.load(data, exact=True).grains, exact=True).data == data
     odd = b'{"@context" :"a:b","@type":"Memory",\n"@id":"urn:mif:\\u0061","memoryType":"semantic",'
     odd += b'"content":"x","created":"2026-01-01T00:00:00Z","n":1E2}'
-    assert convert.dump(convert.load(odd, exact=True).grains, exact=True).data == odd
+    assert MIF_LD.dump(MIF_LD.load(odd, exact=True).grains, exact=True).data == odd
     with pytest.raises(SchemaError):
-        convert.dump(convert.load(odd).grains, exact=True)
+        MIF_LD.dump(MIF_LD.load(odd).grains, exact=True)
 
 
 def test_lines_come_back_to_the_byte() -> None:
     data = spelled(MINIMAL) + b"\r\n\n" + spelled(FULL_1X)
-    assert convert.dump(convert.load(data, exact=True).grains, exact=True).data == data
+    assert MIF_LD.dump(MIF_LD.load(data, exact=True).grains, exact=True).data == data
 
 
 # -- what each memory is among grains -------------------------------------------------------------
@@ -180,7 +180,7 @@ TRAPS: dict[str, dict[str, Any]] = {
 def test_traps(name: str) -> None:
     whole = MINIMAL | TRAPS[name]
     assert text_of(returned(spelled(whole))) == json.dumps(whole)
-    found = [one.type for one in convert.load(spelled(whole)).grains]
+    found = [one.type for one in MIF_LD.load(spelled(whole)).grains]
     assert "belief" in found
 
 
@@ -193,10 +193,10 @@ def test_both_types() -> None:
 def test_two_that_name_each_other() -> None:
     one = MINIMAL | {"@id": "urn:mif:a", "relationships": [_derived("urn:mif:b")]}
     other = MINIMAL | {"@id": "urn:mif:b", "relationships": [_derived("urn:mif:a")]}
-    together = convert.load(spelled([one, other]))
+    together = MIF_LD.load(spelled([one, other]))
     assert json.loads(returned(spelled([one, other]))) == [one, other]
     # What a memory is among grains does not depend on what came with it.
-    alone = convert.load(spelled(one)).grains[0].address
+    alone = MIF_LD.load(spelled(one)).grains[0].address
     assert together.grains[0].address == alone
 
 
@@ -215,7 +215,7 @@ VOLATILE: dict[str, Any] = {
 
 
 def test_a_recall_does_not_change_the_address() -> None:
-    plain = convert.load(spelled(MINIMAL)).grains[0].address
+    plain = MIF_LD.load(spelled(MINIMAL)).grains[0].address
     for temporal in (
         VOLATILE,
         {"accessCount": 8},
@@ -223,25 +223,25 @@ def test_a_recall_does_not_change_the_address() -> None:
         VOLATILE | {"decay": {"lastReinforced": "2026-05-01T00:00:00Z"}},
     ):
         whole = MINIMAL | {"temporal": temporal}
-        loaded = convert.load(spelled(whole))
+        loaded = MIF_LD.load(spelled(whole))
         assert loaded.grains[0].address == plain
         assert text_of(returned(spelled(whole))) == json.dumps(whole)
     other = copy.deepcopy(FULL)
     other["temporal"] |= VOLATILE
     other["temporal"]["decay"]["currentStrength"] = 0.25
-    one, another = (convert.load(spelled(each)) for each in (FULL, other))
+    one, another = (MIF_LD.load(spelled(each)) for each in (FULL, other))
     assert one.grains[0].address == another.grains[0].address
     assert one.grains[-1].address != another.grains[-1].address
     changed = MINIMAL | {"temporal": {"decay": {"model": "none"}}}
-    assert convert.load(spelled(changed)).grains[0].address != plain
+    assert MIF_LD.load(spelled(changed)).grains[0].address != plain
 
 
 def test_counters_of_memories_of_one_id() -> None:
     several = [MINIMAL | {"temporal": {"accessCount": n}} for n in (1, 2)]
     several.insert(1, MINIMAL)
-    loaded = convert.load(spelled(several))
+    loaded = MIF_LD.load(spelled(several))
     assert len({grain.address for grain in loaded.grains if grain.type == "belief"}) == 1
-    assert json.loads(convert.dump(loaded.grains).data) == several
+    assert json.loads(MIF_LD.dump(loaded.grains).data) == several
 
 
 # -- what is not taken, and what does not leave ---------------------------------------------------
@@ -249,28 +249,28 @@ def test_counters_of_memories_of_one_id() -> None:
 
 def test_bad_memories_are_left_out() -> None:
     bad = {key: value for key, value in MINIMAL.items() if key != "content"}
-    loaded = convert.load(spelled([MINIMAL, bad, FULL]))
+    loaded = MIF_LD.load(spelled([MINIMAL, bad, FULL]))
     assert [one.pointer for one in loaded.problems] == ["/1"]
-    assert json.loads(convert.dump(loaded.grains).data) == [MINIMAL, FULL]
+    assert json.loads(MIF_LD.dump(loaded.grains).data) == [MINIMAL, FULL]
     records = [{"kind": "memory", "payload": one} for one in (bad, FULL, bad, MINIMAL)]
     corpus = CORPUS | {"records": [*records, CORPUS["records"][2]]}
-    loaded = convert.load(spelled(corpus))
+    loaded = MIF_LD.load(spelled(corpus))
     assert [one.pointer for one in loaded.problems] == ["/records/0/payload", "/records/2/payload"]
-    back = json.loads(convert.dump(loaded.grains).data)
+    back = json.loads(MIF_LD.dump(loaded.grains).data)
     assert back == corpus | {"records": [records[1], *records[3:], CORPUS["records"][2]]}
-    loaded = convert.load(spelled(MINIMAL) + b"\n" + spelled(bad) + b"\n{\n" + spelled(FULL))
+    loaded = MIF_LD.load(spelled(MINIMAL) + b"\n" + spelled(bad) + b"\n{\n" + spelled(FULL))
     assert [one.line for one in loaded.problems] == [2, 3]
     with pytest.raises(DocumentError):
-        convert.load(spelled(bad))
+        MIF_LD.load(spelled(bad))
 
 
 def test_sizes_are_bounded() -> None:
-    loaded = convert.load(b"[" + b"{}," * 1500 + spelled(MINIMAL) + b"]")
+    loaded = MIF_LD.load(b"[" + b"{}," * 1500 + spelled(MINIMAL) + b"]")
     assert len(loaded.problems) == 1001
     # Of each only the first defect is kept, once there are a thousand.
-    many = convert.load(b"[" + b'{"@type":"Memory"},' * 1500 + spelled(MINIMAL) + b"]")
+    many = MIF_LD.load(b"[" + b'{"@type":"Memory"},' * 1500 + spelled(MINIMAL) + b"]")
     assert (many.problems[-1].rule, many.problems[-1].found) == ("more", "1300 more")
-    assert json.loads(convert.dump(loaded.grains).data) == [MINIMAL]
+    assert json.loads(MIF_LD.dump(loaded.grains).data) == [MINIMAL]
     few = MifLdLimits(documents=2)
     corpus = {"@type": "MemoryCorpus", "records": [MINIMAL] * 3}
     lines = b"\n".join([spelled(MINIMAL)] * 3)
@@ -278,24 +278,24 @@ def test_sizes_are_bounded() -> None:
     broken = b"\n".join([spelled(MINIMAL), b"{", b"{", b"{"])
     for data in (spelled([MINIMAL] * 3), spelled(corpus), lines, broken):
         with pytest.raises(DocumentError) as caught:
-            convert.load(data, limits=few)
+            MIF_LD.load(data, limits=few)
         assert caught.value.problems[0].rule == "too_large"
 
 
 def test_lenient_mends_citations() -> None:
     whole = MINIMAL | {"citations": [CITATION | {"relevance": 2}, {"title": "x"}]}
     with pytest.raises(DocumentError):
-        convert.load(spelled(whole))
-    loaded = convert.load(spelled(whole), mode="lenient")
+        MIF_LD.load(spelled(whole))
+    loaded = MIF_LD.load(spelled(whole), mode="lenient")
     assert (len(loaded.warnings), len(loaded.dropped) > 1) == (1, True)
     mended = MINIMAL | {"citations": [CITATION | {"relevance": 1}]}
-    assert json.loads(convert.dump(loaded.grains).data) == mended
+    assert json.loads(MIF_LD.dump(loaded.grains).data) == mended
 
 
 @pytest.mark.parametrize("namespace", ["_local", "_local/notes"])
 def test_local_memories_stay(namespace: str) -> None:
     private = MINIMAL | {"@id": "urn:mif:private", "namespace": namespace}
-    loaded = convert.load(spelled([private, MINIMAL]))
+    loaded = MIF_LD.load(spelled([private, MINIMAL]))
     dumped = formats.dump(loaded, format="mif-ld")
     assert json.loads(dumped.data) == [MINIMAL]
     assert [(one.record, one.field) for one in dumped.losses] == [("urn:mif:private", "memory")]
@@ -307,36 +307,36 @@ def test_local_memories_stay(namespace: str) -> None:
 
 
 def test_embeddings_are_left_out_if_not_asked_for() -> None:
-    loaded = convert.load(spelled(FULL))
-    dumped = convert.dump(loaded.grains, embeddings=False)
+    loaded = MIF_LD.load(spelled(FULL))
+    dumped = MIF_LD.dump(loaded.grains, embeddings=False)
     assert [one.field for one in dumped.losses] == ["embedding"]
     without = {key: value for key, value in FULL.items() if key != "embedding"}
     assert json.loads(dumped.data) == without
 
 
 def test_layouts() -> None:
-    loaded = convert.load(spelled([MINIMAL, FULL_1X]))
-    corpus = json.loads(convert.dump(loaded.grains, layout="corpus").data)
+    loaded = MIF_LD.load(spelled([MINIMAL, FULL_1X]))
+    corpus = json.loads(MIF_LD.dump(loaded.grains, layout="corpus").data)
     assert corpus["@type"] == "MemoryCorpus"
     assert [one["payload"] for one in corpus["records"]] == [MINIMAL, FULL_1X]
-    lines = convert.dump(loaded.grains, layout="lines").data.splitlines()
+    lines = MIF_LD.dump(loaded.grains, layout="lines").data.splitlines()
     assert [json.loads(one) for one in lines] == [MINIMAL, FULL_1X]
     for layout in ("document", "markdown"):
         with pytest.raises((SchemaError, FormatError)):
-            convert.dump(loaded.grains, layout=layout)
+            MIF_LD.dump(loaded.grains, layout=layout)
 
 
 def test_whose_it_is() -> None:
-    assert {grain["user_id"] for grain in convert.load(spelled(FULL), user_id="u").grains} == {"u"}
-    assert "user_id" not in convert.load(spelled(FULL)).grains[0]
+    assert {grain["user_id"] for grain in MIF_LD.load(spelled(FULL), user_id="u").grains} == {"u"}
+    assert "user_id" not in MIF_LD.load(spelled(FULL)).grains[0]
 
 
 def test_a_missing_grain_is_told() -> None:
-    grains = convert.load(spelled(FULL)).grains
+    grains = MIF_LD.load(spelled(FULL)).grains
     with pytest.raises(NotFoundError):
-        convert.dump(grains[1:])
+        MIF_LD.dump(grains[1:])
     with pytest.raises(SchemaError):
-        convert.dump(grains[:1])
+        MIF_LD.dump(grains[:1])
     found = TABLE.from_grain(grains[0], lambda address: grains[0])
     assert found is not None
     assert found[0] == "memory"

@@ -184,9 +184,9 @@ _add("embedding.length", "2.7", "It has embedding_dim floats of 32 bits",
 
 @_rule("embedding.floats", "2.7", "The floats are of 32 bits, little-endian")
 def _floats(_: Bench) -> Iterator[Tried]:
-    from omsgrain.formats.aimem import convert
+    from omsgrain.formats.aimem.format import AIMEM
 
-    found = convert.load(spelled(sealed(sample())))
+    found = AIMEM.load(spelled(sealed(sample())))
     yield Tried(
         "AACAPwAAAEA= is 1.0, 2.0",
         ["0000803f00000040"],

@@ -28,9 +28,11 @@ from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
     PRODUCER,
+    BuildOptions,
     ClassShape,
     Content,
     ConvertedDocument,
+    Hub,
     LossNames,
     Record,
     SourcedItem,
@@ -40,7 +42,6 @@ from omsgrain.formats.convert.base import (
 )
 from omsgrain.formats.source import float32, unpack
 
-TITLE: Final = "AIMEM"
 CARRIED: Final = "x_omsgrain"
 _USER: Final = "urn:omsgrain:user:"
 _MENTION: Final = "entity_mention"
@@ -242,8 +243,9 @@ def _goal(item: model.Todo | model.Reminder) -> model.Memory:
     return replace(known, parent=item.parent, related=item.related, embedding=item.embedding)
 
 
-def write(content: Content, *, strict: bool, producer: str = PRODUCER) -> ConvertedDocument:
+def write(content: Content, options: BuildOptions) -> ConvertedDocument:
     """A bundle of items that were adapted."""
+    producer = options.producer
     arrays: dict[str, list[tuple[Record, int]]] = {
         name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
     }
@@ -338,3 +340,31 @@ def _envelope(
     if declared is not None:
         envelope |= {"embedding_dim": declared[1], "embedding_model": declared[0]}
     return envelope
+
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+def id_of(
+    kind: model.Kind,
+    id: str,
+    *,
+    external: str | None = None,
+    name: str | None = None,
+    producer: str = PRODUCER,
+) -> str:
+    """What an id is called here: a URN."""
+    if fields.parse_urn(id) is not None:
+        return id
+    if external and fields.parse_urn(external) is not None and uuid_of(kind, external) == id:
+        return external
+    named = fields.urn(producer, id)
+    return named if fields.parse_urn(named) else fields.urn(producer, uuid_of(kind, id))
+
+
+def export_id(id: str) -> tuple[str, bool]:
+    """No id: an export has none here."""
+    return "", not id
+
+
+HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)

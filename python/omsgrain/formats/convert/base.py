@@ -8,18 +8,23 @@ cannot hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from uuid import NAMESPACE_OID, UUID, uuid5
 
+from omsgrain._core import __version__
 from omsgrain.formats import model, times
 from omsgrain.formats.aimem import fields as aimem_fields
 from omsgrain.formats.aimem import fields as utc
 from omsgrain.formats.mif_ld import forms
 from omsgrain.formats.model import Kind, Part
 from omsgrain.formats.times import is_uuid
+
+if TYPE_CHECKING:
+    from omsgrain.formats.base import Format
+    from omsgrain.formats.mif_ld.finding import Shape
 
 Record = dict[str, Any]
 
@@ -393,24 +398,49 @@ def left(of: Mapping[str, Any], known: Mapping[str, type]) -> Iterator[tuple[str
             yield name, value
 
 
-AIMEM: Final = "aimem"
-MIF2: Final = "mif2"
-MIF1: Final = "mif1"
-MIF_LD: Final = "mif-ld"
+NOT_ASKED: Final = "embeddings leave only when asked for"
+"""Why something is lost even where the grains go along."""
 PRODUCER: Final = "omsgrain"
 """The producer namespace of ids that were none of AIMEM's."""
+GENERATOR: Final = {"name": PRODUCER, "version": __version__}
+"""What a document of MIF that is made anew says wrote it. Some readers require it."""
 _SPACE: Final = uuid5(NAMESPACE_OID, PRODUCER)
-_PREFIX: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
-_NODE: Final = "entity:"
-_URN: Final = "urn:mif:"
-_SPACES: Final[dict[tuple[str, Kind], Kind]] = {
-    (AIMEM, "todo"): "memory",
-    (AIMEM, "reminder"): "memory",
-    (MIF1, "reminder"): "todo",
-    (MIF_LD, "todo"): "memory",
-    (MIF_LD, "reminder"): "memory",
-}
-"""What becomes a record of another kind has its id among theirs."""
+AS_MEMORIES: Final[dict[Kind, Kind]] = {"todo": "memory", "reminder": "memory"}
+"""What becomes a memory where a format has nothing else."""
+PREFIXES: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
+"""What ids begin with, where they tell of what they are."""
+EXPORT: Final = "exp_"
+"""What the id of an export begins with in MIF 1.0."""
+URN: Final = "urn:mif:"
+ENTITY: Final = "entity:"
+"""What the id of an entity begins with, where it is its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How a document is made.
+
+    Attributes:
+        embeddings: whether vectors leave.
+        strict: nothing that the format does not name.
+        producer: of AIMEM: the namespace of what gets an identifier.
+        user: whose it is; by default who is named around the records, or is the one of all grains.
+        exported_at: when it was made; by default when the other document was, or the newest grain.
+        shape: of MIF in JSON-LD: of its memories; by default 0.1.
+        beside: of MIF in JSON-LD: whether anything has a place beside its memories.
+        checksum: of MIF: whether a document that is made anew has its checksum.
+        generator: of MIF: what wrote it, where no document that it is made of says so.
+    """
+
+    embeddings: bool = True
+    strict: bool = False
+    producer: str = PRODUCER
+    user: str | None = None
+    exported_at: str | None = None
+    shape: Shape | None = None
+    beside: bool = True
+    checksum: bool = True
+    generator: Mapping[str, Any] = field(default_factory=lambda: GENERATOR)
 
 
 def of_address(address: str) -> str:
@@ -423,72 +453,19 @@ def of_address(address: str) -> str:
 
 def uuid_of(kind: Kind, id: str) -> str:
     """The UUID that an id has in it; of one that has none, one made of its text."""
-    bare = _ours(id).removeprefix(_PREFIX.get(kind, ""))
+    bare = bare_id(id).removeprefix(PREFIXES.get(kind, ""))
     return bare if is_uuid(bare) else str(uuid5(_SPACE, id))
 
 
-def id_in(
-    format: str,
-    kind: Kind,
-    id: str,
-    *,
-    external: str | None = None,
-    name: str | None = None,
-    producer: str = PRODUCER,
-) -> str:
-    """What an id is called in another format."""
-    if format == AIMEM:
-        if aimem_fields.parse_urn(id) is not None:
-            return id
-        if (
-            external
-            and aimem_fields.parse_urn(external) is not None
-            and uuid_of(kind, external) == id
-        ):
-            return external
-        named = aimem_fields.urn(producer, id)
-        return (
-            named
-            if aimem_fields.parse_urn(named)
-            else aimem_fields.urn(producer, uuid_of(kind, id))
-        )
-    if format == MIF_LD:
-        return _urn(kind, id, external)
-    if format == MIF2 and kind == "entity" and _ours(id) != id:
-        return _ours(id)  # which may be any text there
-    if format == MIF2 or kind == "relation":
-        return uuid_of(kind, id)
-    if kind == "entity":
-        return f"{_NODE}{name}"
-    if kind == "project":
-        return _ours(id)
-    kind = _SPACES.get((format, kind), kind)
-    prefix = _PREFIX[kind]
-    for text in (_ours(id), external or ""):
-        if text.startswith(prefix) and (text != external or uuid_of(kind, text) == id):
-            return text
-    return prefix + uuid_of(kind, id)
-
-
-def _ours(id: str) -> str:
+def bare_id(id: str) -> str:
     """An id without the namespace that we gave it."""
-    return _local(id).removeprefix(_URN)
+    return local_id(id).removeprefix(URN)
 
 
-def _local(id: str) -> str:
+def local_id(id: str) -> str:
+    """The local part of a URN of ours; any other id as it is."""
     found = aimem_fields.parse_urn(id)
     return found.local if found is not None and found.producer == PRODUCER else id
-
-
-def _urn(kind: Kind, id: str, external: str | None) -> str:
-    """What an id is called in MIF in JSON-LD: itself, behind the prefix."""
-    if kind == "relation":
-        return id
-    if external and external.startswith(_URN) and uuid_of(kind, external) == id:
-        return external
-    prefix = _URN + _NODE if kind == "entity" else _URN
-    local = _local(id)
-    return local if local.startswith(prefix) else prefix + local
 
 
 class DocumentIds:
@@ -498,7 +475,7 @@ class DocumentIds:
         format: the other one.
     """
 
-    def __init__(self, format: str, producer: str = PRODUCER) -> None:
+    def __init__(self, format: Format, producer: str = PRODUCER) -> None:
         self.format = format
         self._producer = producer
         self._given: dict[tuple[Kind, str], str] = {}
@@ -513,14 +490,14 @@ class DocumentIds:
         name: str | None = None,
     ) -> str:
         """Name a record."""
-        wanted = id_in(
-            self.format, kind, id, external=external, name=name, producer=self._producer
-        )
-        space = _SPACES.get((self.format, kind), kind)
+        wanted = self._id_of(kind, id, external, name)
+        space = self.format.spaces.get(kind, kind)
         made, count = wanted, 1
         while (space, made) in self._taken:
             count += 1
-            made = self._numbered(kind, id, wanted, count)
+            made = self.format.numbered(kind, wanted, count) or self._id_of(
+                kind, str(uuid5(_SPACE, f"{id} {count}"))
+            )
         self._taken.add((space, made))
         self._given.setdefault((kind, id), made)
         return made
@@ -528,12 +505,48 @@ class DocumentIds:
     def of(self, kind: Kind, id: str) -> str:
         """What a record is called that is named somewhere, be it there or not."""
         known = self._given.get((kind, id))
-        if known is not None:
-            return known
-        return id_in(self.format, kind, id, name=id, producer=self._producer)
+        return known if known is not None else self._id_of(kind, id, name=id)
 
-    def _numbered(self, kind: Kind, id: str, wanted: str, count: int) -> str:
-        if self.format == MIF1 and kind == "entity":
-            return f"{wanted} {count}"
-        return id_in(self.format, kind, str(uuid5(_SPACE, f"{id} {count}")),
-                     producer=self._producer)  # fmt: skip
+    def _id_of(
+        self, kind: Kind, id: str, external: str | None = None, name: str | None = None
+    ) -> str:
+        hub = self.format.hub
+        return hub.id_of(kind, id, external=external, name=name, producer=self._producer)
+
+
+class IdOf(Protocol):
+    """What an id of another format is called in this one."""
+
+    def __call__(
+        self,
+        kind: Kind,
+        id: str,
+        *,
+        external: str | None = None,
+        name: str | None = None,
+        producer: str = PRODUCER,
+    ) -> str:
+        """Name a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """What a format says in terms of the model.
+
+    Attributes:
+        classes: the tables of its records, by kind.
+        told: how it names what is lost of it.
+        read: what its records and what stands around them say.
+        adapt: an item as this format has it; None if it has nothing like it.
+        write: a document of items that were adapted.
+        id_of: what an id of another format is called here.
+        export_id: the id of an export here, and whether the old one can be told from it.
+    """
+
+    classes: Mapping[str, ClassShape]
+    told: LossNames
+    read: Callable[[Sequence[tuple[str, Record]], Mapping[str, Any]], Content]
+    adapt: Callable[[model.Item], model.Item | None]
+    write: Callable[[Content, BuildOptions], ConvertedDocument]
+    id_of: IdOf
+    export_id: Callable[[str], tuple[str, bool]]

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from omsgrain.errors import OmsError
+from omsgrain.formats.base import Format, Mif
 from omsgrain.formats.convert import aimem, mif2, mif_ld
-from omsgrain.formats.convert.base import MIF1, MIF2, MIF_LD
 from omsgrain.formats.convert.build import Made
 from omsgrain.formats.convert.gather import Heap, parts_of
 from omsgrain.formats.document import Vector
 from omsgrain.formats.source import Source
+from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
 MEMBER: Final = aimem.CARRIED
@@ -26,39 +27,24 @@ _GRAINS: Final = "grains"
 _VENDORS: Final = "vendor_extensions"
 
 
-def load_up(made: Made, heap: Heap, to: str, vectors: Mapping[str, Vector]) -> None:
+def load_up(made: Made, heap: Heap, to: Format, vectors: Mapping[str, Vector]) -> None:
     """Put the grains into a document that was made of them."""
-    own = {one.address for one in heap.records.get(to, ())}
+    own = {one.address for one in heap.records.get(to.name, ())}
     own |= {part for address in own for part in parts_of(heap.grains[address])}
     left = dict.fromkeys(address for address in heap.grains if address not in own)
-    if to != MIF2:
-        for array in made.arrays.values():
-            for record, address in array:
-                if address in left:
-                    member: dict[str, Any] = {
-                        "address": address,
-                        "blob": _text(heap.grains[address]),
-                    }
-                    if to == MIF_LD:
-                        if address in vectors and not _holds(heap.grains[address]):
-                            model, data = vectors[address]
-                            said = base64.b64encode(data).decode("ascii")
-                            member |= {"model": model, "vector": said}
-                        record["extensions"] = {mif_ld.CARRIED: member}
-                    else:
-                        record[MEMBER] = member
-                    del left[address]
-        if left and to == MIF_LD:
-            beside = {one: _text(heap.grains[one]) for one in left}
-            made.envelope["files"][0]["corpus"]["extensions"] = {mif_ld.CARRIED: {_GRAINS: beside}}
-        elif left:
-            made.envelope[MEMBER] = {_GRAINS: {one: _text(heap.grains[one]) for one in left}}
-        return
-    if not left:
-        return
-    vendors = made.envelope.setdefault(_VENDORS, {})
-    place = vendors.setdefault(mif2.CARRIED, {})
-    place[_GRAINS] = {address: _text(heap.grains[address]) for address in left}
+    for array in made.arrays.values() if to.carries_inside else ():
+        for record, address in array:
+            if address in left:
+                member: dict[str, Any] = {"address": address, "blob": _text(heap.grains[address])}
+                if to.carries_vectors and address in vectors and not _holds(heap.grains[address]):
+                    model, data = vectors[address]
+                    said = base64.b64encode(data).decode("ascii")
+                    member |= {"model": model, "vector": said}
+                to.carry(record, member)
+                del left[address]
+    if left:
+        beside = {address: _text(heap.grains[address]) for address in left}
+        to.carry_beside(made.envelope, beside)
 
 
 def vector_of(record: Mapping[str, Any]) -> Vector | None:
@@ -76,7 +62,8 @@ def vector_of(record: Mapping[str, Any]) -> Vector | None:
 def _holds(grain: Grain) -> bool:
     """Whether an embedding stands in the grain itself."""
     source = Source.of(grain)
-    return source is not None and source.format in (MIF2, MIF1)
+    known = None if source is None else FORMATS.get(source.format)
+    return isinstance(known, Mif) and known.embedding_member is not None
 
 
 def carried(envelope: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> list[Grain]:

@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import model, times
 from omsgrain.formats import source as raw
 from omsgrain.formats.aimem.records import PLAIN, text_of
-from omsgrain.formats.aimem.records import from_grain as _aimem
-from omsgrain.formats.convert import aimem, mif1, mif2, mif_ld
-from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD, Content, of_address
-from omsgrain.formats.convert.words import mif1_memory, snake
+from omsgrain.formats.base import Format, Mif
+from omsgrain.formats.convert.aimem import vector_of
+from omsgrain.formats.convert.base import NOT_ASKED, Content, of_address
+from omsgrain.formats.convert.words import BELIEFS
 from omsgrain.formats.document import Loss, Manifest, Vector, manifest, open_manifest
-from omsgrain.formats.records import BuiltGrain, Record, RecordTable, is_duplicate
+from omsgrain.formats.records import BuiltGrain, Record, is_duplicate
 from omsgrain.formats.source import Source
+from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
 _TYPES: Final = {
@@ -32,30 +32,12 @@ _TYPES: Final = {
     "event": "conversation",
 }
 """What kind of memory a type of grain is, if it says no better."""
-_BELIEFS: Final = {
-    "mg:prefers": "preference",
-    "mg:avoids": "pitfall",
-    "aimem:decided": "decision",
-    "aimem:identity": "identity",
-    "mif:decided": "decision",
-    "mif:pattern": "pattern",
-}
-_KNOWS: Final = "mg:knows"
-_OF_MIF_LD: Final = frozenset((_KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
 _PRIORITIES: Final = {"hot": "critical", "warm": "important", "cold": "standard"}
 
 
-def said_by_type(format: str) -> frozenset[str]:
-    """The relations of beliefs that a type of memory says which the format itself has."""
-    if format == MIF_LD:  # by namespace: _semantic/preferences, _semantic/decisions
-        return _OF_MIF_LD
-    words = (relation for relation, word in _BELIEFS.items() if snake(mif1_memory(word)) == word)
-    return frozenset((_KNOWS, *words))
-
-
-def item(grain: Grain, format: str, owner: str | None) -> model.Memory:
+def item(grain: Grain, format: Format, owner: str | None) -> model.Memory:
     """A grain as a memory."""
-    content, told = text_of(grain, owner, said_by_type(format))
+    content, told = text_of(grain, owner, format.said_by_type)
     plain = PLAIN - {"namespace"}
     rest = {name: grain[name] for name in grain if name not in told and name not in plain}
     importance, session = rest.get("importance"), rest.get("session_id")
@@ -85,7 +67,7 @@ def _type(grain: Grain) -> str:
     if kind == "belief":
         derived = grain.get("epistemic_status") == "derived"
         known = "discovery" if derived else "learning"
-        return _BELIEFS.get(grain.get("relation", ""), known)
+        return BELIEFS.get(grain.get("relation", ""), known)
     if kind == "action" and grain.get("tool_name") in ("code_edit", "file_access", "search",
                                                        "command"):  # fmt: skip
         return str(grain["tool_name"])
@@ -102,9 +84,6 @@ def _locked(grain: Grain) -> bool:
 
 NATIVE: Final = "omsgrain"
 """The format of what never was a record."""
-HUBS: Final[dict[str, ModuleType]] = {
-    AIMEM: aimem, MIF2: mif2, MIF1: mif1, MIF_LD: mif_ld,
-}  # fmt: skip
 _OURS: Final = "omsgrain:"
 
 
@@ -168,7 +147,7 @@ class Heap:
         records = self.records.get(format, [])
         bare = [(one.kind, one.record) for one in records]
         around = self.envelope(format) or self.said.get(format, {})
-        said: Content = HUBS[format].read(bare, around)
+        said: Content = FORMATS[format].hub.read(bare, around)
         held = []
         for item, at in said.found:
             address = records[at].address if at >= 0 else ""
@@ -176,29 +155,29 @@ class Heap:
             item = replace(item, rest=rest)
             if isinstance(item, model.Memory) and item.embedding is None and address in vectors:
                 vector = vectors[address]
-                item = replace(item, embedding=aimem.vector_of(vector.data, vector.model))
+                item = replace(item, embedding=vector_of(vector.data, vector.model))
             held.append(LocatedItem(item, format, address))
         return said, held
 
     def held(
-        self, vectors: Mapping[str, Vector], *, to: str, owner: str | None
+        self, vectors: Mapping[str, Vector], *, to: Format, owner: str | None
     ) -> tuple[model.Document, str, list[LocatedItem]]:
         """What all say that are not of one format: what stands around it, of which format, items.
 
         Args:
             vectors: embeddings by address.
-            to: the format: what is of it already is left out. AIMEM has its own way to say what
+            to: the format: what is of it already is left out. Some have their own way to say what
                 never was a record.
             owner: whose the document is to be.
         """
         document, of, found = model.Document(), NATIVE, []
-        for format in HUBS:
-            if format != to and (self.records.get(format) or self.envelope(format)):
+        for format in FORMATS:
+            if format != to.name and (self.records.get(format) or self.envelope(format)):
                 said, held = self.content(format, vectors)
                 if of == NATIVE or self.envelope(format):
                     document, of = said.document, format
                 found += held
-        for address in self.natives if to != AIMEM else ():
+        for address in () if to.takes_natives else self.natives:
             found.append(LocatedItem(item(self.grains[address], to, owner), NATIVE, address))
         return document, of, found
 
@@ -238,8 +217,8 @@ def parts_of(grain: Grain) -> tuple[str, ...]:
 
 def born(grain: Grain, format: str, get: raw.Get) -> tuple[str, Record] | None:
     """The record of a format that a grain was; None if it was none."""
-    reader = _READERS.get(format)
-    return None if reader is None else reader(grain, get)
+    known = FORMATS.get(format)
+    return None if known is None else known.record_of(grain, get)
 
 
 def _in_order(found: Heap, manifest: Manifest) -> None:
@@ -257,38 +236,6 @@ def _is_ours(grain: Grain) -> bool:
     return grain["type"] == "state" and isinstance(kind, str) and kind.startswith(_OURS)
 
 
-def _of_mif2(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
-    from omsgrain.formats.mif2.records import from_grain
-
-    return from_grain(grain, get)
-
-
-def _of_mif1(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
-    from omsgrain.formats.mif1.records import from_grain
-
-    return from_grain(grain, get)
-
-
-def _of_mif_ld(grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
-    from omsgrain.formats.mif_ld.records import TABLE
-
-    return TABLE.from_grain(grain, get)
-
-
-_READERS: Final[dict[str, Callable[[Grain, raw.Get], tuple[str, Record] | None]]] = {
-    AIMEM: _aimem,
-    MIF2: _of_mif2,
-    MIF1: _of_mif1,
-    MIF_LD: _of_mif_ld,
-}
-
-
-NOT_ASKED: Final = "embeddings leave only when asked for"
-"""Why something is lost even where the grains go along."""
-MEMBERS: Final = {MIF2: "embeddings", MIF1: "embedding"}
-"""The member that is the embedding of a record."""
-
-
 def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     """The same grains, but that records with an embedding are made again without it.
 
@@ -296,10 +243,13 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     """
     made: dict[str, BuiltGrain] = {}
     losses: list[Loss] = []
-    for format, member in MEMBERS.items():
-        for one in found.records.get(format, ()):
+    for format in FORMATS.values():
+        if not isinstance(format, Mif) or format.embedding_member is None:
+            continue
+        member = format.embedding_member
+        for one in found.records.get(format.name, ()):
             if isinstance(one.record.get(member), dict):
-                made[one.address] = _without(found.grains[one.address], format, one, member)
+                made[one.address] = _without(found.grains[one.address], format, one)
                 losses.append(Loss(str(one.record.get("id", "")), member, NOT_ASKED))
     if not made:
         return found, losses
@@ -324,24 +274,14 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     return again, losses
 
 
-def _without(grain: Grain, format: str, one: Born, member: str) -> BuiltGrain:
-    record = {name: value for name, value in one.record.items() if name != member}
-    table, owner = _table(format), grain.get("user_id")
+def _without(grain: Grain, format: Mif, one: Born) -> BuiltGrain:
+    left = {name: value for name, value in one.record.items() if name != format.embedding_member}
+    table, owner = format.table, grain.get("user_id")
     if not is_duplicate(grain):
-        return table.to_grain(one.kind, record, owner=owner)
+        return table.to_grain(one.kind, left, owner=owner)
     context = grain["context"]
     of = str(context.get("of")) if isinstance(context, Mapping) else "-"
-    return table.to_duplicate(one.kind, record, of=of, owner=owner)
-
-
-def _table(format: str) -> RecordTable:
-    if format == MIF2:
-        from omsgrain.formats.mif2.records import TABLE
-
-        return TABLE
-    from omsgrain.formats.mif1.records import TABLE as TABLE_1
-
-    return TABLE_1
+    return table.to_duplicate(one.kind, left, of=of, owner=owner)
 
 
 def _replaced(grain: Grain, made: Mapping[str, BuiltGrain]) -> list[Grain]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from omsgrain.formats import model
-from omsgrain.formats.convert.base import AIMEM, MIF1, MIF2, MIF_LD, DocumentIds, id_in, uuid_of
+from omsgrain.formats.convert.base import DocumentIds
 from omsgrain.formats.convert.gather import NATIVE, LocatedItem
+from omsgrain.formats.table import FORMATS
 
 _KINDS: Final[dict[type[model.Item], model.Kind]] = {
     model.Memory: "memory",
@@ -25,7 +25,6 @@ _REFERENCES: Final[dict[type[model.Item], dict[str, model.Kind]]] = {
     model.Todo: {"project": "project", "parent": "todo", "subtasks": "todo",
                  "blocked_by": "todo", "related": "memory"},
 }  # fmt: skip
-_EXPORT: Final = "exp_"
 
 
 class Renamed(NamedTuple):
@@ -76,9 +75,9 @@ def _renamed(one: LocatedItem, id: str, names: DocumentIds) -> Renamed:
         more["source"] = names.of(item.source_kind, item.source)
         more["target"] = names.of(item.target_kind, item.target)
     external = getattr(item, "external", None)
-    if names.format in (AIMEM, MIF_LD) and external == id:
+    if names.format.external == "id" and external == id:
         more["external"] = None  # which it is now
-    elif names.format == MIF2 and isinstance(item, model.Memory | model.Todo):
+    elif names.format.external == "member" and isinstance(item, model.Memory | model.Todo):
         if one.format != NATIVE and external is None and not _returns(one, id, names, None):
             external = more["external"] = item.id
     kept = one.format == NATIVE or _returns(one, id, names, more.get("external", external))
@@ -91,27 +90,8 @@ def _returns(one: LocatedItem, id: str, names: DocumentIds, external: str | None
     assert kind is not None
     if kind == "relation":
         # Where relations have no id, it is made of what they join.
-        return one.format != MIF2
+        return not FORMATS[one.format].relation_ids
     name = item.name if isinstance(item, model.Entity) else None
-    placed = external if names.format == MIF2 else None
-    return id_in(one.format, kind, id, external=placed, name=name) == item.id
-
-
-def export_id(format: str, id: str) -> tuple[str, bool]:
-    """The id of an export in another format, and whether it can be told from it again."""
-    if not id or format in (AIMEM, MIF_LD):
-        return "", not id
-    if format == MIF1:
-        if id.startswith(_EXPORT):
-            return id, True
-        bare = uuid_of("memory", id)
-        made = _EXPORT + bare.replace("-", "")
-        return made, bare == id and id == id.lower()
-    bare = id.removeprefix(_EXPORT)
-    if id != bare and len(bare) == 32:
-        try:
-            return str(UUID(bare)), bare == bare.lower()
-        except ValueError:
-            pass
-    made = uuid_of("memory", id)
-    return made, made == id
+    placed = external if names.format.external == "member" else None
+    hub = FORMATS[one.format].hub
+    return hub.id_of(kind, id, external=placed, name=name) == item.id

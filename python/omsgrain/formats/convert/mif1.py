@@ -10,18 +10,26 @@ from typing import Any, Final
 from omsgrain.formats import model
 from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
+    ENTITY,
+    EXPORT,
+    PREFIXES,
+    PRODUCER,
+    BuildOptions,
     ClassShape,
     Content,
     ConvertedDocument,
+    Hub,
     LossNames,
     Record,
     SourcedItem,
+    bare_id,
     count,
     left,
     near,
     rate,
     rfc3339,
     shape,
+    uuid_of,
     whole,
 )
 from omsgrain.formats.mif1.check import (
@@ -35,9 +43,7 @@ from omsgrain.formats.mif1.check import (
 )
 from omsgrain.formats.records import object_of, text_of
 
-TITLE: Final = "MIF 1.0"
 CARRIED: Final = "x_omsgrain"
-_NODE: Final = "entity:"
 _DONE = {"dismissed": "done", "expired": "cancelled"}
 
 _MENTION = shape(
@@ -115,7 +121,7 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
         if kind in ("memory", "todo"):
             kinds[record["id"]] = "memory" if kind == "memory" else "todo"
     entities = near(
-        (id, id.removeprefix(_NODE), _type(node)) for id, node in nodes.items()
+        (id, id.removeprefix(ENTITY), _type(node)) for id, node in nodes.items()
         if _kind(node) == "entity"
     )  # fmt: skip
     found: list[SourcedItem] = []
@@ -186,7 +192,7 @@ def _entity(record: Record) -> model.Entity:
     id = record["id"]
     type_ = _type(record)
     types = () if type_ is None else (type_,)
-    item: model.Entity = CLASSES["node"].read(record, name=id.removeprefix(_NODE), types=types)
+    item: model.Entity = CLASSES["node"].read(record, name=id.removeprefix(ENTITY), types=types)
     known = {"type", *(("entity_type",) if type_ is not None else ())}
     known |= {name for name in ("entity_type",) if record.get(name) is None}
     return replace(item, rest={k: v for k, v in item.rest.items() if k not in known})
@@ -311,7 +317,7 @@ def _task(item: model.Reminder) -> model.Todo:
     )
 
 
-def write(content: Content, *, strict: bool) -> ConvertedDocument:
+def write(content: Content, options: BuildOptions) -> ConvertedDocument:
     """A document of items that were adapted; arguments are those of the other formats."""
     arrays: dict[str, list[tuple[Record, int]]] = {pointer: [] for pointer in ARRAYS}
     projects = {one.item.id: one.item for one in content.found
@@ -379,3 +385,45 @@ def _envelope(
     if not said:
         del envelope["metadata"]["privacy"]
     return envelope
+
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+SPACES: Final[dict[model.Kind, model.Kind]] = {"reminder": "todo"}
+"""What becomes a record of another kind has its id among theirs."""
+
+
+def id_of(
+    kind: model.Kind,
+    id: str,
+    *,
+    external: str | None = None,
+    name: str | None = None,
+    producer: str = PRODUCER,
+) -> str:
+    """What an id is called here: of memories and todos it tells which it is."""
+    if kind == "relation":
+        return uuid_of(kind, id)
+    if kind == "entity":
+        return f"{ENTITY}{name}"
+    bare = bare_id(id)
+    if kind == "project":
+        return bare
+    kind = SPACES.get(kind, kind)
+    prefix = PREFIXES[kind]
+    for text in (bare, external or ""):
+        if text.startswith(prefix) and (text != external or uuid_of(kind, text) == id):
+            return text
+    return prefix + uuid_of(kind, id)
+
+
+def export_id(id: str) -> tuple[str, bool]:
+    """The id of an export here, and whether the old one can be told from it."""
+    if not id or id.startswith(EXPORT):
+        return id, True
+    bare = uuid_of("memory", id)
+    return EXPORT + bare.replace("-", ""), bare == id and id == id.lower()
+
+
+HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)

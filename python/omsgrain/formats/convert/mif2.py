@@ -6,16 +6,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 from omsgrain.formats import model
 from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
+    EXPORT,
+    PRODUCER,
+    BuildOptions,
     ClassShape,
     Content,
     ConvertedDocument,
+    Hub,
     LossNames,
     Record,
     SourcedItem,
+    bare_id,
     count,
     left,
     near,
@@ -27,10 +33,9 @@ from omsgrain.formats.convert.base import (
 )
 from omsgrain.formats.mif2.check import SHAPES, VERSION
 
-TITLE: Final = "MIF 2.0"
 CARRIED: Final = "omsgrain"
 """Our place in the vendor extensions."""
-_SHODH: Final = "shodh-memory"
+SHODH: Final = "shodh-memory"
 METADATA: Final = "memory_metadata"
 _KNOWN: Final = {"importance": "importance", "access_count": "access_count",
                  "last_accessed": "accessed_at", "decay_rate": "decay_rate"}  # fmt: skip
@@ -221,7 +226,7 @@ def about(envelope: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """What a document says of memories in its vendor extensions, as far as the model knows it."""
     vendors = envelope.get("vendor_extensions")
     told: dict[str, Mapping[str, Any]] = {}
-    for vendor in (_SHODH, CARRIED):
+    for vendor in (SHODH, CARRIED):
         place = vendors.get(vendor) if isinstance(vendors, dict) else None
         of = place.get(METADATA) if isinstance(place, dict) else None
         for id, values in of.items() if isinstance(of, dict) else ():
@@ -324,7 +329,7 @@ def adapt(item: model.Item) -> model.Item | None:
     return item if isinstance(item, model.Reminder) else None
 
 
-def write(content: Content, *, strict: bool) -> ConvertedDocument:
+def write(content: Content, options: BuildOptions) -> ConvertedDocument:
     """A document of items that were adapted."""
     arrays: dict[str, list[tuple[Record, int]]] = {"/memories": []}
     more: dict[str, dict[str, Any]] = {}
@@ -346,7 +351,7 @@ def write(content: Content, *, strict: bool) -> ConvertedDocument:
         entities = [*arrays.get(graph[0], []), *((node, -1) for node in nodes.values())]
         arrays |= {graph[0]: entities, graph[1]: arrays.get(graph[1], [])}
     envelope = _envelope(content.document, arrays)
-    if more and not strict:
+    if more and not options.strict:
         envelope["vendor_extensions"] = {CARRIED: {METADATA: more}}
     return ConvertedDocument(
         envelope, {pointer: arrays[pointer] for pointer in envelope_order(arrays)}
@@ -375,3 +380,35 @@ def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, 
         envelope["knowledge_graph"] = {"entities": [], "relationships": []}
     envelope |= {name: [] for name in ("todos", "projects", "reminders") if f"/{name}" in arrays}
     return envelope
+
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+def id_of(
+    kind: model.Kind,
+    id: str,
+    *,
+    external: str | None = None,
+    name: str | None = None,
+    producer: str = PRODUCER,
+) -> str:
+    """What an id is called here: a UUID; of an entity it may be any text."""
+    if kind == "entity" and (bare := bare_id(id)) != id:
+        return bare
+    return uuid_of(kind, id)
+
+
+def export_id(id: str) -> tuple[str, bool]:
+    """The id of an export here, and whether the old one can be told from it."""
+    bare = id.removeprefix(EXPORT)
+    if id != bare and len(bare) == 32:
+        try:
+            return str(UUID(bare)), bare == bare.lower()
+        except ValueError:
+            pass
+    made = uuid_of("memory", id) if id else ""
+    return made, made == id
+
+
+HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)

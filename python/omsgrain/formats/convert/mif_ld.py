@@ -10,30 +10,38 @@ from typing import Any, Final
 
 from omsgrain.formats import model
 from omsgrain.formats.convert.base import (
+    ENTITY,
+    PRODUCER,
+    URN,
     Attribute,
+    BuildOptions,
     Content,
     ConvertedDocument,
+    Hub,
     LossNames,
     Record,
     SourcedItem,
     count,
     date_time,
+    local_id,
     rate,
+    uuid_of,
 )
 from omsgrain.formats.convert.base import ClassShape as Table
+from omsgrain.formats.convert.words import KNOWS
 from omsgrain.formats.mif_ld.document import corpus, together
 from omsgrain.formats.mif_ld.finding import SHAPES, Shape
 from omsgrain.formats.mif_ld.markdown import KEBAB, slug
 from omsgrain.formats.mif_ld.records import CONTEXT, is_memory, type_of
 from omsgrain.formats.records import object_of, objects_of, text_of
 
-TITLE: Final = "MIF in JSON-LD"
 ARRAY: Final = "/memories"
+SHAPE: Final = "shape"
+"""In an envelope: the shape of what was made of grains that went along."""
 CARRIED: Final = "omsgrain"
 """Our place in the extensions."""
 EXTENSIONS: Final = "extensions"
-URN: Final = "urn:mif:"
-ENTITY: Final = "urn:mif:entity:"
+ENTITY_URN: Final = f"{URN}{ENTITY}"
 TYPES: Final = frozenset(("semantic", "episodic", "procedural"))
 _SEMANTIC: Final = frozenset(
     ("fact", "observation", "learning", "discovery", "pattern", "decision", "preference",
@@ -93,6 +101,10 @@ TOLD: Final = LossNames(
 """Where the rest stands."""
 
 
+SAID_BY_TYPE: Final = frozenset((KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
+"""The relations of beliefs that a type of memory says: _semantic/preferences, and so on."""
+
+
 def base_of(kind: str | None) -> str:
     """The type that the format has for one of the model."""
     if kind in TYPES:
@@ -114,7 +126,7 @@ def singular(name: str) -> str:
 
 def urn_of(name: str, kind: str | None) -> str:
     """The URN of what is only mentioned."""
-    return f"{ENTITY}{slug(kind or 'concept')}:{slug(name)}"
+    return f"{ENTITY_URN}{slug(kind or 'concept')}:{slug(name)}"
 
 
 def kind_of_relation(name: str) -> str:
@@ -231,7 +243,7 @@ def _mentions(record: Record) -> Iterator[model.Mention]:
         name = text_of(one, "name")
         if urn != urn_of(name or "", type_):
             rest["entity"] = urn
-        yield model.Mention(name=name or str(urn).removeprefix(ENTITY), type=type_, rest=rest)
+        yield model.Mention(name=name or str(urn).removeprefix(ENTITY_URN), type=type_, rest=rest)
 
 
 def _embedding(record: Record) -> model.Embedding | None:
@@ -346,8 +358,9 @@ def adapt(item: model.Item) -> model.Item | None:
     return replace(item, weight=rate(item.weight))
 
 
-def write(content: Content, *, strict: bool, shape: Shape = "0.1") -> ConvertedDocument:
+def write(content: Content, options: BuildOptions) -> ConvertedDocument:
     """A corpus of items that were adapted."""
+    shape = options.shape or "0.1"
     written: list[tuple[Record, int]] = []
     by_id: dict[str, Record] = {}
     for item, at in content.found:
@@ -438,3 +451,32 @@ def _vector(said: model.Embedding) -> Record:
     if said.normalized is not None:
         record["normalized"] = said.normalized
     return record if len(record) > 1 else {}
+
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+def id_of(
+    kind: model.Kind,
+    id: str,
+    *,
+    external: str | None = None,
+    name: str | None = None,
+    producer: str = PRODUCER,
+) -> str:
+    """What an id is called here: itself, behind the prefix."""
+    if kind == "relation":
+        return id
+    if external and external.startswith(URN) and uuid_of(kind, external) == id:
+        return external
+    prefix = ENTITY_URN if kind == "entity" else URN
+    local = local_id(id)
+    return local if local.startswith(prefix) else prefix + local
+
+
+def export_id(id: str) -> tuple[str, bool]:
+    """No id: an export has none here."""
+    return "", not id
+
+
+HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)

@@ -14,14 +14,17 @@ from dataclasses import replace
 from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
-from omsgrain.formats.convert.base import AIMEM, MIF2
-from omsgrain.formats.convert.build import ARRAYS, GENERATOR, BuildOptions, Made
+from omsgrain.formats.base import Format
+from omsgrain.formats.convert.base import GENERATOR, BuildOptions
+from omsgrain.formats.convert.build import Made
 from omsgrain.formats.convert.carry import carried, member_of, vector_of
-from omsgrain.formats.convert.convert import SHAPE, remade, tree, with_vector
+from omsgrain.formats.convert.convert import remade, tree, with_vector
 from omsgrain.formats.convert.gather import Heap, heap, parts_of
+from omsgrain.formats.convert.mif_ld import SHAPE
 from omsgrain.formats.document import Import, Manifest, Vector, manifest, open_manifest
 from omsgrain.formats.mif_ld.finding import Shape
 from omsgrain.formats.source import NOT_CHECKED, Source, difference, float32, gather, getter, same
+from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
 _EMBEDDINGS = {"embedding", "embeddings"}
@@ -29,7 +32,8 @@ _EMBEDDINGS = {"embedding", "embeddings"}
 
 def taken_back(found: Import, user_id: str | None = None) -> Import:
     """What was loaded, with the grains that went along in the document."""
-    if found.format == MIF2 and not _stands_beside(found):
+    to = FORMATS[found.format]
+    if not to.carries_inside and not _stands_beside(found):
         return found
     looked = heap(found.grains)
     own = next((one for one in looked.manifests if one.format == found.format), None)
@@ -43,7 +47,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     if options.shape == "1.x":
         own = replace(own, envelope={**own.envelope, SHAPE: options.shape})
     try:
-        document, _ = tree(looked, found.format, found.vectors, options)
+        document, _ = tree(looked, to, found.vectors, options)
         # How a document is spelled stands in its manifest.
         plain = own.style is None and not own.text and own.layout in (None, "json", "corpus")
         alone = plain and not found.problems
@@ -81,19 +85,15 @@ def _all(
     grains: list[Grain],
     options: BuildOptions,
 ) -> Import | None:
-    heaped = heap(grains)
+    heaped, to = heap(grains), FORMATS[found.format]
     if not _has_all(heaped):
         return None
     try:
         vectors = _vectors(found, looked, heaped, None, options)
-        made, _ = tree(heaped, found.format, vectors, options)
+        made, _ = tree(heaped, to, vectors, options)
     except SchemaError:
         return None  # without being told whose it is, say, none can be made
-    return (
-        replace(found, grains=grains, vectors=vectors)
-        if _alike(made, document, found.format)
-        else None
-    )
+    return replace(found, grains=grains, vectors=vectors) if _alike(made, document, to) else None
 
 
 def _some(
@@ -104,15 +104,15 @@ def _some(
     grains: list[Grain],
     options: BuildOptions,
 ) -> Import:
-    heaped = heap(grains)
+    heaped, to = heap(grains), FORMATS[found.format]
     vectors = _vectors(found, looked, heaped, own, options)
-    made = _by_name(remade(heaped, own, found.format, vectors, options), found.format)
+    made = _by_name(remade(heaped, own, to, vectors, options), to)
     still: dict[Any, str] = {}
     for one in looked.records.get(found.format, ()):
         name = _name(one.kind, one.record)
         record, _ = made.get(name, ({}, ""))
-        said = with_vector(one.record, one.address, found.format, found.vectors, options)
-        if name in made and _alike(record, said, found.format):
+        said = with_vector(one.record, one.address, to, found.vectors, options)
+        if name in made and _alike(record, said, to):
             still[name] = one.address
     # What is not in the document any more does not come back: of a memory and the edges that are
     # made of it all must be. Where nothing is missing, the document that they were of does too.
@@ -128,8 +128,8 @@ def _some(
     kept = {address: one for address, one in found.vectors.items() if address not in instead}
     vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
     # What was told of the others may have had its part in what they made.
-    again, _ = tree(heap(mixed), found.format, vectors, options)
-    alike = _alike(again, document, found.format)
+    again, _ = tree(heap(mixed), to, vectors, options)
+    alike = _alike(again, document, to)
     return replace(found, grains=mixed, vectors=vectors) if alike else found
 
 
@@ -163,7 +163,8 @@ def _vectors(
     }
     if not said:
         return {}
-    made = _by_name(remade(heaped, own, found.format, {}, options), found.format)
+    to = FORMATS[found.format]
+    made = _by_name(remade(heaped, own, to, {}, options), to)
     return {
         address: said[name]
         for name, (record, address) in made.items()
@@ -182,9 +183,9 @@ def _vector(record: Mapping[str, Any]) -> Vector | None:
     return None if data is None else Vector(said["model"], data)
 
 
-def _by_name(made: Made, format: str) -> dict[Any, tuple[dict[str, Any], str]]:
+def _by_name(made: Made, format: Format) -> dict[Any, tuple[dict[str, Any], str]]:
     return {
-        _name(ARRAYS[format][pointer], record): (record, address)
+        _name(format.arrays[pointer], record): (record, address)
         for pointer, array in made.arrays.items()
         for record, address in array
         if address
@@ -200,11 +201,11 @@ def _name(kind: str, record: Mapping[str, Any]) -> Any:
     return kind, json.dumps(record, sort_keys=True) if name is None else name
 
 
-def _alike(one: Any, other: Any, format: str) -> bool:
-    """Whether two documents, or two records, are the same; in bundles keys have no order."""
-    if format == AIMEM:
-        return difference(one, other, ordered=False) is None
-    return same(one, other)
+def _alike(one: Any, other: Any, format: Format) -> bool:
+    """Whether two documents, or two records, are the same."""
+    if format.ordered:
+        return same(one, other)
+    return difference(one, other, ordered=False) is None
 
 
 def _is_document(grain: Grain) -> bool:

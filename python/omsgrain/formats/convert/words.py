@@ -43,6 +43,17 @@ OWN_EDGES: Final = {name: name for name in EDGE_TYPES} | {
 OWN_KINDS: Final = {name: name for name in ENTITY_KINDS} | {"place": "location"}
 """AIMEM's kinds of entities by their names in the model."""
 
+BELIEFS: Final = {
+    "mg:prefers": "preference",
+    "mg:avoids": "pitfall",
+    "aimem:decided": "decision",
+    "aimem:identity": "identity",
+    "mif:decided": "decision",
+    "mif:pattern": "pattern",
+}
+"""What kind of memory a belief is, by its relation."""
+KNOWS: Final = "mg:knows"
+
 _BANDS: Final = ((0.8, "critical"), (0.5, "important"))
 _SHOWN: Final = {"critical": 0.9, "important": 0.6, "standard": 0.3}
 
@@ -115,3 +126,9 @@ def priority_of(importance: float | None) -> str | None:
 def importance_of(priority: str | None) -> float | None:
     """An importance in the middle of the band of a priority; its way back is `priority_of`."""
     return None if priority is None else _SHOWN.get(priority)
+
+
+SAID_BY_TYPE: Final = frozenset(
+    (KNOWS, *(name for name, word in BELIEFS.items() if snake(mif1_memory(word)) == word))
+)
+"""The relations of beliefs that a type of memory says."""

@@ -374,3 +374,19 @@ class Metadata:
             "node_count": len(self._nodes),
             "edge_count": self._counts["edge"],
         }
+
+
+def counted(
+    envelope: dict[str, Any], arrays: Mapping[str, Iterable[Any]], kinds: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a document says of itself, counted anew; only its privacy is as it was told."""
+    found = Metadata()
+    for pointer, array in arrays.items():
+        for record in array:
+            found.add(kinds[pointer], record)
+    metadata = found.metadata() | {"privacy": envelope["metadata"].get("privacy")}
+    if metadata["privacy"] is None:
+        del metadata["privacy"]
+    if "graph" in envelope:
+        envelope = envelope | {"graph": envelope["graph"] | found.graph()}
+    return envelope | {"metadata": metadata}

@@ -42,7 +42,7 @@ class Mif2Document:
 def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
     """Say all that is wrong with a document; never raises for what the bytes are."""
     try:
-        document = _parsed(data, limits)
+        document = parsed(data, limits)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
     checker = Mif2Checker()
@@ -59,10 +59,11 @@ def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
 
 def read(data: bytes, limits: Mif2Limits = LIMITS) -> Mif2Document:
     """Read a document; a bad record of it is left out and told."""
-    return of_dict(_parsed(data, limits))
+    return of_dict(parsed(data, limits))
 
 
-def _parsed(data: bytes, limits: Mif2Limits) -> Any:
+def parsed(data: bytes, limits: Mif2Limits) -> Any:
+    """A document as JSON."""
     return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 

@@ -17,20 +17,17 @@ from typing import Final, NoReturn
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.mif_ld import document
-from omsgrain.formats.mif_ld.convert import files_of, imported, in_shape, own
-from omsgrain.formats.mif_ld.document import Layout, ParsedDocuments, in_order, taken
+from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, ParsedDocuments, in_order, taken
 from omsgrain.formats.mif_ld.finding import Shape, shape_of
+from omsgrain.formats.mif_ld.format import files_of, imported, in_shape, own
 from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.records import FORMAT
 from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.sniff import sniff
 from omsgrain.grain import Grain
 
 DIRECTORY: Final = "directory"
 """The layout of a manifest of files."""
-SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
-"""How files of memories are called."""
 _PERHAPS: Final = (".json", ".ndjson", ".jsonl")
 """Files of these are taken if they say that they are memories."""
 _RESERVED: Final = frozenset(("index.md", "log.md", "readme.md"))
@@ -166,6 +163,8 @@ def _refuse(error: OSError) -> NoReturn:
 
 
 def _says_so(data: bytes) -> bool:
+    from omsgrain.formats.table import sniff
+
     try:
         return sniff(data) == FORMAT
     except UnsupportedError:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from itertools import groupby
@@ -36,6 +37,8 @@ from omsgrain.formats.records import Record
 from omsgrain.formats.source import Difference, Source, apply, difference, getter, same
 from omsgrain.grain import Grain
 
+SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
+"""How files of memories are called."""
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 CORPUS: Final = "MemoryCorpus"
@@ -554,3 +557,16 @@ def _without(value: Record, way: tuple[str, ...]) -> Record:
                 else:
                     del made[name]
     return value if made is None else made
+
+
+def with_counters(envelope: Mapping[str, Any], record: Record) -> Record:
+    """A memory with the counters that stood in it when it came; of several of its id the last."""
+    told = envelope.get("volatile")
+    listed = told.get(record.get(_ID)) if isinstance(told, dict) else None
+    last = next((one for one in reversed(listed or ()) if one is not None), None)
+    # They were taken out of one version of the memory; this may be another.
+    for base in (record, {**record, _TEMPORAL: {"decay": {}}}):
+        with suppress(FormatError):
+            made: Record = apply(base, last)
+            return made
+    return record

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of memories as grains, and grains as a file, without a store."""
+"""MIF in JSON-LD as a format: files of memories as grains, and grains as a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import FormatError, SchemaError
+from omsgrain.formats.base import Mif, Reads, Records, Said
 from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.convert.base import AS_MEMORIES
+from omsgrain.formats.convert.mif_ld import ARRAY, CARRIED, HUB, SAID_BY_TYPE, SHAPE, tree
 from omsgrain.formats.document import (
     CHANGED,
     Dump,
@@ -22,80 +27,199 @@ from omsgrain.formats.document import (
     the_one,
 )
 from omsgrain.formats.json_text import style_of
-from omsgrain.formats.mif_ld import document
+from omsgrain.formats.mif_ld import document, markdown
 from omsgrain.formats.mif_ld.document import (
     STAYS,
+    SUFFIXES,
     Layout,
     ParsedDocuments,
     apart,
+    document_of,
     in_order,
     reshaped,
     taken,
     together,
+    with_counters,
 )
 from omsgrain.formats.mif_ld.finding import Shape
 from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.records import FORMAT, LOCAL, TABLE, is_memory
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import MOST, DocumentError, Problem
-from omsgrain.formats.records import newest
+from omsgrain.formats.records import Record, newest
 from omsgrain.formats.source import Get, checking, getter
 from omsgrain.grain import Grain
 
-ARRAY: Final = "/memories"
-"""The one array of a manifest: all documents, file after file."""
+_ARRAYS: Final = {ARRAY: "memory"}
+_EXPORTED: Final = {"/records": "memory"}
 _FILES: Final = "files"
 _COUNTERS: Final = "volatile"
+# What a memory says of itself, wherever it stands in an array or by lines.
+_SAYS = re.compile(
+    rb'"(?:memoryType|conceptType|citationType)"[ \t\r\n]*:|"@id"[ \t\r\n]*:[ \t\r\n]*"urn:mif:'
+    rb'|"@type"[ \t\r\n]*:[ \t\r\n]*(?:\[[^\]]{0,200})?'
+    rb'"(?:MemoryCorpus|Memory|Concept|Citation|EntityReference)"'
+)
+_MEMBERS: Final = ("@type", "@id", "memoryType", "conceptType")
 
 
-def load(
-    data: bytes,
-    *,
-    mode: Mode = "schema",
-    user_id: str | None = None,
-    layout: Layout | None = None,
-    shape: Shape | None = None,
-    exact: bool = False,
-    strict_published: bool = False,
-    limits: MifLdLimits = LIMITS,
-) -> Import:
-    """Make grains of a file of memories, of either shape.
+class MifLd(Mif):
+    """MIF in JSON-LD: memories, corpora of them, and in Markdown."""
 
-    Of an array, of lines or of a corpus a bad document is left out, and told in ``problems``.
-    """
-    sheet = document.read_file(data, layout, limits, shape)
-    found = taken(sheet, mode=mode, strict_published=strict_published)
-    if found.problems and sheet.entry["layout"] in ("document", "markdown"):
-        total = judge(sheet.values[0], mode=mode, strict_published=strict_published).total
-        raise DocumentError(list(found.problems), total)
-    if mode == "extra":
-        found = found._replace(warnings=(*found.warnings, *in_order([found])))
-    text = style = None
-    if exact and found.entry["layout"] == "lines":
-        if not found.problems:  # else lines are left out, and it cannot come back as it was
-            found.entry["text"] = data.decode()
-    elif exact and sheet.tree is not None:
-        style = style_of(data, sheet.tree)
-        text = data if style is None else None
-    known = of_bytes(data)
-    whole = Manifest(FORMAT, known, {}, {}, style, layout=found.entry["layout"])
-    return imported([found], whole, user_id=user_id, text=text)
+    name = FORMAT
+    title = "MIF in JSON-LD"
+    suffixes = SUFFIXES
+    options = frozenset(("layout", "shape"))
+    arrays = _ARRAYS
+    hub = HUB
+    external = "id"
+    spaces = AS_MEMORIES
+    leaves_local = True
+    reads_directories = True
+    carries_vectors = True
+    said_by_type = SAID_BY_TYPE
+    table = TABLE
+    limits = LIMITS
+    exported = _EXPORTED
+    in_pieces = False
+    counters = True
+
+    def sniff(self, said: Said) -> bool:
+        """Whether it is a memory in Markdown, or says what memories say."""
+        if not said.is_object:
+            if markdown.is_markdown(said.data):
+                return True
+            return said.is_array and _SAYS.search(said.data) is not None
+        alike = not said.members.keys().isdisjoint(_MEMBERS)
+        return alike and _SAYS.search(said.text) is not None
+
+    def load(
+        self,
+        data: bytes,
+        *,
+        mode: Mode = "schema",
+        user_id: str | None = None,
+        layout: Layout | None = None,
+        shape: Shape | None = None,
+        exact: bool = False,
+        strict_published: bool = False,
+        limits: MifLdLimits = LIMITS,
+    ) -> Import:
+        """Make grains of a file of memories, of either shape.
+
+        Of an array, of lines or of a corpus a bad document is left out, and told in ``problems``.
+        """
+        sheet = document.read_file(data, layout, limits, shape)
+        found = taken(sheet, mode=mode, strict_published=strict_published)
+        if found.problems and sheet.entry["layout"] in ("document", "markdown"):
+            total = judge(sheet.values[0], mode=mode, strict_published=strict_published).total
+            raise DocumentError(list(found.problems), total)
+        if mode == "extra":
+            found = found._replace(warnings=(*found.warnings, *in_order([found])))
+        text = style = None
+        if exact and found.entry["layout"] == "lines":
+            if not found.problems:  # else lines are left out, and it cannot come back as it was
+                found.entry["text"] = data.decode()
+        elif exact and sheet.tree is not None:
+            style = style_of(data, sheet.tree)
+            text = data if style is None else None
+        known = of_bytes(data)
+        whole = Manifest(FORMAT, known, {}, {}, style, layout=found.entry["layout"])
+        return imported([found], whole, user_id=user_id, text=text)
+
+    def load_directory(self, root: Path, **options: Any) -> Import:
+        """Make grains of the memories in a directory."""
+        from omsgrain.formats.mif_ld.corpus import load_directory
+
+        return load_directory(root, **options)
+
+    def options_of_file(self, name: str, data: bytes) -> dict[str, Any]:
+        """How memories stand in a file, and their shape, where only its name tells."""
+        from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
+
+        return {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}
+
+    def dump(
+        self,
+        grains: Iterable[Grain],
+        vectors: Mapping[str, Vector] | None = None,
+        *,
+        embeddings: bool = True,
+        exact: bool = False,
+        layout: Layout | None = None,
+        shape: Shape | None = None,
+        local: bool = False,
+    ) -> Dump:
+        """Make a file of grains that were one; it comes back as it was."""
+        found, get = own(grains)
+        with checking():
+            return _dump(found, get, embeddings, exact, layout, shape, local)
+
+    def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
+        """The shape of what was made of grains that went along."""
+        return {"shape": envelope[SHAPE]} if SHAPE in envelope else {}
+
+    def carry(self, record: Record, member: dict[str, Any]) -> None:
+        """Put a grain into the extensions of the memory that was made of it."""
+        record["extensions"] = {CARRIED: member}
+
+    def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
+        """Put grains into the extensions of the corpus."""
+        whole = envelope[_FILES][0]["corpus"]
+        whole["extensions"] = {CARRIED: {"grains": grains}}
+
+    def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
+        """The documents of a file, with what the manifest says of it."""
+        return tree(envelope, arrays)
+
+    def record_at(self, pointer: str) -> tuple[str, str]:
+        """The pointer of the document that a pointer leads into, in a file or a directory."""
+        return document_of(pointer), "memory"
+
+    def order(self, pointer: str) -> list[tuple[int, str]]:
+        """A pointer, to be compared with others: numbers by their size."""
+        steps = pointer.split("/")
+        return [(len(step), step) if step.isdecimal() else (0, step) for step in steps]
+
+    def reads_of(
+        self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
+    ) -> Reads | None:
+        """How often a memory was read, which its own counters say."""
+        temporal = with_counters(envelope, record()).get("temporal")
+        said: Any = temporal if isinstance(temporal, dict) else {}
+        return Reads.of(said.get("accessCount"), said.get("lastAccessed"))
+
+    def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
+        """A memory that says how often it was read by now."""
+        found = reads.get(record.get("@id", ""))
+        if found is None:
+            return record
+        said = record.get("temporal")
+        temporal: Record = dict(said) if isinstance(said, dict) else {}
+        if found.times or "accessCount" in temporal:
+            temporal["accessCount"] = found.times
+        if (last := found.newer(temporal.get("lastAccessed"))) is not None:
+            temporal["lastAccessed"] = last
+        return {**record, "temporal": temporal} if temporal else record
+
+    def spelled(
+        self,
+        document: dict[str, Any],
+        own: Manifest | None,
+        *,
+        layout: Layout | None,
+        shape: Shape | None,
+        exact: bool,
+        get: Get,
+    ) -> tuple[bytes, list[Loss]]:
+        """A file that was made of grains of other formats."""
+        losses: list[Loss] = []
+        document["memories"] = in_shape(document["memories"], shape, losses)
+        data, lost = written(document, own, layout, get, exact=exact)
+        return data, [*losses, *lost]
 
 
-def dump(
-    grains: Iterable[Grain],
-    vectors: Mapping[str, Vector] | None = None,
-    *,
-    embeddings: bool = True,
-    exact: bool = False,
-    layout: Layout | None = None,
-    shape: Shape | None = None,
-    local: bool = False,
-) -> Dump:
-    """Make a file of grains that were one; it comes back as it was."""
-    found, get = own(grains)
-    with checking():
-        return _dump(found, get, embeddings, exact, layout, shape, local)
+MIF_LD: Final = MifLd()
 
 
 def _dump(

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AIMEM as a format: a bundle as grains, and grains as a bundle, without a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, Final
+
+from omsgrain.errors import FormatError, OmsError, SchemaError
+from omsgrain.formats import source
+from omsgrain.formats.aimem import checksum, document, fields
+from omsgrain.formats.aimem.document import Bundle
+from omsgrain.formats.aimem.fields import (
+    ARRAYS,
+    FORMAT,
+    LEGACY_FORMAT,
+    LIMITS,
+    VERSION,
+    AimemLimits,
+    Kind,
+)
+from omsgrain.formats.aimem.records import FORMAT as NAME
+from omsgrain.formats.aimem.records import from_grain, native, to_grains
+from omsgrain.formats.base import Format, Records, Said
+from omsgrain.formats.convert.aimem import HUB, tenant_of
+from omsgrain.formats.convert.base import AS_MEMORIES, NOT_ASKED
+from omsgrain.formats.convert.words import SAID_BY_TYPE
+from omsgrain.formats.document import (
+    Dump,
+    Import,
+    Loss,
+    Manifest,
+    Vector,
+    manifest,
+    open_manifest,
+    parted,
+)
+from omsgrain.formats.json_text import looked_into
+from omsgrain.formats.records import Record
+from omsgrain.formats.source import Get
+from omsgrain.grain import Grain
+
+_NAMES: Final = (FORMAT, LEGACY_FORMAT)
+
+
+class Aimem(Format):
+    """AIMEM bundles. Spec: AIMEM §2."""
+
+    name = NAME
+    title = "AIMEM"
+    suffixes = (".aimem.json", ".aimem.ndjson")
+    options = frozenset(("producer",))
+    arrays = ARRAYS
+    hub = HUB
+    embeddings = False
+    external = "id"
+    spaces = AS_MEMORIES
+    ordered = False
+    takes_natives = True
+    made_anew = frozenset(("producer", "scope", "since"))
+    said_by_type = SAID_BY_TYPE
+
+    def sniff(self, said: Said) -> bool:
+        """Whether it names itself."""
+        return said.is_object and said.format in _NAMES
+
+    def by_lines(self, file: IO[bytes], head: bytes) -> bool:
+        """Whether a first line that is an object is all of the document, or its envelope."""
+        file.seek(0)
+        first = file.readline(LIMITS.line + 1)
+        envelope = looked_into(first)
+        if not isinstance(envelope, dict) or envelope.get("format") not in _NAMES:
+            return False
+        while line := file.readline(LIMITS.line):
+            if line.strip():
+                return True
+        if not envelope.keys().isdisjoint(ARRAYS):
+            return False
+        # Without records and without arrays it could be both; the checksum is of one of them.
+        try:
+            return checksum.of_document(first) != envelope.get(checksum.MEMBER)
+        except OmsError:
+            return False
+
+    def load(self, data: bytes, *, limits: AimemLimits = LIMITS) -> Import:
+        """Make grains of a bundle."""
+        read = document.read_bundle(data, limits)
+        tenant: str = read.envelope["tenant_id"]
+        grains: dict[str, Grain] = {}
+        arrays: dict[str, list[str]] = {}
+        vectors: dict[str, Vector] = {}
+        for name, kind in ARRAYS.items():
+            if kind not in read.records:
+                continue
+            built = to_grains(((kind, record) for record in read.records[kind]), tenant=tenant)
+            listed: list[str] = []
+            arrays[name] = listed
+            for grain, parts, vector in built:
+                for part in parts:
+                    grains[part.address] = part
+                grains[grain.address] = grain
+                listed.append(grain.address)
+                if vector is not None:
+                    vectors[grain.address] = Vector(read.envelope["embedding_model"], vector)
+        created_at = fields.of_grain(fields.parse_time(read.envelope["exported_at"]))
+        whole = Manifest(self.name, read.envelope["checksum"], read.envelope, arrays)
+        more = manifest(whole, created_at=created_at, user_id=tenant)
+        return Import(self.name, [*grains.values(), *more], vectors, read.warnings)
+
+    def dump(
+        self,
+        grains: Iterable[Grain],
+        vectors: dict[str, Vector],
+        *,
+        embeddings: bool = False,
+        producer: str = "omsgrain",
+        tenant_id: str | None = None,
+        exported_at: str | None = None,
+        strict: bool = False,
+    ) -> Dump:
+        """Make a bundle of grains.
+
+        A bundle that was loaded comes back as it was; its manifest must be among the grains.
+        Grains of no bundle become chunks.
+        """
+        by_address = {grain.address: grain for grain in grains}
+        get = source.getter(by_address)
+        found = [
+            one
+            for grain in by_address.values()
+            if (one := open_manifest(grain, source.own(grain, get))) is not None
+        ]
+        found = [one for one in found if one.format == self.name]
+        if len(found) > 1:
+            raise SchemaError("a bundle is one document", found=f"{len(found)} documents")
+        losses: list[Loss] = []
+
+        def record(address: str) -> dict[str, Any]:
+            grain = get(address)
+            born = from_grain(grain, source.own(grain, get))
+            if born is None:
+                raise SchemaError("a record of the document is none", field=f"/{address}")
+            if address in vectors:
+                if embeddings:
+                    born[1]["embedding"] = fields.encode(vectors[address].data)
+                else:
+                    losses.append(Loss(address, "embedding", NOT_ASKED))
+            return born[1]
+
+        if found:
+            if not found[0].arrays.keys() <= ARRAYS.keys():
+                raise FormatError("a manifest lists what no bundle has", rule="manifest")
+            records = {
+                ARRAYS[name]: [record(address) for address in listed]
+                for name, listed in found[0].arrays.items()
+            }
+            data = document.write_bundle(Bundle(found[0].envelope, records), set(found[0].arrays))
+            return Dump(data, losses)
+        _check_producer(producer)
+        tenants = {grain.get("user_id") for grain in by_address.values()}
+        owner = tenants.pop() if len(tenants) == 1 else None
+        tenant = tenant_id or owner
+        if not isinstance(tenant, str) or not fields.is_tenant(tenant):
+            raise _no_tenant()
+        chunks: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
+        for address, grain in by_address.items():
+            if source.is_beside(grain):
+                continue
+            born = from_grain(grain, source.own(grain, get))
+            if born is not None:
+                chunks[born[0]].append(record(address))
+                continue
+            chunk, lost = native(grain, producer=producer, owner=owner, strict=strict)
+            losses += lost
+            if chunk is not None:
+                chunks["chunk"].append(chunk)
+        newest = max((grain["created_at"] for grain in by_address.values()), default=0)
+        envelope = {
+            "format": FORMAT,
+            "version": VERSION,
+            "producer": producer,
+            "tenant_id": tenant,
+            "exported_at": exported_at or fields.spell(newest),
+            "scope": "FULL",
+        }
+        return Dump(document.write_bundle(Bundle(envelope, chunks), set(ARRAYS)), *parted(losses))
+
+    def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
+        """The options of `dump`: the tenant is who was named, or the one user of the grains."""
+        users = {grain.get("user_id") for grain in grains}
+        only = users.pop() if len(users) == 1 else None
+        named = options.pop("user_id", None) or options.get("tenant_id") or only
+        return options | {"tenant_id": tenant_of(named)}
+
+    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
+        """The kind and the record that a grain was."""
+        return from_grain(grain, get)
+
+    def user_of(self, user: str | None, producer: str) -> str | None:
+        """The tenant of a bundle."""
+        _check_producer(producer)
+        tenant = tenant_of(user)
+        if tenant is None:
+            raise _no_tenant()
+        return tenant
+
+    def native(
+        self, grain: Grain, *, producer: str, owner: str | None
+    ) -> tuple[str, Record | None, list[Loss]]:
+        """A grain that never was a record, as a chunk."""
+        return "chunks", *native(grain, producer=producer, owner=owner, strict=True)
+
+    def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
+        """The producer of a bundle."""
+        return {"producer": envelope["producer"]} if "producer" in envelope else {}
+
+    def with_vector(self, record: Record, data: bytes) -> Record:
+        """A chunk with its embedding, which stands in no grain."""
+        return record | {"embedding": fields.encode(data)}
+
+    def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
+        """A whole bundle."""
+        records: dict[Any, Any] = {ARRAYS[name]: array for name, array in arrays.items()}
+        whole: dict[str, Any] = json.loads(
+            document.write_bundle(Bundle(envelope, records), arrays)
+        )
+        return whole
+
+
+def _check_producer(producer: str) -> None:
+    if not fields.is_producer(producer):
+        raise SchemaError("not a producer namespace", expected="1 to 63 of a-z, 0-9 and -")
+
+
+def _no_tenant() -> SchemaError:
+    return SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
+
+
+AIMEM: Final = Aimem()

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a format is. Each is one object, in a file of its own folder; `table` has them all."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+from omsgrain import _core
+from omsgrain.errors import SchemaError
+from omsgrain.formats import model, times
+from omsgrain.formats.document import Dump, Import, Loss, Manifest
+from omsgrain.formats.json_text import looked_into, pieces, spell
+from omsgrain.formats.records import Record, RecordTable
+from omsgrain.formats.source import Get
+from omsgrain.grain import Grain
+
+if TYPE_CHECKING:
+    from omsgrain.formats.convert.base import Hub
+    from omsgrain.formats.mif_ld.finding import Shape
+
+Records: TypeAlias = dict[str, list[Record]]
+"""By pointer of their array."""
+
+HEAD: Final = 64 << 10
+"""Bytes of a document that tell whether it is an object or an array."""
+_BOM: Final = b"\xef\xbb\xbf"
+_VERSION: Final = "mif_version"
+_ONE = re.compile(r"1(?:\.|$)")
+_SAYS: Final = ["format", _VERSION]
+_MEMBERS: Final = [*_SAYS, "encryption", "$schema", "@type", "@id", "memoryType", "conceptType"]
+
+
+class Said:
+    """What a document says of its format in members of its own, read no further than needed.
+
+    Attributes:
+        data: its bytes, or its beginning.
+        text: the same without a byte order mark.
+        is_object: whether it begins as a JSON object.
+        is_array: whether it begins as a JSON array.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.text = data, data.removeprefix(_BOM)
+        first = self.text[:HEAD].lstrip()[:1]
+        self.is_object, self.is_array = first == b"{", first == b"["
+
+    @cached_property
+    def _first(self) -> dict[str, Any]:
+        """The members up to the first one that names a format or a version."""
+        return dict(_core.json_members(self.text, _MEMBERS, _SAYS))
+
+    @property
+    def format(self) -> Any:
+        """The member ``format``."""
+        return self._first.get("format")
+
+    @cached_property
+    def version(self) -> str | int | float | None:
+        """The member ``mif_version``; None if it can be no version."""
+        found = self._first
+        if "format" in found:
+            found = dict(_core.json_members(self.text, _MEMBERS, [_VERSION]))
+        if _VERSION not in found:
+            return None
+        value: Any = found[_VERSION]
+        if value is None:  # a number, say
+            document = looked_into(self.text)
+            value = document.get(_VERSION) if isinstance(document, dict) else None
+        good = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return value if good else None
+
+    @property
+    def is_version_1(self) -> bool:
+        """Whether the version is 1, or 1 and a fraction."""
+        return self.version is not None and _ONE.match(str(self.version)) is not None
+
+    @cached_property
+    def members(self) -> dict[str, Any]:
+        """All members that say something of a format; None for what is no text."""
+        return dict(_core.json_members(self.text, _MEMBERS, []))
+
+
+class Format(ABC):
+    """A format of documents: what is known of it, and how its documents are read and written.
+
+    Attributes:
+        name: as `formats.load` takes it, and in the side channel of grains.
+        title: as people call it.
+        suffixes: how its files are called.
+        options: what its writer takes besides what all take: ``layout``, ``shape``, ``producer``,
+            ``passphrase``, ``key``.
+        arrays: the kinds of the records, by pointer of the array that they stand in.
+        hub: its records as items of the model, and back.
+        embeddings: whether embeddings leave if nobody says so.
+        export_member: where the id of an export stands; None if it has none.
+        external: whether an id of another system is told as the ``id`` itself, or in a ``member``.
+        relation_ids: whether relations have ids.
+        spaces: kinds that become a record of another kind, and have their ids among theirs.
+        ordered: whether the order of keys says something.
+        takes_natives: whether its own writer takes grains that never were a record.
+        leaves_local: whether its own writer leaves out memories of the namespace ``_local``.
+        reads_directories: whether its documents also stand in the files of a directory.
+        carries_inside: whether grains go along in the records that were made of them; else all
+            stand beside the records.
+        carries_vectors: whether embeddings go along with them that nothing else says.
+        vendors: whether it has a place for what other systems say.
+        counters: whether what stands around its records counts how often they were read.
+        made_anew: what its documents say of themselves in any case.
+        said_by_type: relations of beliefs that a type of memory says.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    options: ClassVar[frozenset[str]] = frozenset()
+    arrays: ClassVar[Mapping[str, str]]
+    hub: ClassVar[Hub]
+    embeddings: ClassVar[bool] = True
+    export_member: ClassVar[str | None] = None
+    external: ClassVar[Literal["id", "member"] | None] = None
+    relation_ids: ClassVar[bool] = False
+    spaces: ClassVar[Mapping[model.Kind, model.Kind]] = {}
+    ordered: ClassVar[bool] = True
+    takes_natives: ClassVar[bool] = False
+    leaves_local: ClassVar[bool] = False
+    reads_directories: ClassVar[bool] = False
+    carries_inside: ClassVar[bool] = True
+    carries_vectors: ClassVar[bool] = False
+    vendors: ClassVar[bool] = False
+    counters: ClassVar[bool] = False
+    made_anew: ClassVar[frozenset[str]] = frozenset()
+    said_by_type: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def sniff(self, said: Said) -> bool:
+        """Whether a document is of this format, by what it says of itself."""
+
+    def by_lines(self, file: IO[bytes], head: bytes) -> bool:
+        """Whether the records of a file of this format come by lines."""
+        return False
+
+    @abstractmethod
+    def load(self, *args: Any, **options: Any) -> Import:
+        """Make grains of a document."""
+
+    def load_directory(self, root: Path, **options: Any) -> Import:
+        """Make grains of the files in a directory."""
+        says = f"a directory is no document of {self.title}"
+        raise SchemaError(says, field="/format", found=self.name)
+
+    def options_of_file(self, name: str, data: bytes) -> dict[str, Any]:
+        """The options of `load` that the name of a file tells."""
+        return {}
+
+    @abstractmethod
+    def dump(self, *args: Any, **options: Any) -> Dump:
+        """Make a document of grains that were one, or that its own writer takes."""
+
+    def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
+        """The options of `dump`, of those that a document of any grains has."""
+        if any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
+            says = "a document of its own format keeps whose it is, and when it was made"
+            raise SchemaError(says, field="/user_id", expected="neither")
+        options.pop("strict", None)  # a document of its own format has nothing besides
+        return options
+
+    @abstractmethod
+    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
+        """The kind and the record that a grain was; None if it was none of this format."""
+
+    def refuse(self, **given: Any) -> None:
+        """Refuse options of `dump` that this format has nothing for."""
+        for option, value in given.items():
+            if value is not None and option not in self.options:
+                field = f"/{option}" if option in ("shape", "producer") else "/format"
+                raise SchemaError(f"{self.title} has no {option}", field=field, found=self.name)
+
+    # -- documents that are made of grains of any format ------------------------------------------
+
+    def numbered(self, kind: model.Kind, id: str, count: int) -> str | None:
+        """An id for what would have one that is taken; None if its text does not count."""
+        return None
+
+    def user_of(self, user: str | None, producer: str) -> str | None:
+        """Whose a document is."""
+        return user
+
+    def native(
+        self, grain: Grain, *, producer: str, owner: str | None
+    ) -> tuple[str, Record | None, list[Loss]]:
+        """A grain that never was a record: the array for it, its record, and what that loses."""
+        raise NotImplementedError
+
+    def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
+        """How a document was made, by what it says."""
+        return {}
+
+    def carry(self, record: Record, member: dict[str, Any]) -> None:
+        """Put a grain into the record that was made of it."""
+        record["x_omsgrain"] = member
+
+    def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
+        """Put grains beside the records, by address."""
+        envelope["x_omsgrain"] = {"grains": grains}
+
+    def with_vector(self, record: Record, data: bytes) -> Record:
+        """A record with its embedding, where that stands in no grain."""
+        return record
+
+    @abstractmethod
+    def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
+        """The records of a document in their places."""
+
+    def assembled(
+        self, envelope: dict[str, Any], arrays: Records, *, summed: bool
+    ) -> dict[str, Any]:
+        """A document that is made anew; with ``summed`` it has its checksum."""
+        return self.together(envelope, arrays)
+
+    def spelled(
+        self,
+        document: dict[str, Any],
+        own: Manifest | None,
+        *,
+        layout: Any,
+        shape: Shape | None,
+        exact: bool,
+        get: Get,
+    ) -> tuple[bytes, list[Loss]]:
+        """The bytes of a document, and what its layout or its shape does not hold."""
+        return spell(document), []
+
+    def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
+        """A document in an envelope, where its format has one."""
+        return data
+
+
+class Mif(Format):
+    """A version of MIF.
+
+    Attributes:
+        table: its kinds of records as grains.
+        limits: what its reader takes.
+        embedding_member: the member of a record that is its embedding, if that is taken out where
+            embeddings do not leave.
+        references: of each kind the members that hold ids of other records, and of which kind
+            these are; a member of a member with a slash.
+        renamed: the kinds that have an id of their own, which ``rename`` changes.
+        single: pointers of records that stand in no array.
+        layouts: in which layouts an export can be.
+        exported: the kinds of the records of an export, by pointer of their array.
+        in_pieces: whether a document can be written record by record.
+        formed: members that are ids, references or times.
+    """
+
+    table: ClassVar[RecordTable]
+    limits: ClassVar[Any]
+    embedding_member: ClassVar[str | None] = None
+    references: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    renamed: ClassVar[frozenset[str]] = frozenset()
+    single: ClassVar[frozenset[str]] = frozenset()
+    layouts: ClassVar[tuple[str, ...]] = ("json",)
+    in_pieces: ClassVar[bool] = True
+    formed: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def exported(self) -> Mapping[str, str]:
+        """The kinds of the records of an export, by pointer of their array."""
+        return self.arrays
+
+    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
+        """The kind and the record that a grain was; None if it was none of this format."""
+        return self.table.from_grain(grain, get)
+
+    def place_of(self, pointer: str) -> tuple[str, int | None]:
+        """The array and the number of the record that a pointer leads to, or into."""
+        for array in self.arrays:
+            if pointer.startswith(f"{array}/") and array not in self.single:
+                digits = pointer[len(array) + 1 :].split("/", 1)[0]
+                if digits.isdecimal():
+                    return array, int(digits)
+        single = next((one for one in self.single if f"{pointer}/".startswith(f"{one}/")), None)
+        return (pointer, None) if single is None else (single, 0)
+
+    def record_at(self, pointer: str) -> tuple[str, str]:
+        """The pointer and the kind of the record that a pointer leads into."""
+        array, at = self.place_of(pointer)
+        kind = self.arrays.get(array, "record")
+        return (array if at is None or array in self.single else f"{array}/{at}"), kind
+
+    def order(self, pointer: str) -> Any:
+        """Where a record stands, to be compared with others of its document."""
+        array, at = self.place_of(pointer)
+        arrays = list(self.arrays)
+        return (arrays.index(array) if array in arrays else len(arrays)), at or 0
+
+    @abstractmethod
+    def reads_of(
+        self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
+    ) -> Reads | None:
+        """How often a memory of a document was read; None if nothing says so."""
+
+    def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
+        """A record that says how often it was read by now, by id, where it has a place for it."""
+        return record
+
+    def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
+        """A document by pieces, in UTF-8."""
+        return pieces(document)
+
+    def current(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document whose checksum, if it is ours, is that of what it says now."""
+        return document
+
+    def finished(
+        self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """An export with what it says of itself: what was found in it, counts, checksum."""
+        return document
+
+
+class Reads(NamedTuple):
+    """How often a record was read, and when last in ms since 1970."""
+
+    times: int
+    last: int | None
+
+    @classmethod
+    def of(cls, count: Any, at: Any) -> Reads | None:
+        """What a document says of it; None if that is nothing."""
+        instant = times.parse(at, floating=True) if isinstance(at, str) else None
+        last = None if instant is None or instant.seconds < 0 else instant.millis
+        number = count if type(count) is int and count > 0 else 0
+        return cls(number, last) if number or last is not None else None
+
+    def newer(self, said: Any) -> str | None:
+        """The last time as text, if it is not the one that a record says."""
+        instant = times.parse(said, floating=True) if isinstance(said, str) else None
+        if self.last is None or (instant is not None and instant.millis == self.last):
+            return None
+        return times.spell(self.last)
+
+
+def with_room(envelope: dict[str, Any], pointers: Iterable[str]) -> dict[str, Any]:
+    """The envelope with a place for each of some arrays."""
+    for pointer in pointers:
+        *way, last = pointer.split("/")[1:]
+        if not way:
+            envelope = envelope if last in envelope else envelope | {last: []}
+            continue
+        inner = envelope.get(way[0]) or {}
+        envelope = envelope | {way[0]: inner if last in inner else inner | {last: []}}
+    return envelope

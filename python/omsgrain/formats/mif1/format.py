@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF 1.0 as a format: a document as grains, and grains as a document, without a store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO, Any, Final, get_args
+
+from omsgrain.errors import SchemaError
+from omsgrain.formats import source, times
+from omsgrain.formats.base import Mif, Reads, Records, Said, with_room
+from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.convert.base import PREFIXES
+from omsgrain.formats.convert.mif1 import HUB, SPACES
+from omsgrain.formats.convert.words import SAID_BY_TYPE
+from omsgrain.formats.document import (
+    CHANGED,
+    Dump,
+    Import,
+    Loss,
+    Manifest,
+    Vector,
+    gathered,
+    manifest,
+    owner_of,
+    the_one,
+    vector_of,
+)
+from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
+from omsgrain.formats.json_text import spell as spell_json
+from omsgrain.formats.mif1 import checksum, envelope
+from omsgrain.formats.mif1 import document as documents
+from omsgrain.formats.mif1 import document as layouts
+from omsgrain.formats.mif1.check import (
+    ARRAYS,
+    CONSENT,
+    EXTENSIONS,
+    FORMAT,
+    LIMITS,
+    REFERENCES,
+    SCHEMA,
+    SHAPES,
+    WARNINGS,
+    Layout,
+    Mif1Limits,
+)
+from omsgrain.formats.mif1.document import Mif1Document
+from omsgrain.formats.mif1.records import TABLE
+from omsgrain.formats.problems import Problem
+from omsgrain.formats.records import Record
+from omsgrain.formats.source import Get, same
+from omsgrain.grain import Grain
+
+_ARRAYS: Final = {**ARRAYS, CONSENT: "consent"}
+
+
+class Mif1(Mif):
+    """MIF 1.0 documents, in JSON, YAML and JSON lines. Spec: MIF 1.0."""
+
+    name = FORMAT
+    title = "MIF 1.0"
+    suffixes = (EXTENSIONS["yaml"], EXTENSIONS["jsonl"])
+    options = frozenset(("layout", "passphrase", "key"))
+    arrays = _ARRAYS
+    hub = HUB
+    export_member = "export/id"
+    spaces = SPACES
+    said_by_type = SAID_BY_TYPE
+    table = TABLE
+    limits = LIMITS
+    embedding_member = "embedding"
+    references = REFERENCES
+    renamed = frozenset(("memory", "todo"))
+    single = frozenset((CONSENT,))
+    layouts = get_args(Layout)
+    formed = frozenset(one.name for shape in SHAPES.values() for one in shape if one.form) | {
+        path.split("/")[-1] for of in REFERENCES.values() for path in of
+    }
+
+    def sniff(self, said: Said) -> bool:
+        """Whether its version is 1, or it is an envelope as the SEP draws it."""
+        if not said.is_object:
+            return not said.is_array and layouts.looks_like_yaml(said.data)
+        if said.version is not None:
+            return said.is_version_1
+        encryption = said.members.get("encryption", "")
+        return encryption is None or said.members.get("$schema") == SCHEMA
+
+    def by_lines(self, file: IO[bytes], head: bytes) -> bool:
+        """Whether it is laid out as JSON lines."""
+        return layouts.layout_of(head) == "jsonl"
+
+    def load(
+        self,
+        data: bytes,
+        *,
+        user_id: str | None = None,
+        limits: Mif1Limits = LIMITS,
+        exact: bool = False,
+        layout: Layout | None = None,
+        passphrase: str | None = None,
+        key: bytes | None = None,
+    ) -> Import:
+        """Make grains of a document; a bad record is left out, and told in ``problems``."""
+        if passphrase is not None or key is not None:
+            if not envelope.is_sealed(data):
+                raise SchemaError("the document is not encrypted", field="/passphrase")
+            data = envelope.open_document(data, passphrase, key=key, limits=limits)
+        found = documents.read(data, limits, layout=layout)
+        said, warnings = found.envelope.get("export"), found.warnings
+        export = said if isinstance(said, dict) else {}
+        owner, unnamed = owner_of(export.get("user_id"), user_id)
+        if unnamed:
+            says, where = WARNINGS["owner_not_kept"].says, "/export/user_id"
+            warnings = (*warnings, Problem("owner_not_kept", where, says))
+        style = _style(data, found, limits) if exact else None
+        made = gathered(
+            TABLE, found.records, owner, lambda item: vector_of(item.value.get("embedding"))
+        )
+        when, known = export.get("created_at"), export.get("id")
+        instant = times.parse(when, floating=True) if isinstance(when, str) else None
+        whole = Manifest(
+            self.name,
+            known if isinstance(known, str) and known else of_bytes(data),
+            found.envelope,
+            made.arrays,
+            style,
+            layout=found.layout,
+        )
+        text = data if exact and style is None else None
+        more = manifest(whole, created_at=times.of_grain(instant), user_id=owner, text=text)
+        return Import(
+            self.name, [*made.grains.values(), *more], made.vectors, warnings, found.problems
+        )
+
+    def dump(
+        self,
+        grains: Iterable[Grain],
+        vectors: Mapping[str, Vector] | None = None,
+        *,
+        layout: Layout | None = None,
+        embeddings: bool = True,
+        exact: bool = False,
+        passphrase: str | None = None,
+        key: bytes | None = None,
+    ) -> Dump:
+        """Make a document of grains that were one; it comes back as it was."""
+        by_address = {grain.address: grain for grain in grains}
+        get = source.getter(by_address)
+        found = the_one(by_address.values(), self.name, get)
+        if layout is not None and layout not in get_args(Layout):
+            raise SchemaError("no such layout", expected=", ".join(get_args(Layout)))
+        kept = _layout(found)
+        changed = layout is not None and layout != kept
+        if exact and (changed or (found.style is None and not found.text)):
+            raise SchemaError("how the document was spelled was not kept when it was loaded")
+        losses: list[Loss] = []
+
+        def record(address: str) -> Any:
+            born = TABLE.from_grain(get(address), get)
+            if born is None:
+                raise SchemaError("a record of the document is none", field=f"/{address}")
+            value = born[1]
+            if "embedding" in value and not embeddings:
+                losses.append(Loss(value["id"], "embedding", "embeddings were not asked for"))
+                return {name: one for name, one in value.items() if name != "embedding"}
+            return value
+
+        arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
+        document = checksum.current(documents.together(found.envelope, arrays))
+        data = (
+            layouts.spell(document, layout or kept)
+            if changed
+            else _as_it_was(found, document, get, exact=exact)
+        )
+        if passphrase is not None or key is not None:
+            data = self.seal(data, passphrase, key)
+        return Dump(data, losses)
+
+    def numbered(self, kind: str, id: str, count: int) -> str | None:
+        """The id of an entity is its name, and may have a number behind it."""
+        return f"{id} {count}" if kind == "entity" else None
+
+    def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
+        """The records of a document in their places."""
+        return documents.together(envelope, arrays)
+
+    def assembled(
+        self, envelope: dict[str, Any], arrays: Records, *, summed: bool
+    ) -> dict[str, Any]:
+        """A document that is made anew, with its counts."""
+        counted = documents.counted(with_room(envelope, arrays), arrays, self.arrays)
+        whole = documents.together(counted, arrays)
+        return checksum.sealed(whole) if summed else checksum.current(whole)
+
+    def spelled(
+        self,
+        document: dict[str, Any],
+        own: Manifest | None,
+        *,
+        layout: Any,
+        shape: object,
+        exact: bool,
+        get: Get,
+    ) -> tuple[bytes, list[Loss]]:
+        """The bytes of a document, in the layout that it had if no other one is wanted."""
+        if own is not None and layout in (None, own.layout or "json"):
+            return _as_it_was(own, document, get, exact=exact), []
+        return layouts.spell(document, layout or "json"), []
+
+    def reads_of(
+        self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
+    ) -> Reads | None:
+        """How often a memory was read, which it says itself."""
+        memory = record()
+        return Reads.of(memory.get("access_count"), memory.get("accessed_at"))
+
+    def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
+        """A memory that says how often it was read by now."""
+        if kind != "memory" or not isinstance(record, dict):
+            return record
+        id = str(record.get("id", ""))
+        # One that came with MIF 2.0 has its id there.
+        found = reads.get(id) or reads.get(id.removeprefix(PREFIXES["memory"]))
+        if found is None:
+            return record
+        if found.times or "access_count" in record:
+            record["access_count"] = found.times
+        if (last := found.newer(record.get("accessed_at"))) is not None:
+            record["accessed_at"] = last
+        return record
+
+    def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
+        """A document by pieces, in a layout."""
+        if layout == "jsonl":
+            return layouts.spell_lines(document)
+        if layout == "yaml":
+            return iter((layouts.spell(whole(document), "yaml"),))
+        return super().pieces(document, layout)
+
+    def current(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document whose checksum, if it is ours, is that of what it says now."""
+        return checksum.current(document)
+
+    def finished(
+        self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """An export with its counts and its checksum."""
+        made = {**document, "metadata": {"privacy": privacy}}
+        return checksum.sealed(documents.counted(made, arrays, self.arrays))
+
+    def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
+        """A document in an envelope, under a passphrase or a key."""
+        return envelope.seal_document(data, passphrase, key=key)
+
+
+# -- how a document is spelled --------------------------------------------------------------------
+
+
+def _style(data: bytes, found: Mif1Document, limits: Mif1Limits) -> Style | None:
+    """The style of a text; of YAML and of lines there is only ours."""
+    tree = found.to_dict()
+    if found.layout == "json":
+        return style_of(data, tree)
+    return COMPACT if layouts.spell(tree, found.layout) == data else None
+
+
+_ANY: Final = Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
+"""What was kept was taken once, however large it is."""
+
+
+def _layout(found: Manifest) -> Layout:
+    for layout in get_args(Layout):
+        if layout == found.layout:
+            return layout  # type: ignore[no-any-return]
+    return "json"
+
+
+def _as_it_was(
+    found: Manifest, document: dict[str, Any], get: source.Get, *, exact: bool = False
+) -> bytes:
+    """As `omsgrain.formats.document.spelled`, in the layout that the document had."""
+    layout = _layout(found)
+    if found.text:
+        text = source.gather(found.text, get)
+        # What was changed since is written as it is now.
+        read = layouts.parse(text, layout, _ANY)
+        if same(read.document, document):
+            return text
+        if exact:
+            raise SchemaError(CHANGED, field="/exact")
+    if layout == "json":
+        return spell_json(document, found.style or COMPACT)
+    return layouts.spell(document, layout)
+
+
+MIF1: Final = Mif1()
