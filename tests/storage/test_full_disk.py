@@ -199,7 +199,7 @@ def test_what_a_store_cannot_do_is_told_apart_by_its_code(tmp_path: Path) -> Non
 
 def test_a_store_is_checked_on_a_full_disk(tmp_path: Path) -> None:
     assert run(BEGIN + CHECK, tmp_path / "memory.omsg") == [
-        "True", "True", "10 grains, 60 index rows: all well", "0",
+        "True", "True", "10 grains, 60 index rows: no problems", "0",
     ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ PAGES: Final = sorted(
 #: What differs from run to run: how long it took, when it was, the names of new keys and of sealed
 #: grains, tokens, and the directory of a key file.
 VARYING: Final = re.compile(
-    r"[\d.]+ s, \d+ grains/s|did:key:z[\w.]+|(?<=bears the name: )[\w.]+|/\S+/(?=\w+\.keys:)"
+    r"[\d.]+ s, \d+ grains/s|did:key:z[\w.]+|(?<=names the person: )[\w.]+|/\S+/(?=\w+\.keys:)"
     r"|\b20[\w:.-]+(?= as the signer)|\bomg_[\w.-]+|(?<=Sent: )\d+ grains, \d+ bytes"
     r"|\b2026-1[12]-[\w:.-]+|\d+(?= bytes: )|(?<=, )\d+(?= bytes, \d+ states)"
 )

@@ -75,11 +75,11 @@ COMMANDS = {
 }
 
 EXAMPLES = """
-Grains into a store, out of it as a file, and that file verified:
+Put grains into a store, export them to a file, and verify the file:
     omsgrain ingest memory.omsg grains.jsonl
     omsgrain export memory.omsg memory.mg
     omsgrain verify memory.mg
-What a command does, and how:
+Help for a command:
     omsgrain query --help
 """
 COMPLETION = (

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from omsgrain.storage.audit.verify import AuditReport
 
 EXAMPLES = r"""
-What was done to one grain, and by whom:
+Who changed one grain, and when:
     omsgrain audit memory.omsg --address ADDRESS
-Keep the end of the trail elsewhere, and verify against it later:
+Keep a checkpoint elsewhere, and verify against it later:
     omsgrain audit memory.omsg --checkpoint > audit.json
     omsgrain audit memory.omsg --verify --against audit.json
 """
@@ -35,9 +35,12 @@ Keep the end of the trail elsewhere, and verify against it later:
 
 @click.command(
     cls=Manual,
-    short_help="Show or verify who did what.",
+    short_help="Show or verify the audit trail.",
     examples=EXAMPLES,
-    exits={33: "--verify found an entry that was edited, swapped or dropped, or a cut end."},
+    exits={
+        33: "--verify found an entry that was edited, swapped or dropped, or that the end was cut "
+        "off."
+    },
 )
 @store_argument()
 @click.option(
@@ -46,7 +49,7 @@ Keep the end of the trail elsewhere, and verify against it later:
     default=0,
     show_default=True,
     metavar="N",
-    help="Only entries behind number N.",
+    help="Only entries after number N.",
 )
 @click.option(
     "--limit",
@@ -60,15 +63,16 @@ Keep the end of the trail elsewhere, and verify against it later:
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --verify: a checkpoint kept elsewhere, without which a cut tail is not seen.",
+    help="With --verify: a checkpoint that was kept elsewhere. It shows whether the end was cut "
+    "off.",
 )
-@click.option("--checkpoint", is_flag=True, help="Print where the trail ends, to be kept.")
+@click.option("--checkpoint", is_flag=True, help="Print a checkpoint: where the trail ends now.")
 @click.option(
     "--key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="With --checkpoint: sign it with this key.",
 )
-@click.option("--signer", metavar="DID", help="With --against: who must have signed that.")
+@click.option("--signer", metavar="DID", help="With --against: the DID that must have signed it.")
 @keys_option
 @output.json_option
 def audit(
@@ -84,10 +88,10 @@ def audit(
     signer: str | None,
     as_json: bool,
 ) -> int:
-    """Show the audit trail of STORE: an entry for each write, bound to all before it by a hash.
+    """Show the audit trail of STORE: an entry for each write, chained by hashes.
 
-    With --verify the trail is checked instead. That its end was cut off is seen only --against a
-    checkpoint that was kept elsewhere.
+    With --verify, check the trail instead. Only --against a checkpoint that was kept elsewhere
+    shows whether its end was cut off.
     """
     if against is not None and not verify:
         raise click.UsageError("--against belongs to --verify")
@@ -111,7 +115,7 @@ def audit(
             for problem in report.problems:
                 where = "" if problem.number is None else f"entry {problem.number}: "
                 click.echo(output.safe(where + problem.message), err=True)
-            found = f"{len(report.problems)} problems" if report.problems else "all well"
+            found = f"{len(report.problems)} problems" if report.problems else "no problems"
             click.echo(f"{report.entries} entries: {found}")
         return 0 if report.ok else IntegrityError.exit_code
     with open_store(store, readonly=True) as grains:
@@ -172,7 +176,7 @@ def _line(entry: AuditEntry) -> str:
     said = [f"{entry.number}", time_text(entry.time) or "", entry.operation]
     if grains := entry.count or entry.details.get("grains"):  # an export names none of them
         said.append(f"{grains} grain{'s' * (grains != 1)}")
-    said.append(f"by {entry.actor or 'nobody named'}")
+    said.append(f"by {entry.actor}" if entry.actor else "actor not set")
     if entry.reason_code:
         said.append(f"({entry.reason_code})")
     if entry.note_erased:

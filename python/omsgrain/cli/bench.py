@@ -48,23 +48,23 @@ _CODEC = 2_000  # grains that are encoded at once
 _START = 1_768_471_200_000
 
 EXAMPLES = """
-What a commit costs on the card of a robot:
+What does a commit cost on this disk?
     omsgrain bench .
-Better figures of two sizes of batches:
+Measure two batch sizes longer:
     omsgrain bench . --seconds 60 --batch 100 --batch 1000
 """
 
 
 @click.command(
     cls=Manual,
-    short_help="Measure how fast it is on this machine and disk.",
+    short_help="Measure the speed on this machine and disk.",
     examples=EXAMPLES,
 )
 @argument(
     "directory",
     default=".",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where it measures: the disk that counts. By default here.",
+    help="A directory on the disk to measure; by default the current one.",
 )
 @click.option(
     "--seconds",
@@ -72,7 +72,7 @@ Better figures of two sizes of batches:
     default=SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long it takes, about: 0.01 to 3600.",
+    help="About how long it takes: 0.01 to 3600.",
 )
 @click.option(
     "--batch",
@@ -80,14 +80,14 @@ Better figures of two sizes of batches:
     type=click.IntRange(1, 60_000),
     multiple=True,
     metavar="N",
-    help="Grains of a batch to try, 1 to 60000; repeatable. Without it: 1, 10, 100, 1000, 10000.",
+    help="A batch size to try, 1 to 60000. Repeatable; by default 1, 10, 100, 1000, 10000.",
 )
 @output.json_option
 def bench(directory: Path, seconds: float, batches: tuple[int, ...], as_json: bool) -> None:
     """Measure how fast grains are encoded, put and found, with stores in DIRECTORY.
 
-    So that you can choose a durability and a size of batches for the disk that DIRECTORY is on.
-    What it writes is its own, and is removed again; stores that are there are left alone.
+    It helps you choose a durability and a batch size for the disk of DIRECTORY. It removes what
+    it writes, and leaves existing stores alone.
     """
     sizes = batches or BATCHES
     with output.progress(parts(sizes), "measured", as_json) as advance:
@@ -130,10 +130,10 @@ def _words(found: BenchReport) -> list[str]:
     advice = found.advice
     batch = advice.batch["commit"]
     return [
-        f"Put {batch:,} grains at once: the least that reaches nine tenths of the best rate.",
+        f"Put {batch:,} grains at once: the smallest batch with nine tenths of the best rate.",
         f'durability="relaxed" makes put {advice.relaxed_one:.1f} times as fast, and batches of '
         f"{batch:,} {advice.relaxed_batch:.1f} times;",
-        "a power cut can then cost what was put since the last sync, and in the worst case all.",
+        "a power cut can then lose what was put since the last sync, and in the worst case all.",
         f'A sync costs {found.sync * 1e3:.2f} ms here; with "commit" each call waits for it.',
     ]
 

@@ -36,7 +36,7 @@ EXAMPLES = r"""
 From robots over MQTT, shared with other bridges of the group hub:
     omsgrain bridge hub.omsg --mqtt mqtt://127.0.0.1:1883 --topic robots/+/memory --group hub \
         --dead-letter refused/memory
-From a stream of NATS JetStream, and what happens in the store into another:
+From a NATS JetStream stream, and the changes of the store into another:
     omsgrain bridge hub.omsg --nats nats://127.0.0.1:4222 --stream MEMORY --durable hub \
         --dead-letter-dir refused --publish changes.hub
 """
@@ -51,9 +51,9 @@ _READING = ("group", "subject", "dead_letter", "dead_letter_dir")
 def _options(command: F) -> F:
     for option in reversed((
         click.option("--mqtt", metavar="URL",
-                     help="A broker of MQTT 5: mqtt://HOST:PORT, or mqtts."),
+                     help="An MQTT 5 broker: mqtt://HOST:PORT, or mqtts."),
         click.option("--topic", multiple=True, metavar="FILTER",
-                     help="What to subscribe to, with + and #. Repeatable."),
+                     help="A topic to subscribe to, with + and #. Repeatable."),
         click.option("--group", metavar="NAME",
                      help="Share the topics with all bridges of this group ($share/NAME/...)."),
         click.option("--client-id", metavar="NAME",
@@ -61,54 +61,54 @@ def _options(command: F) -> F:
                      "the group. Each bridge needs one of its own."),
         click.option("--session", type=click.IntRange(0, 0xFFFFFFFF), default=7 * 86_400,
                      show_default=True, metavar="SECONDS",
-                     help="How long the broker keeps what comes while the bridge is away."),
+                     help="How long the broker keeps messages while the bridge is not connected."),
         click.option("--nats", metavar="URL", help="A NATS server: nats://HOST:PORT, or tls."),
-        click.option("--stream", metavar="NAME", help="The stream to read; it must be there."),
+        click.option("--stream", metavar="NAME", help="The stream to read; it must exist."),
         click.option("--durable", metavar="NAME", default="omsgrain", show_default=True,
-                     help="The consumer, made if it is not there; bridges that use the same share "
-                     "its messages."),
+                     help="The consumer, created if it does not exist. Bridges with the same "
+                     "consumer share its messages."),
         click.option("--subject", metavar="FILTER",
-                     help="Only what was published to such subjects, where the consumer is made."),
+                     help="Only messages of these subjects, if the consumer is created."),
         click.option("--ack-wait", type=Seconds(0.1, 86_400), default=30.0,
                      show_default=True, metavar="SECONDS",
-                     help="After which NATS delivers again what was not acknowledged, where the "
-                     "consumer is made."),
+                     help="When NATS delivers an unacknowledged message again, if the consumer "
+                     "is created."),
         click.option("--dead-letter", metavar="NAME",
-                     help="Where refused messages go: a topic or subject of the same broker."),
+                     help="A topic or subject of the same broker for refused messages."),
         click.option("--dead-letter-dir", type=NewPath(dir_okay=True, file_okay=False),
-                     help="Where refused messages go: files in this directory."),
+                     help="A directory for refused messages, as files."),
         click.option("--publish", metavar="NAME",
-                     help="Publish what happens in STORE to this topic or subject."),
-        click.option("--user", metavar="NAME", help="Who asks. Never in the URL."),
+                     help="Publish the changes of STORE to this topic or subject."),
+        click.option("--user", metavar="NAME", help="The user name. It must not be in the URL."),
         click.option("--password-file", type=_existing,
                      help=f"The password, or a token of NATS: the first line of this file; else "
                      f"that of {PASSWORD}."),
         click.option("--plain-password", is_flag=True,
-                     help="Let the password go over the network without TLS."),
+                     help="Send the password over the network without TLS."),
         click.option("--creds", type=_existing, help="A credentials file of NATS."),
-        click.option("--ca", type=_existing, help="Whose certificates count for TLS, PEM."),
+        click.option("--ca", type=_existing, help="Certificate authorities for TLS, PEM."),
         click.option("--cert", type=_existing, help="Our certificate, PEM."),
         click.option("--key", type=_existing, help="Its private key, PEM."),
         click.option("--batch", type=click.IntRange(1, 65_535), default=1_000, show_default=True,
-                     metavar="N", help="Messages of a commit at the most."),
+                     metavar="N", help="The most messages in one commit."),
         click.option("--batch-bytes", type=Size(), default="8MB", show_default=True,
                      metavar="SIZE",
-                     help="Bytes of a commit, about."),
+                     help="About how many bytes in one commit."),
         click.option("--batch-age", type=Seconds(0, 60), default=0.25, show_default=True,
                      metavar="SECONDS", help="How long a message may wait for others."),
         click.option("--in-flight", type=click.IntRange(1, 65_535), default=2_000,
                      show_default=True, metavar="N",
-                     help="Messages delivered and not acknowledged: what the broker holds back."),
+                     help="The most messages that are delivered and not acknowledged."),
         click.option("--message-limit", type=Size(), default="16MB", show_default=True,
                      metavar="SIZE",
-                     help="The largest message; what is larger is refused."),
+                     help="The largest message; larger ones are refused."),
         click.option("--require-signatures", is_flag=True,
-                     help="Take only grains with a signature that holds."),
+                     help="Accept only grains with a valid signature."),
         policy_option,
         click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
-                     show_default=True, metavar="SECONDS", help="Between two reports."),
+                     show_default=True, metavar="SECONDS", help="Time between two reports."),
         click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
-                     show_default=True, help="Of the log, on stderr."),
+                     show_default=True, help="The format of the log, on stderr."),
     )):  # fmt: skip
         command = option(command)
     return command
@@ -116,9 +116,9 @@ def _options(command: F) -> F:
 
 @click.command(
     cls=Manual,
-    short_help="Take grains from a broker into a store.",
+    short_help="Store grains from a broker.",
     examples=EXAMPLES,
-    exits={60: "The broker refuses for good, or a stream is not there."},
+    exits={60: "The broker refuses the connection, or a stream does not exist."},
 )
 @store_argument(exists=False, file_okay=False)
 @_options
@@ -146,11 +146,11 @@ def bridge(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Take grains from a broker into STORE, until SIGTERM.
+    """Store the grains from a broker in STORE, until SIGTERM.
 
     A message is a grain as bytes, an envelope, or JSON: one grain, a list, or lines. It is
-    acknowledged once it is on the disk. What is refused goes to --dead-letter with the code and
-    the reason, and is acknowledged then. With --publish alone nothing is read.
+    acknowledged once it is on the disk. A refused message goes to --dead-letter with the code and
+    the reason, and is acknowledged then. With --publish alone, nothing is read.
 
     Reports are lines on stdout, with --json as JSON; neither they nor the log have content.
     """
@@ -158,11 +158,11 @@ def bridge(
         raise click.UsageError("either --mqtt or --nats")
     reads = bool(given["topic"]) if nats is None else given["stream"] is not None
     if not reads and publish is None:
-        raise click.UsageError("nothing to do: --topic or --stream to read, or --publish")
+        raise click.UsageError("nothing to do: give --topic or --stream to read, or --publish")
     if dead_letter is not None and dead_letter_dir is not None:
         raise click.UsageError("--dead-letter and --dead-letter-dir exclude each other")
     if reads and dead_letter is None and dead_letter_dir is None:
-        raise click.UsageError("say where refused messages go: --dead-letter, --dead-letter-dir")
+        raise click.UsageError("refused messages need --dead-letter or --dead-letter-dir")
     refuse_given("--mqtt" if nats is None else "--nats", *(_NATS if nats is None else _MQTT))
     if not reads:
         refuse_given("--publish alone", *_READING)
@@ -171,7 +171,7 @@ def bridge(
     for option in ("stream", "durable"):
         _check_word(option, given[option])
     if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
-        raise click.UsageError("what the bridge publishes would come back to it as messages")
+        raise click.UsageError("the bridge would read what it publishes")
     from omsgrain.bridge.bridge import BridgeLimits
     from omsgrain.bridge.feed import follower
     from omsgrain.bridge.process import BridgePlan, run
@@ -208,7 +208,9 @@ def _check_name(name: str | None, is_nats: bool) -> None:
     """Refuse what nobody can publish to."""
     wild = ("*", ">") if is_nats else ("+", "#")
     if name is not None and (not name or any(sign in name for sign in wild)):
-        raise click.UsageError("what is published to is one topic or subject, without wildcards")
+        raise click.UsageError(
+            "--publish and --dead-letter take one topic or subject, without wildcards"
+        )
 
 
 def _check_word(option: str, name: str | None) -> None:
@@ -231,7 +233,7 @@ def _broker(url: str, is_nats: bool, given: dict[str, Any]) -> Broker:
     if (file := given["password_file"]) is not None:
         password = first_line(file, "--password-file")
     if password is not None and given["user"] is None and not is_nats:
-        raise click.UsageError("a password goes with --user")
+        raise click.UsageError("a password needs --user")
     own = Credentials(
         given["user"], password, given["creds"], given["ca"], given["cert"], given["key"]
     )

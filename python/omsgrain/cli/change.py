@@ -23,36 +23,36 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LIMIT = 16 << 20  # bytes of JSON for one grain: far more than the largest grain can need
 
 SUPERSEDE = """
-What was believed gives way to what is believed now:
+Replace a belief by a newer one:
     omsgrain supersede memory.omsg OLD newer.json --justification "measured again"
 """
 MARK = """
-Two sensors do not agree; until somebody looks, the grain counts:
+Two sensors disagree; a contested grain stays among current results:
     omsgrain mark memory.omsg ADDRESS contested --reason "the second sensor says 19"
 """
 DELETE = """
-Take it out, and its bytes off the disk:
+Delete a grain, and remove its bytes from the disk:
     omsgrain delete memory.omsg ADDRESS --reason "asked for by mail"
     omsgrain compact memory.omsg
 """
 HOLD = """
-Evidence stays, until the court that asked for it lets go:
+Keep evidence for a court:
     omsgrain hold memory.omsg ADDRESS --authority "court 7" --reason litigation
 """
 RELEASE = """
-The authority that asked for it lets go:
+End the hold of that court:
     omsgrain release memory.omsg ADDRESS --authority "court 7" --reason closed
 """
 STATE = """
-Is it current, verified, held; how often was it read?
+Is the grain current, verified or held, and how often was it read?
     omsgrain state memory.omsg ADDRESS
 """
 REVIEWS = """
-What waits for somebody, and that one of it is done:
+List what waits for a review, and mark one as done:
     omsgrain reviews memory.omsg
     omsgrain reviews memory.omsg --done NUMBER --actor did:web:example.org:ada
 """
-DENIED = {41: "A policy, a hold or a retention of the grain does not let it."}
+DENIED = {41: "A policy, a hold or a minimum retention of the grain forbids it."}
 
 # --reason was called --reason-code here, and alone here.
 _FORMER: dict[str, Any] = {
@@ -60,19 +60,19 @@ _FORMER: dict[str, Any] = {
 }
 _store = store_argument()
 _address = argument("address", help=ADDRESS)
-_reason = click.option("--reason", metavar="TEXT", help="Why; some policies ask for it.")
+_reason = click.option("--reason", metavar="TEXT", help="The reason; some policies require it.")
 
 
 @click.command(
     cls=Manual,
-    short_help="Put a grain in the place of another.",
+    short_help="Replace a grain by a newer one.",
     examples=SUPERSEDE,
     exits=DENIED,
 )
 @_store
-@argument("old", help="The address of the grain that is no longer so: 64 hex digits.")
+@argument("old", help="The address of the grain to replace: 64 hex digits.")
 @argument("file", type=click.File("rb"), help='The new grain, its fields as JSON; "-" is stdin.')
-@click.option("--justification", metavar="TEXT", help="The reason; some policies ask for it.")
+@click.option("--justification", metavar="TEXT", help="The reason; some policies require it.")
 @actor_option
 @plain_option
 @keys_option
@@ -85,10 +85,10 @@ def supersede(
     actor: str | None,
     as_json: bool,
 ) -> None:
-    """Put the grain in FILE in the place of OLD in STORE.
+    """Replace the grain at OLD in STORE by the grain in FILE.
 
-    One step: the new grain is stored and the old one leaves current results, or nothing happens.
-    The policy of the old grain decides whether it may. Prints the new address.
+    In one step the new grain is stored and the old one leaves current results; the old one stays
+    in the history. The policy of the old grain must allow it. Prints the new address.
     """
     fields = _fields(file.read(_LIMIT + 1))
     with writable(store, actor) as grains:
@@ -98,7 +98,7 @@ def supersede(
 
 @click.command(
     cls=Manual,
-    short_help="Say what verification of a grain found.",
+    short_help="Set the verification status of a grain.",
     examples=MARK,
     exits=DENIED,
 )
@@ -115,16 +115,14 @@ def mark(
     """Set the verification status of the grain at ADDRESS in STORE.
 
     A contested grain stays among current results; a retracted one leaves them. The policy of the
-    grain decides whether it may.
+    grain must allow it.
     """
     with writable(store, actor) as grains:
         grains.set_verification(address, status, reason=reason)
     output.done(as_json, status, content_address=address, verification_status=status)
 
 
-@click.command(
-    cls=Manual, short_help="Take a grain out of a store.", examples=DELETE, exits=DENIED
-)
+@click.command(cls=Manual, short_help="Delete a grain.", examples=DELETE, exits=DENIED)
 @_store
 @_address
 @_reason
@@ -134,7 +132,7 @@ def mark(
 def delete(
     store: Where, address: str, reason: str | None, actor: str | None, as_json: bool
 ) -> None:
-    """Take the grain at ADDRESS out of STORE, if its policy, holds and retention let it go.
+    """Delete the grain at ADDRESS from STORE, if its policy, holds and retention allow it.
 
     Until `compact`, free pages of the file can still hold its bytes.
     """
@@ -153,7 +151,7 @@ def _held(command: F) -> F:
         click.option("--reason", "reason_code", required=True, metavar="CODE",
                      help="A word such as litigation; nothing personal."),
         click.option("--authority", required=True, metavar="NAME",
-                     help="Who asks for it, such as a court; each ends its own holds."),
+                     help="The authority, such as a court. Each can end only its own holds."),
         _address,
         _store,
     ):  # fmt: skip
@@ -163,7 +161,7 @@ def _held(command: F) -> F:
 
 @click.command(
     cls=Manual,
-    short_help="Keep a grain as it is, whatever happens.",
+    short_help="Protect a grain from any change.",
     examples=HOLD,
     context_settings=_FORMER,
 )
@@ -188,13 +186,13 @@ def release(
     output.done(as_json, "released", content_address=address, released=authority)
 
 
-@click.command(cls=Manual, short_help="Show what became of a grain.", examples=STATE)
+@click.command(cls=Manual, short_help="Show the state of a grain.", examples=STATE)
 @_store
 @_address
 @keys_option
 @output.json_option
 def state(store: Where, address: str, as_json: bool) -> None:
-    """Show what became of the grain at ADDRESS in STORE: superseded, verified, held, read."""
+    """Show the state of the grain at ADDRESS in STORE: superseded, verified, held, read."""
     with open_store(store, readonly=True) as grains:
         found = asdict(grains.state(address))
         found["successors"] = list(found["successors"])
@@ -208,14 +206,14 @@ def state(store: Where, address: str, as_json: bool) -> None:
         click.echo(output.safe(f"{name:20} {output.dumps(value) if value != [] else '-'}"))
 
 
-@click.command(cls=Manual, short_help="List what somebody should look at.", examples=REVIEWS)
+@click.command(cls=Manual, short_help="List the changes that wait for a review.", examples=REVIEWS)
 @_store
-@click.option("--done", "number", type=int, metavar="N", help="Take review N off the list.")
+@click.option("--done", "number", type=int, metavar="N", help="Mark review N as done.")
 @actor_option
 @keys_option
 @output.json_option
 def reviews(store: Where, number: int | None, actor: str | None, as_json: bool) -> None:
-    """List what policies of STORE accepted on condition that somebody looks at it."""
+    """List the changes in STORE that a policy accepted on condition of a review."""
     if number is not None:
         with writable(store, actor) as grains:
             grains.reviewed(number)

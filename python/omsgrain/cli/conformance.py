@@ -25,51 +25,55 @@ _SERVER = ("export_only_token", "import_only_token", "admin_token", "ca")
 _OURS = ("spec", "level", "rules", "form", "file")
 
 EXAMPLES = """
-All rules, on this build; and the table of docs/conformance.md:
+Try all rules on this build; write the table of docs/conformance.md:
     omsgrain conformance
     omsgrain conformance --format markdown --output conformance.md
 
-Vectors of another; a server, with a token of a tenant made for this:
+Run vectors of another engine; try a server, with the token of a test tenant:
     omsgrain conformance --vectors test_vectors
     omsgrain conformance --aimem-url http://127.0.0.1:8080 --token omg_...
 """
 VECTORS = """
-Those of a clone:
+The vectors of a clone:
     omsgrain vectors test_vectors
 """
 
 
 @click.command(
     cls=Manual,
-    short_help="Try every rule of the formats, on this build or another's.",
+    short_help="Try every rule of the formats, on this build or a server.",
     examples=EXAMPLES,
     exits={0: "All pass.", FAILED: "A rule, a vector or a case does not pass."},
 )
 @click.option(
     "--spec",
     type=click.Choice(["oms", "aimem", "mif2", "mif1", "mif-ld"]),
-    help="Rules of one specification.",
+    help="Only rules of one specification.",
 )
 @click.option(
     "--level",
     type=click.IntRange(1, 3),
     metavar="N",
-    help="Rules up to a level of conformance.",
+    help="Only rules up to this level of conformance.",
 )
 @click.option(
-    "--rule", "rules", multiple=True, metavar="ID", help="One rule, or all that begin so; again."
+    "--rule",
+    "rules",
+    multiple=True,
+    metavar="ID",
+    help="One rule, or all whose id begins so. Repeatable.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["table", "markdown", "json"]),
-    help="How it is told; a table of what failed, by default.",
+    help="The form of the report; by default a table of failures.",
 )
 @click.option(
     "--output",
     "file",
     type=NewPath(stdout=True),
-    help="Write it to a file.",
+    help="Write the report to a file.",
 )
 @click.option(
     "--vectors",
@@ -77,39 +81,41 @@ Those of a clone:
     metavar="DIR",
     help="Run test vectors instead.",
 )
-@click.option("--aimem-url", "url", metavar="URL", help="Ask a server; where /v1/brain begins.")
+@click.option("--aimem-url", "url", metavar="URL", help="Try a server: the URL before /v1/brain.")
 @click.option(
     "--token",
     envvar="OMSGRAIN_TOKEN",
     show_envvar=True,
     metavar="TOKEN",
-    help="A token that may import and export.",
+    help="A token with the scopes import and export.",
 )
-@click.option("--export-only-token", metavar="TOKEN", help="One that may export alone.")
-@click.option("--import-only-token", metavar="TOKEN", help="One that may import alone.")
-@click.option("--admin-token", metavar="TOKEN", help="One that may erase; see --erase.")
-@click.option("--erase", is_flag=True, help="At the end ERASE the tenant's memory, and look.")
-@click.option("--draft-only", is_flag=True, help="Only what the draft itself says.")
+@click.option("--export-only-token", metavar="TOKEN", help="A token with the scope export only.")
+@click.option("--import-only-token", metavar="TOKEN", help="A token with the scope import only.")
+@click.option("--admin-token", metavar="TOKEN", help="A token with the scope admin; see --erase.")
+@click.option(
+    "--erase", is_flag=True, help="At the end ERASE the tenant's memory, and check that."
+)
+@click.option("--draft-only", is_flag=True, help="Only what the draft itself requires.")
 @click.option(
     "--timeout",
     type=Seconds(0.1, 3_600),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long an answer may take: 0.1 to 3600.",
+    help="The longest time for an answer: 0.1 to 3600.",
 )
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Certificates to trust besides the system's.",
+    help="Certificates to trust in addition to the system's.",
 )
 @output.json_option
 def conformance(as_json: bool, **given: Any) -> int:
     """Try every rule of OMS 1.2, AIMEM, MIF 2.0, MIF 1.0 and MIF in JSON-LD on this build.
 
-    With --vectors, run a directory of test vectors. With --aimem-url, ask a server over HTTP alone
-    whether it does what the AIMEM draft says: give it tokens of a tenant made for this, since some
-    hundred chunks are imported, under names that are new each time.
+    With --vectors, run a directory of test vectors. With --aimem-url, try a server over HTTP
+    against the AIMEM draft. Use tokens of a test tenant: the run imports some hundred chunks,
+    under names that are new each time.
     """
     url, vectors = given.pop("url"), given.pop("vectors")
     _refuse_mixed(url, vectors, given)
@@ -123,7 +129,7 @@ def conformance(as_json: bool, **given: Any) -> int:
 def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) -> None:
     """An option that would be passed over in silence is an error."""
     if url is not None and vectors is not None:
-        raise click.UsageError("--vectors and --aimem-url are two things")
+        raise click.UsageError("--vectors and --aimem-url exclude each other")
     flags = [name for name in ("erase", "draft_only") if given[name]]
     asked = [*flags, *(name for name in _SERVER if given[name] is not None)]
     if url is None:
@@ -131,11 +137,9 @@ def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) 
     if url is None and asked:
         raise click.UsageError(f"--{asked[0].replace('_', '-')} belongs to --aimem-url")
     if url is not None and not given["token"]:
-        raise click.UsageError("--aimem-url takes a --token")
+        raise click.UsageError("--aimem-url needs a --token")
     if (url or vectors) and any(given[name] for name in _OURS):
-        raise click.UsageError(
-            "--spec, --level, --rule, --format and --output are of our own rules"
-        )
+        raise click.UsageError("--spec, --level, --rule, --format and --output go with neither")
 
 
 def _try(given: dict[str, Any], as_json: bool) -> int:
@@ -145,7 +149,7 @@ def _try(given: dict[str, Any], as_json: bool) -> int:
 
     form = given["form"] or ("json" if as_json else "table")
     if as_json and form != "json":
-        raise click.UsageError("--json is --format json")
+        raise click.UsageError("--json goes with --format json only")
     chosen = choose(RULES, spec=given["spec"], level=given["level"], ids=given["rules"])
     verdicts: list[RuleVerdict] = []
     with output.progress(len(chosen), "rules", as_json) as advance:
@@ -177,7 +181,7 @@ def _tell(verdicts: Sequence[RuleVerdict], counts: dict[str, int], file: Path | 
     from omsgrain.conformance.report import WORDS, tried
 
     if file is not None:
-        raise click.UsageError("--output takes --format markdown or json")
+        raise click.UsageError("--output needs --format markdown or json")
     from rich.table import Table
 
     few = 40
@@ -246,7 +250,7 @@ def _cases(outcomes: list[CaseOutcome]) -> None:
     "directory",
     default="test_vectors",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where they are; by default test_vectors.",
+    help="The directory of the vectors; by default test_vectors.",
 )
 @output.json_option
 def vectors(directory: Path, as_json: bool) -> int:

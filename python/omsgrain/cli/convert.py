@@ -14,17 +14,17 @@ from omsgrain.cli.open import passphrase, resolver_in_use, trust_options
 from omsgrain.cli.params import FORMATS, NewPath, mode_option, passphrase_option, shape_option
 
 EXAMPLES = """
-MIF to AIMEM and back; what AIMEM cannot hold goes along, so nothing is lost:
+MIF to AIMEM and back; what AIMEM cannot hold is carried along, so nothing is lost:
     omsgrain convert notes.mif.json notes.aimem.json --user ada
     omsgrain convert notes.aimem.json again.mif.json
-For a reader that takes no member but those of its format; what it costs is told:
+For a reader that accepts only members of its format; losses are reported:
     omsgrain convert notes.mif.json plain.aimem.json --user ada --strict
-A directory of notes in Markdown, as one file:
+A directory of Markdown notes, as one file:
     omsgrain convert notes/ notes.mg
 """
 
 
-@click.command(cls=Manual, short_help="Make a file of another format.", examples=EXAMPLES)
+@click.command(cls=Manual, short_help="Convert a file to another format.", examples=EXAMPLES)
 @argument(
     "source",
     type=click.Path(exists=True, path_type=Path),
@@ -33,23 +33,23 @@ A directory of notes in Markdown, as one file:
 @argument("target", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
 @click.option("--format", metavar="NAME",
               shell_complete=lambda c, p, begun: [f for f in FORMATS if f.startswith(begun)],
-              help="mg, aimem, mif2, mif1, mif-ld; by default told by TARGET's name.")  # fmt: skip
+              help="mg, aimem, mif2, mif1 or mif-ld; by default from TARGET's name.")  # fmt: skip
 @click.option("--layout",
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
-              help="Of MIF in JSON-LD; by default told by TARGET's name.")  # fmt: skip
+              help="The layout of MIF in JSON-LD; by default from TARGET's name.")  # fmt: skip
 @shape_option
-@click.option("--local", is_flag=True, help="With memories of the namespace _local.")
+@click.option("--local", is_flag=True, help="Include memories of the namespace _local.")
 @mode_option
 @click.option("--user", "--tenant", "user_id", metavar="ID",
-              help="Whose document it is, if nothing says.")  # fmt: skip
+              help="The owner of the document, if nothing names it.")  # fmt: skip
 @click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
-              help="The namespace of what was never AIMEM.")  # fmt: skip
+              help="The namespace of records that were never AIMEM.")  # fmt: skip
 @click.option("--embeddings/--no-embeddings", default=None,
-              help="Whether embeddings are kept; by default not in bundles.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="No member that the format does not name.")
+              help="Whether to keep embeddings; by default not in bundles.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Write no member that the format does not define.")
 @passphrase_option
-@click.option("--encrypt", is_flag=True, help="Encrypt TARGET (MIF 1.0) with that passphrase.")
-@click.option("--replace", is_flag=True, help="Replace TARGET if it is there.")
+@click.option("--encrypt", is_flag=True, help="Encrypt TARGET (MIF 1.0) with the passphrase.")
+@click.option("--replace", is_flag=True, help="Replace TARGET if it exists.")
 @trust_options
 @output.json_option
 def convert(
@@ -57,16 +57,16 @@ def convert(
 ) -> int:
     """Convert SOURCE to TARGET through grains, and report what TARGET cannot hold.
 
-    SOURCE is told by what is in it: a .mg container, an AIMEM bundle, or one by lines, a document
-    of MIF 2.0, or of MIF 1.0 in JSON, YAML or JSON lines. TARGET is called .mg, .aimem.json,
+    The content of SOURCE says its format: a .mg container, an AIMEM bundle, also by lines, a MIF
+    2.0 document, or MIF 1.0 in JSON, YAML or JSON lines. TARGET ends in .mg, .aimem.json,
     .aimem.ndjson, .mif.json (MIF 2.0, or 1.0 if SOURCE is), .mif.yaml or .mif.jsonl (MIF 1.0), or
-    --format says what it is. It appears whole or not at all.
+    --format names its format. TARGET appears whole or not at all.
 
-    Memories of MIF in JSON-LD are a file, .memory.json, .jsonld, .mif.ndjson or .memory.md, or a
-    directory of such files.
+    MIF in JSON-LD is a file, .memory.json, .jsonld, .mif.ndjson or .memory.md, or a directory of
+    such files.
 
-    The grains go along whole, so that what TARGET cannot hold is there when it is converted back;
-    with --strict they do not, and each field that is lost is reported.
+    TARGET carries the grains along, so that nothing is lost when it is converted back. With
+    --strict it does not, and each lost field is reported.
     """
     from omsgrain.interchange.convert import convert as convert_file
 

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from omsgrain.crypto.disclosure import Disclosed
 
 EXAMPLES = """
-A view of a signed grain without two fields, for somebody who may not see them:
+A view of a signed grain without a field:
     omsgrain disclose signed.cose --hide content -o view.mg
-What it hides, and proof that nothing in it is forged:
+Show what a view hides, and prove that nothing in it is forged:
     omsgrain disclose view.mg --check --original signed.cose
 """
 
 
 @click.command(
     cls=Manual,
-    short_help="Show a grain without some of its fields.",
+    short_help="Make a view of a grain without some fields.",
     examples=EXAMPLES,
-    exits={33: "With --check: the view is not what the original says."},
+    exits={33: "With --check: the view does not match the original."},
 )
 @argument("file", type=click.File("rb"), help='A blob, an envelope or a view; "-" is stdin.')
 @click.option(
     "--hide",
     metavar="FIELD[,FIELD]",
     multiple=True,
-    help="Fields that are left out, by their full names. Repeatable.",
+    help="Fields to leave out, by their full names. Repeatable.",
 )
 @click.option(
     "-o",
@@ -46,7 +46,7 @@ What it hides, and proof that nothing in it is forged:
     type=NewPath(stdout=True),
     help="Write the view to this new file instead of stdout.",
 )
-@click.option("--check", is_flag=True, help="FILE is a view: check it instead.")
+@click.option("--check", is_flag=True, help="Check FILE, which is a view, instead.")
 @click.option(
     "--original",
     type=click.File("rb"),
@@ -66,12 +66,12 @@ def disclose(
 ) -> None:
     """Make a view of the grain in FILE, a blob or an envelope, without some fields.
 
-    Hashes stand in their place. With --check, tell what the view in FILE hides and, where the
-    --original is given, prove that nothing in it is forged, left out or added. The envelope of the
-    original proves besides who signed it; with --trust that must be a trusted key.
+    Hashes replace the fields. With --check, show what the view in FILE hides and, with --original,
+    prove that nothing in it is forged, left out or added. The envelope of the original also proves
+    who signed it; with --trust that must be a trusted key.
 
-    A hash does not hide what can be guessed, such as a yes or no, a number or a name. What looks
-    so is named on stderr.
+    A hash does not hide a value that can be guessed, such as a yes or no, a number or a name. Such
+    fields are named on stderr.
     """
     if check:
         if hide or target is not None:
@@ -84,7 +84,7 @@ def disclose(
         raise click.UsageError("--original and --trust go with --check")
     names = [name for names in hide for name in names.split(",") if name]
     if not names:
-        raise click.UsageError("name what to --hide")
+        raise click.UsageError("name fields to --hide")
     if target is None and not as_json and sys.stdout.isatty():
         raise click.UsageError("a view is binary; give -o FILE or redirect stdout")
     _disclose(file, names, target, as_json)
@@ -144,7 +144,7 @@ def _check(
         return
     click.echo(f"a view of {found.original}")
     click.echo(output.safe(f"hides {', '.join(found.hidden)}"))
-    click.echo("verified" if found.verified else "not verified: that takes the original")
+    click.echo("verified" if found.verified else "not verified: give --original")
     if found.proof is not None:
         click.echo(output.safe(f"the original is signed by {found.proof.signer}"))
 

@@ -38,11 +38,11 @@ from omsgrain.storage.location import Where
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES = """
-One run of a robot, packed:
+One run of a robot, compressed:
     omsgrain export memory.omsg mission.mg --run mission-7 --codec zstd
 The memory of a tenant as an AIMEM bundle, signed:
     omsgrain export memory.omsg brain.aimem.json --tenant TENANT --sign signer.pem
-What a person may have, as MIF 1.0, without secrets and personal data of others:
+A user's memory as MIF 1.0, without secrets and personal data of others:
     omsgrain export memory.omsg ada.mif.yaml --user ada --redact --purpose access
 For pandas, Polars, DuckDB:
     omsgrain export memory.omsg memory.parquet --columns created_at,subject,object
@@ -68,26 +68,29 @@ _TABLE = ("columns", "unsealed")
 
 def _bundle_options(command: F) -> F:
     for option in (
-        click.option("--strict", is_flag=True, help="No member that the format does not name."),
-        click.option("--key-url", metavar="URL", help="Where the key is published; with --sign."),
+        click.option("--strict", is_flag=True,
+                     help="Write no member that the format does not define."),
+        click.option("--key-url", metavar="URL",
+                     help="The URL where the key is published; with --sign."),
         click.option("--sign", "key", type=click.Path(dir_okay=False, path_type=Path),
                      help="Sign with the private key in this file; writes FILE.sig too."),
         click.option("--model", "embedding_model", metavar="NAME",
-                     help="The model of the embeddings, if there are several."),
+                     help="The embedding model, if there are several."),
         click.option("--embeddings", "include_embeddings", is_flag=True,
-                     help="With the embeddings, from which content can be guessed."),
+                     help="Include embeddings, from which content can be guessed."),
         click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
-                     help="The namespace of what was never AIMEM."),
-        click.option("--since", metavar="TIME", help="Chunks from then on: 2026-01-15T10:00:00Z."),
+                     help="The namespace of records that were never AIMEM."),
+        click.option("--since", metavar="TIME",
+                     help="Only chunks since this time: 2026-01-15T10:00:00Z."),
         click.option("--scope", type=click.Choice(["FULL", "DNA_ONLY", "SINCE"]),
-                     help="Which chunks: all, what is never silently lost, or --since a time."),
+                     help="Which chunks: all, DNA-class ones only, or those --since a time."),
         click.option("--stream", "lines", is_flag=True,
-                     help="By lines, for memories of any size; so is a FILE.ndjson."),
+                     help="Write lines, for memories of any size, as for FILE.ndjson."),
         click.option("--tenant-id", metavar="ID",
-                     help="What the bundle calls the tenant: a UUID or a URI, if ID is neither."),
-        click.option("--tenant", metavar="ID", help="Whose memory: the user_id of the grains."),
+                     help="The tenant id in the bundle: a UUID or a URI, if ID is neither."),
+        click.option("--tenant", metavar="ID", help="The tenant: the user_id of the grains."),
         click.option("--format", type=click.Choice(FORMATS),
-                     help="By default told by the name of FILE."),
+                     help="The format; by default from the name of FILE."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -96,19 +99,19 @@ def _bundle_options(command: F) -> F:
 def _document_options(command: F) -> F:
     for option in (
         click.option("--passphrase-file", type=EXISTING,
-                     help="The first line of this file opens, or seals, the document (MIF 1.0)."),
+                     help="Encrypt the document (MIF 1.0) with the first line of this file."),
         shape_option,
-        click.option("--local", is_flag=True, help="With memories of the namespace _local."),
+        click.option("--local", is_flag=True, help="Include memories of the namespace _local."),
         click.option("--document", metavar="ID",
-                     help="Give this document back, as it was imported."),
+                     help="Write this document as it was imported."),
         click.option("--redact", "redact_pii", is_flag=True,
-                     help="Without secrets and personal data."),
+                     help="Remove secrets and personal data."),
         click.option("--scan/--no-scan", default=True, show_default=True,
                      help="Warn of secrets and personal data in the document."),
         click.option("--graph/--no-graph", "include_graph", default=True, show_default=True,
-                     help="With entities, and what relates them."),
+                     help="Include entities and relationships."),
         click.option("--layout", type=click.Choice(["json", "yaml", "jsonl"]),
-                     help="Of MIF 1.0; by default told by the name of FILE."),
+                     help="The layout of MIF 1.0; by default from the name of FILE."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -117,11 +120,12 @@ def _document_options(command: F) -> F:
 def _table_options(command: F) -> F:
     for option in (
         click.option("--unsealed", is_flag=True,
-                     help="Show in plain what sealed grains say, where the keys open them."),
+                     help="Decrypt the fields of encrypted grains, where the keys open them."),
         click.option("--columns", metavar="NAME,NAME",
-                     help="These columns only; without address and blob nothing can come back."),
+                     help="Only these columns; without address and blob the file cannot be "
+                     "imported."),
         click.option("--parquet", is_flag=True,
-                     help="FILE is a Parquet table; so is a FILE.parquet."),
+                     help="Write a Parquet table, as for FILE.parquet."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -130,11 +134,11 @@ def _table_options(command: F) -> F:
 @click.command(
     "export",
     cls=Manual,
-    short_help="Write grains to a .mg file, or memory to a bundle.",
+    short_help="Write grains to a .mg file, or memory to a document.",
     examples=EXAMPLES,
 )
 @store_argument()
-@argument("file", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
+@argument("file", type=NewPath(dir_okay=True), help="The new file; its name says the format.")
 @filter_options
 @_bundle_options
 @_document_options
@@ -144,21 +148,21 @@ def _table_options(command: F) -> F:
     type=click.Choice(["none", "zstd", "lz4"]),
     default="none",
     show_default=True,
-    help="How to pack the grains; the addresses stay the same.",
+    help="How to compress the grains; the addresses stay the same.",
 )
 @click.option(
     "--seekable",
     is_flag=True,
-    help="With --codec: pack many frames, to read one grain without unpacking all.",
+    help="With --codec: compress in many frames, so that one grain can be read alone.",
 )
 @click.option("--sort", is_flag=True, help="Order the grains by created_at, to the second.")
-@click.option("--replace", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
 @click.option(
     "--purpose",
     type=click.Choice(["move", "access", "transfer", "sale"]),
     default="transfer",
     show_default=True,
-    help="Why, for the rules about what may leave.",
+    help="The purpose, for the rules about exports.",
 )
 @policy_option
 @actor_option
@@ -176,19 +180,19 @@ def export(
 ) -> None:
     """Write the grains of STORE that match every filter to FILE, a .mg container.
 
-    FILE.aimem.json is an AIMEM bundle instead: the memory of one --tenant. Chunks of another
-    producer keep their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
+    FILE.aimem.json is an AIMEM bundle: the memory of one --tenant. Chunks of another producer keep
+    their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
 
     FILE.mif.json is a MIF 2.0 document: the memory of one --user. With --format mif1 it is one of
     MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
-    JSON-LD; memories of the namespace _local are in no document unless --local is given.
+    JSON-LD. Documents leave out memories of the namespace _local unless --local is given.
 
-    FILE.parquet is a table: a column for each field, and the blobs, so that `import` brings the
-    same grains back. What is sealed shows no field unless --unsealed is given.
+    FILE.parquet is a table: a column for each field, and the blobs, so that `import` can restore
+    the grains. Encrypted grains show no fields unless --unsealed is given.
 
-    All grains without a filter, in order of arrival; with filters, the oldest first. Each is
-    hashed on its way, and what became of it goes along. FILE appears when it is whole and on the
-    disk, or not at all. What one file cannot hold (4 GiB) becomes NAME-0001.mg and so on.
+    Without a filter, all grains are written in order of arrival; with filters, the oldest first.
+    Each is hashed again, and its state goes along. FILE appears when it is whole and on the disk,
+    or not at all. More than 4 GiB becomes NAME-0001.mg and so on.
     """
     from omsgrain.interchange.convert import format_of_name
     from omsgrain.interchange.document_files import layout_of_name
@@ -282,11 +286,11 @@ def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **g
 
     key = given.pop("key")
     if given["tenant"] is None:
-        raise click.UsageError("--tenant says whose memory is exported")
+        raise click.UsageError("a bundle needs --tenant")
     if given["key_url"] is not None and key is None:
-        raise click.UsageError("--key-url goes with --sign")
+        raise click.UsageError("--key-url needs --sign")
     if given["embedding_model"] is not None and not given["include_embeddings"]:
-        raise click.UsageError("--model goes with --embeddings")
+        raise click.UsageError("--model needs --embeddings")
     given["lines"] = given["lines"] or file.name.endswith(".ndjson")
     given["scope"] = given["scope"] or ("FULL" if given["since"] is None else "SINCE")
     given["signer"] = None if key is None else load_signer(key)
@@ -326,7 +330,7 @@ def _document(
     from omsgrain.interchange.document_files import export_mif
 
     if user is None:
-        raise click.UsageError("--user says whose memory is exported")
+        raise click.UsageError("a MIF document needs --user")
     given["passphrase"] = passphrase(passphrase_file)
     with output.progress(None, "records", as_json), open_to_read(store, **opened) as grains:
         done = export_mif(grains, file, user_id=user, **given)

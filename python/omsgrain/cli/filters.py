@@ -35,7 +35,7 @@ def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     except (ValueError, RecursionError):
         raise click.BadParameter("not JSON") from None
     if value is None:
-        raise click.BadParameter("null is no object: an absent field cannot be asked for")
+        raise click.BadParameter("null is not an object; there is no filter for an absent field")
     return value
 
 
@@ -61,29 +61,29 @@ _OPTIONS = (
     click.option("--run", "run_id", metavar="ID", help="The run."),
     click.option("--tag", metavar="TAG", help="One of the structural tags."),
     click.option("--origin", metavar="ID",
-                 help="The id that it had in a document of another format, such as a URN."),
+                 help="The id in a document of another format, such as a URN."),
     click.option("--after", "created_after", metavar="TIME", callback=_time,
                  help="Created at this time or later: 2026-01-15T10:00:00Z, or ms since 1970."),
     click.option("--before", "created_before", metavar="TIME", callback=_time,
                  help="Created before this time."),
     click.option("--valid-at", metavar="TIME", callback=_time,
-                 help="True at this time, by valid_from and valid_to."),
+                 help="Valid at this time, by valid_from and valid_to."),
     click.option("--known-at", metavar="TIME", callback=_time,
-                 help="Held to be so by the store at this time."),
+                 help="Current in the store at this time."),
     click.option("--status", "verification_status", type=click.Choice(STATUSES),
-                 help="What verification found."),
+                 help="The verification status."),
     click.option("--min-confidence", type=float, metavar="X",
                  help="At least this confidence, 0 to 1."),
     click.option("--words", metavar="TEXT",
-                 help="All of these words are in its texts, whatever their case and order."),
+                 help="All of these words occur in its texts, in any case and order."),
     click.option("--bookkeeping", is_flag=True,
-                 help="Also the grains that keep what is around the records of documents."),
+                 help="Include the grains that keep what stood around the records of documents."),
     click.option("--no-sealed", is_flag=True,
-                 help="Leave out what is sealed; of the rest anything can be asked."),
+                 help="Leave out encrypted grains; then any filter can be used."),
     click.option("--current", "only_current", is_flag=True,
-                 help="Only grains that were not superseded, retracted or restricted."),
-    click.option("--past", "only_past", is_flag=True, help="Only grains that were."),
-    click.option("--all", "all_grains", is_flag=True, help="Both."),
+                 help="Only grains that are not superseded, retracted or restricted."),
+    click.option("--past", "only_past", is_flag=True, help="Only superseded, retracted or restricted grains."),
+    click.option("--all", "all_grains", is_flag=True, help="Current and past grains."),
 )  # fmt: skip
 
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from omsgrain.query.graph import Graph
 
 HISTORY = """
-What was said at first, and what is said now:
+All versions of a belief:
     omsgrain history memory.omsg ADDRESS
 """
 PROVENANCE = """
-From which observations does a belief come, and what was concluded from it?
+Which observations does a belief come from, and what was derived from it?
     omsgrain provenance memory.omsg ADDRESS
     omsgrain provenance memory.omsg ADDRESS --down --depth 2
 """
 DUPLICATES = """
-What was said more than once:
+Find what was stored more than once:
     omsgrain duplicates memory.omsg
 """
 
@@ -72,10 +72,10 @@ def history(store: Where, address: str, as_json: bool) -> None:
         click.echo(output.safe(f"{version['content_address']}  {time}  {became}: {says}"))
 
 
-@click.command(cls=Manual, short_help="Show what a grain was made from.", examples=PROVENANCE)
+@click.command(cls=Manual, short_help="Show the sources of a grain.", examples=PROVENANCE)
 @store_argument()
 @_address
-@click.option("--down", is_flag=True, help="What was made from it, instead.")
+@click.option("--down", is_flag=True, help="Show what was derived from the grain instead.")
 @click.option(
     "--depth",
     type=click.IntRange(1),
@@ -87,7 +87,7 @@ def history(store: Where, address: str, as_json: bool) -> None:
 @keys_option
 @output.json_option
 def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool) -> None:
-    """Show what the grain at ADDRESS in STORE was made from, and what that was made from."""
+    """Show the sources of the grain at ADDRESS in STORE, and their sources."""
     with open_store(store, readonly=True) as grains:
         graph = (grains.descendants if down else grains.provenance)(address, depth=depth)
     if as_json:
@@ -97,15 +97,15 @@ def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool
         says = "not here" if node.grain is None else " ".join(gist(node.grain).split())
         click.echo(output.safe(f"{'  ' * node.depth}{node.address}  {says}"))
     if not graph.complete:
-        click.echo("there is more beyond", err=True)
+        click.echo("there are more links: raise --depth", err=True)
 
 
-@click.command(cls=Manual, short_help="Find grains that say the same.", examples=DUPLICATES)
+@click.command(cls=Manual, short_help="Find grains with the same content.", examples=DUPLICATES)
 @store_argument()
 @keys_option
 @output.json_option
 def duplicates(store: Where, as_json: bool) -> None:
-    """Find the current grains of STORE that say the same, apart from when it was said."""
+    """Find the current grains of STORE with the same content, apart from times."""
     with open_store(store, readonly=True) as grains:
         if as_json:
             output.emit([asdict(same) for same in grains.duplicates()])
@@ -114,7 +114,7 @@ def duplicates(store: Where, as_json: bool) -> None:
         for same in grains.duplicates():
             groups, number = groups + 1, number + same.count
             click.echo(f"{same.count} times: {' '.join(same.addresses[:3])}")
-    click.echo(f"{number} grains say {groups} things", err=True)
+    click.echo(f"{number} grains in {groups} groups", err=True)
 
 
 def _values(graph: Graph) -> dict[str, Any]:

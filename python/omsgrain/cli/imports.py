@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES = """
-Grains, and what became of them:
+Grains, with their states:
     omsgrain import copy.omsg robot.mg
-The memory of another system: first what would happen, then all of it or nothing:
+The memory of another system: a dry run, then all of it or nothing:
     omsgrain import memory.omsg notes.mif.json --user ada --dry-run
     omsgrain import memory.omsg notes.mif.json --user ada --atomic
-A bundle that a key which you know has signed:
+A bundle that a trusted key has signed:
     omsgrain import memory.omsg robot-7.aimem.json --trust signer.pub --require-signature
 """
 _STRATEGIES = ("skip_duplicates", "overwrite", "rename")
@@ -67,13 +67,15 @@ _DOCUMENT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "us
 
 def _bundle_options(command: F) -> F:
     for option in (
-        click.option("--dry-run", is_flag=True, help="Change nothing; say what would be done."),
+        click.option("--dry-run", is_flag=True, help="Change nothing; report what would change."),
         click.option("--require-signature", is_flag=True,
-                     help="Refuse a file that nobody whom you --trust has signed."),
+                     help="Refuse a file without the signature of a trusted key."),
         trust_option,
         click.option("--allow-dna-updates", is_flag=True,
-                     help="Let newer chunks replace preferences, decisions and the like."),
-        click.option("--tenant", metavar="ID", help="Whose memory it becomes, if another's."),
+                     help="Let newer chunks replace DNA-class ones: preferences, decisions and "
+                     "the like."),
+        click.option("--tenant", metavar="ID",
+                     help="The tenant who gets the memory; by default that of the bundle."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -82,14 +84,16 @@ def _bundle_options(command: F) -> F:
 def _document_options(command: F) -> F:
     for option in (
         click.option("--passphrase-file", type=EXISTING,
-                     help="The first line of this file opens, or seals, the document (MIF 1.0)."),
+                     help="Decrypt the document (MIF 1.0) with the first line of this file."),
         click.option("--keep/--no-keep", "keep_document", default=True, show_default=True,
-                     help="Keep what stood around the records, to give the document back."),
-        click.option("--atomic", is_flag=True, help="All records, or none of them."),
+                     help="Keep what stood around the records, so that the document can be "
+                     "exported again."),
+        click.option("--atomic", is_flag=True, help="Import all records, or none."),
         click.option("--merge-strategy", type=click.Choice(_STRATEGIES),
                      default=_STRATEGIES[0], show_default=True,
-                     help="What becomes of a record whose id or text is stored already."),
-        click.option("--user", metavar="ID", help="Whose memory a MIF document becomes."),
+                     help="What to do with a record whose id or text is already stored."),
+        click.option("--user", metavar="ID",
+                     help="The user who gets the memory of a MIF document."),
         mode_option,
     ):  # fmt: skip
         command = option(command)
@@ -99,41 +103,42 @@ def _document_options(command: F) -> F:
 @click.command(
     "import",
     cls=Manual,
-    short_help="Take a .mg file or a bundle into a store.",
+    short_help="Import a .mg file, a table or a document.",
     examples=EXAMPLES,
 )
 @store_argument(exists=False)
 @argument(
     "file",
     type=click.Path(path_type=Path),
-    help="What is taken in; of MIF in JSON-LD also a directory.",
+    help="The file to import; for MIF in JSON-LD also a directory.",
 )
 @click.option(
     "--errors",
     type=click.Choice(["raise", "collect"]),
     default="raise",
     show_default=True,
-    help="At a grain that cannot be stored: store none, or the others.",
+    help="If a grain cannot be stored: store none, or the others.",
 )
-@click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
+@click.option("--allow-erased", is_flag=True, help="Import also what was erased.")
 @click.option(
     "--adapt",
     is_flag=True,
-    help="Of a .mg file: convert grains that another engine wrote in its own way.",
+    help="For a .mg file: convert grains in the dialect of another engine.",
 )
 @click.option(
     "--format",
     type=click.Choice(["auto", "mg", "parquet", "aimem", "mif2", "mif1", "mif-ld"]),
     default="auto",
     show_default=True,
-    help="What FILE is; auto looks into it.",
+    help="The format of FILE; auto looks into it.",
 )
 @click.option(
     "--trust-state-from",
     multiple=True,
     metavar="SOURCE",
-    help="A DID, or a file of public keys: what a .mg FILE says was verified is believed if this "
-    "key has signed it. Repeatable.",
+    help="A DID, or a file of public keys: accept the verification statuses of a .mg FILE that "
+    "this "
+    "key has signed. Repeatable.",
 )
 @_bundle_options
 @_document_options
@@ -155,26 +160,25 @@ def import_(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Take the grains of FILE into STORE.
+    """Import the grains of FILE into STORE.
 
-    FILE is told by what is in it. An AIMEM bundle, in one document or by lines, is taken in whole,
-    or refused with all that is wrong with it; chunks that are in conflict with what is there stay
-    out, and are listed.
+    The content of FILE says its format. An AIMEM bundle, as one document or as lines, is imported
+    as a whole, or refused with all its defects. Chunks in conflict with stored ones are left out
+    and listed.
 
-    A signature beside FILE, FILE.sig, must hold. With --trust it must be by a trusted key, with
-    --require-signature there must be one. Of a .mg file in parts, each part has its own.
+    A signature beside FILE, FILE.sig, must be valid. With --trust it must be by a trusted key, and
+    with --require-signature it must exist. Each part of a .mg file in parts has its own.
 
-    A MIF document, of either version, becomes the memory of one --user, whatever it says whose it
-    is; so do memories of MIF in JSON-LD, in a file or in the files of a directory. A record that
-    is not good, or that the store refuses, is reported; the others are taken.
+    A MIF document of either version becomes the memory of one --user, whatever owner it names; so
+    do memories of MIF in JSON-LD, in a file or in the files of a directory. Invalid records and
+    those that the store refuses are reported; the others are imported.
 
-    Of a Parquet table of grains the blobs are taken, each compared with its address.
+    From a Parquet table the blobs are imported, each compared with its address.
 
-    Else FILE is a .mg container; if there is none of that name, the parts NAME-0001.mg and so on
-    are taken. Every byte is verified before the first grain is stored: a damaged file stores none.
-    With --adapt a grain that another engine wrote in its own way is stored as a conforming grain,
-    which keeps the foreign blob.
-    Grains that are there already stay as they are, so an import can be run again.
+    Any other FILE is a .mg container; if it does not exist, its parts NAME-0001.mg and so on are
+    imported. Every byte is verified before the first grain is stored. With --adapt, a grain in the
+    dialect of another engine is stored as a conforming grain, which keeps the foreign blob.
+    Grains that are already stored are not changed, so an import can be repeated.
 
     If the import refused a grain, a record or a state, the exit code is that of the first refusal.
     """
@@ -288,14 +292,14 @@ def _tell_grains(report: ImportReport, as_json: bool) -> None:
         click.echo(output.safe(f"State refused: {address}: {error}"), err=True)
     if report.claims:
         click.echo(
-            f"{report.claims} states in the manifest: {report.merged} taken over, "
-            f"{len(report.refused)} refused, {report.waiting} about grains that are not here",
+            f"{report.claims} states in the manifest: {report.merged} merged, "
+            f"{len(report.refused)} refused, {report.waiting} about grains that are not stored",
             err=True,
         )
     if report.passed_over:
-        click.echo(f"{report.passed_over} records of a sync passed over", err=True)
+        click.echo(f"{report.passed_over} sync records skipped", err=True)
     if report.unproven:
-        click.echo(f"{report.unproven} signatures that nobody here can verify", err=True)
+        click.echo(f"{report.unproven} signatures cannot be verified: unknown keys", err=True)
     click.echo(
         f"{report.stored} stored, {report.duplicates} duplicates, {len(report.errors)} rejected"
     )

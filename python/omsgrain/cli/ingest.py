@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 EXAMPLES = """
-All lines or none of a chunk; then what is good, with the rest set aside to be mended:
+All lines of a chunk or none; then the good lines, with the bad ones in a file:
     omsgrain ingest memory.omsg grains.jsonl
     omsgrain ingest memory.omsg grains.jsonl --errors collect --rejects rejects.jsonl
-From another program, sealed with the keys of the users:
+From another program, encrypted with the keys of the users:
     omsgrain ingest memory.omsg - --keys people.keys --master master.key < grains.jsonl
 """
 
@@ -120,7 +120,7 @@ class Rejects:
     cls=Manual,
     short_help="Put grains into a store.",
     examples=EXAMPLES,
-    exits={0: "All are stored, or were there already."},
+    exits={0: "All grains are stored, now or before."},
 )
 @store_argument(exists=False)
 @argument(
@@ -135,14 +135,14 @@ class Rejects:
     type=click.Choice(["auto", "json", "jsonl", "blob"]),
     default="auto",
     show_default=True,
-    help="What the input is; auto looks at its first bytes.",
+    help="The format of the input; auto looks at its first bytes.",
 )
 @click.option(
     "--errors",
     type=click.Choice(["raise", "collect"]),
     default="raise",
     show_default=True,
-    help="At a bad grain: stop, or go on and write it to FILE.rejects.jsonl.",
+    help="At a bad grain: stop, or continue and write it to FILE.rejects.jsonl.",
 )
 @click.option(
     "--rejects",
@@ -153,23 +153,23 @@ class Rejects:
 @click.option(
     "--encoding",
     type=click.Choice(["msgpack", "cbor"]),
-    help="Codec of the grains; without it, msgpack.",
+    help="The codec of the grains; by default msgpack.",
 )
 @click.option("--compress", is_flag=True, help="Compress payloads with zstd.")
 @click.option(
     "--sensitivity",
     type=click.Choice(["public", "internal", "pii", "phi"]),
-    help="The least sensitivity of a grain; its tags may raise it. Without it, public.",
+    help="The lowest sensitivity of a grain; its tags may raise it. By default public.",
 )
 @click.option(
     "--profile",
     type=click.Choice(["extended", "standard", "lightweight"]),
-    help="Limits of size and depth; without it, extended.",
+    help="The limits of size and depth; by default extended.",
 )
 @click.option(
-    "--require-signatures", is_flag=True, help="Take only grains with a signature that holds."
+    "--require-signatures", is_flag=True, help="Accept only grains with a valid signature."
 )
-@click.option("--allow-erased", is_flag=True, help="Take back what was erased.")
+@click.option("--allow-erased", is_flag=True, help="Store also what was erased.")
 @plain_option
 @trust_options
 @output.json_option
@@ -187,19 +187,19 @@ def ingest(
     """Put grains from FILES into STORE.
 
     JSON (an object or an array), JSON lines, a grain's blob, or signed grains in their envelopes,
-    one or many in a row. Lines go in by chunks of 8 MiB. With --errors raise, nothing of the chunk
-    with the bad grain is stored; with collect, the exit code is that of the first reject. With
-    --keys, what belongs to a user is sealed.
+    one or many in a row. Lines are stored in chunks of 8 MiB. With --errors raise, nothing of the
+    chunk with the bad grain is stored; with collect, the exit code is that of the first reject.
+    With --keys, users' grains are encrypted.
     """
     inputs = files or ("-",)
     if "-" in inputs and not files and sys.stdin.isatty():
-        raise click.UsageError("no FILES, and stdin is a terminal; to type grains, give '-'")
+        raise click.UsageError("no FILES, and stdin is a terminal; use '-' to type grains")
     if errors == "collect" and rejects_path is None and "-" in inputs:
         raise click.UsageError("--errors collect needs --rejects PATH when it reads stdin")
     if rejects_path is not None and errors != "collect":
         raise click.UsageError("--rejects goes with --errors collect")
     if rejects_path is not None and rejects_path.exists():
-        raise click.UsageError(f"{str(rejects_path)!r} exists; rejects go to a new file")
+        raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
     opening = partial(open_store, store, require_signatures=require_signatures)
     given = {name: value for name, value in encode_options.items() if value}
     tally = IngestTally()
@@ -209,7 +209,7 @@ def ingest(
         if as_json:
             output.emit(tally.to_dict())
         elif tally.stored:
-            click.echo(f"Stopped; {tally.stored} stored until then.", err=True)
+            click.echo(f"Stopped after {tally.stored} stored.", err=True)
         raise
     _print(tally, as_json)
     return 0 if tally.first_reject is None else tally.first_reject.exit_code

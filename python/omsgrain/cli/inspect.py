@@ -15,7 +15,7 @@ from omsgrain.cli.params import NewPath, StoreParam
 from omsgrain.storage.location import Where
 
 EXAMPLES = """
-A store; and the newest thousand grains of a file, each taken apart:
+A store; and the newest thousand grains of a file, each explained:
     omsgrain inspect memory.omsg -o memory.html
     omsgrain inspect robot.mg -o robot.html --grains 1000
 """
@@ -40,22 +40,21 @@ A store; and the newest thousand grains of a file, each taken apart:
     "--grains",
     type=click.IntRange(0, 10_000),
     metavar="N",
-    help="How many of the newest grains to show whole; 200 if not given.",
+    help="How many of the newest grains to explain; by default 200.",
 )
-@click.option("--replace", is_flag=True, help="Replace the HTML file if it is there.")
+@click.option("--replace", is_flag=True, help="Replace the HTML file if it exists.")
 @trust_options
 @output.json_option
 def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_json: bool) -> None:
-    """Write one HTML file that shows what is in STORE or FILE, and opens without a network.
+    """Write one HTML file that shows the content of STORE or FILE, and works offline.
 
-    The page says what verifying found; counts grains by type, time and sensitivity; draws triples
-    as a graph and versions as chains; lists who signed; and takes the newest grains apart, byte by
-    byte.
+    The page shows the result of verification, counts by type, time and sensitivity, triples as a
+    graph, versions as chains, the signers, and the newest grains byte by byte.
 
-    The page holds what the grains say, as an export does: keep it as carefully. Restricted grains
-    are left out of it, and sealed ones show their headers unless --keys opens them. What is wrong
-    stands in the page and does not change the exit code; `omsgrain verify` and `omsgrain check`
-    are for scripts.
+    The page has the content of the grains, as an export does: protect it in the same way.
+    Restricted grains are left out, and encrypted ones show their headers unless --keys opens them.
+    Problems are shown in the page and do not change the exit code; use `omsgrain verify` and
+    `omsgrain check` in scripts.
     """
     from omsgrain import inspect as inspection
     from omsgrain.durable import NewFiles, refuse_existing

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
 
 KEYGEN = """
-A key for a robot; what is printed is the name that its signatures have:
+A key for a robot; it prints the DID of the signer:
     omsgrain keygen robot.pem
 """
 SIGN = """
-A grain, into the envelope grain.mg.cose; a whole container, with robot.mg.sig beside it:
+A grain, into the envelope grain.mg.cose; a container, into robot.mg.sig beside it:
     omsgrain sign grain.mg --key signer.pem
     omsgrain sign robot.mg --key signer.pem
     omsgrain verify robot.mg.sig
@@ -39,31 +39,31 @@ A grain of a store:
     omsgrain sign ADDRESS --store memory.omsg --key signer.pem
 """
 KEYS = """
-A master key and a key file, then a store that seals with them:
+A master key and a key file, then a store that encrypts with them:
     omsgrain keys master new.key
     omsgrain keys create new.keys --master new.key
     omsgrain ingest sealed.omsg grains.jsonl --keys new.keys --master new.key
 """
 MASTER = """
-Where only the operator of the service can read it:
+A random master key:
     omsgrain keys master new.key
 """
 CREATE = """
-With the master key in a file, or in the environment, as a vault gives it:
+With the master key in a file, or in the environment:
     omsgrain keys create new.keys --master master.key
     omsgrain keys create other.keys --master env:OMSGRAIN_MASTER_HEX
 """
 STATUS = """
-How many people does it have keys of?
+How many users have a key?
     omsgrain keys status people.keys --master master.key
 """
 REWRAP = """
-Once a year; then the old master key goes, when no copy of the file needs it any more:
+Once a year; then destroy the old master key, once no copy of the file needs it:
     omsgrain keys master new.key
     omsgrain keys rewrap people.keys --master master.key --new-master new.key
 """
 REKEY = """
-After an erasure, so that copies from before it open nothing:
+After an erasure, so that older copies open nothing:
     omsgrain keys master new.key
     omsgrain keys rekey people.keys --master master.key --new-master new.key
 """
@@ -89,7 +89,7 @@ _new = argument("file", type=NewPath(), help="The new file.")
     type=click.Choice(["ed25519", "p256"]),
     default="ed25519",
     show_default=True,
-    help="Signatures by EdDSA, or by ECDSA (ES256).",
+    help="The type of the key: EdDSA, or ECDSA (ES256).",
 )
 @click.option(
     "--format",
@@ -100,10 +100,10 @@ _new = argument("file", type=NewPath(), help="The new file.")
 )
 @output.json_option
 def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
-    """Make a private key in the new FILE, and print its DID, the name that signatures have.
+    """Make a private key in the new FILE, and print its DID, which signatures name.
 
-    Only the owner may read FILE, and it has no password: who has it can sign in this name. The key
-    cannot be made again from the DID, so keep a copy.
+    Only the owner may read FILE. It has no password: anyone with the file can sign as this DID.
+    Keep a copy: the key cannot be made again from the DID.
     """
     from omsgrain.crypto.signers import SIGNERS
 
@@ -126,23 +126,25 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     "--key",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The key file; others must not be able to read it.",
+    help="The private key; other users must not be able to read it.",
 )
-@click.option("--did", metavar="DID", help="Sign in this name, such as a did:web with the key.")
+@click.option("--did", metavar="DID", help="Sign as this DID, such as a did:web of the key.")
 @click.option(
     "-o",
     "--output",
     "target",
     type=NewPath(),
-    help="Write to this new file; without it, FILE.cose or FILE.sig.",
+    help="Write to this new file; by default FILE.cose or FILE.sig.",
 )
-@click.option("--detached", is_flag=True, help="Sign a blob as a file too.")
+@click.option("--detached", is_flag=True, help="Sign a blob as a file.")
 @click.option(
     "--store",
     type=StoreParam(file_okay=False),
-    help="Sign the grain at ADDRESS of this store, in place of a file.",
+    help="Sign the grain at ADDRESS of this store instead of a file.",
 )
-@click.option("--justification", metavar="TEXT", help="With --store: why; policies may ask.")
+@click.option(
+    "--justification", metavar="TEXT", help="With --store: the reason; some policies require it."
+)
 @actor_option
 @plain_option
 @keys_option
@@ -161,17 +163,17 @@ def sign(
     """Sign FILE, or with --store the grain at ADDRESS.
 
     A blob, one grain, is put into an envelope, FILE.cose, with its signed bit set; its new address
-    is printed. Of anything else, such as a .mg container, the signature is written beside it, to
-    FILE.sig, and covers every byte; of an AIMEM bundle it covers what that says, however spelled.
+    is printed. For any other file, such as a .mg container, the signature is written to FILE.sig
+    and covers every byte; for an AIMEM bundle it covers the canonical content.
 
-    In a store, a grain that is signed already gets one more signature. An unsigned one is
-    superseded by the same grain signed, at a new address, which is printed; its policy decides.
+    In a store, a signed grain gets one more signature. An unsigned grain is superseded by the same
+    grain signed, at a new address, which is printed; its policy must allow it.
     """
     from omsgrain.crypto.signers import load_signer
 
     if store is not None:
         if target is not None or detached:
-            raise click.UsageError("-o and --detached go with a FILE")
+            raise click.UsageError("-o and --detached need a FILE")
         signer = load_signer(key, did)
         with writable(store, actor) as grains:
             address = grains.sign(source, signer, justification=justification)
@@ -181,10 +183,10 @@ def sign(
             click.echo(output.safe(f"{address}: signed by {signer.did}"))
         return
     if justification is not None or actor is not None:
-        raise click.UsageError("--justification and --actor go with --store")
+        raise click.UsageError("--justification and --actor need --store")
     file = Path(source)
     if not file.exists() or file.is_dir():
-        raise click.UsageError(f"{source!r} is no file; for a grain of a store give --store")
+        raise click.UsageError(f"{source!r} is not a file; for a grain of a store give --store")
     from omsgrain.interchange.signed_files import sign_file
 
     done = sign_file(file, load_signer(key, did), target=target, in_full=detached)
@@ -196,12 +198,12 @@ def sign(
         click.echo(f"address {done.address}")
 
 
-@click.group(cls=Chapter, short_help="Keep the keys that seal people's grains.", examples=KEYS)
+@click.group(cls=Chapter, short_help="Manage the key file of users' keys.", examples=KEYS)
 def keys() -> None:
-    """Keep the key file: a key for each user, which can be destroyed for good.
+    """Manage the key file: a key for each user, which can be destroyed for good.
 
-    All keys are wrapped under a master key, which stands elsewhere. Whoever loses either can read
-    no sealed grain any more. Keys to sign with are made by `keygen`. Each command has --json.
+    All keys are wrapped under a master key, which is kept elsewhere. Without both, encrypted
+    grains cannot be read any more. `keygen` makes keys to sign with. Each command has --json.
     """
 
 
@@ -230,7 +232,7 @@ def _tell(ring: KeyRing, as_json: bool, copy: Path | None = None) -> None:
 def master(file: Path, as_json: bool) -> None:
     """Write a random master key of 32 bytes into the new FILE, in hex, for its owner only.
 
-    Keep it away from the key file and from backups of the store: both together open everything.
+    Keep it away from the key file and from backups of the store: together they open everything.
     """
     from omsgrain.crypto.master_key import make_master
 
@@ -243,7 +245,7 @@ def master(file: Path, as_json: bool) -> None:
 @master_option
 @output.json_option
 def create(file: Path, master: str, as_json: bool) -> None:
-    """Make the new key FILE, without any user yet; stores make keys as users arrive."""
+    """Make the new key FILE, without users; stores add a key for each new user."""
     from omsgrain.crypto.keyring.keyring import KeyRing
 
     with KeyRing.create(file, master=master_key(master)) as ring:
@@ -255,7 +257,7 @@ def create(file: Path, master: str, as_json: bool) -> None:
 @master_option
 @output.json_option
 def status(file: Path, master: str, as_json: bool) -> None:
-    """Open the key FILE, and count the users that it has keys of and those that were erased."""
+    """Count the users with a key in the key FILE, and those that were erased."""
     with _opened(file, master) as ring:
         _tell(ring, as_json)
 
@@ -265,7 +267,7 @@ def _new_master(command: Any) -> Any:
         "--new-master",
         required=True,
         metavar="SOURCE",
-        help=f"The master key from now on. {SOURCE}",
+        help=f"The new master key. {SOURCE}",
     )(command)
 
 
@@ -275,7 +277,7 @@ def _new_master(command: Any) -> Any:
 @_new_master
 @output.json_option
 def rewrap(file: Path, master: str, new_master: str, as_json: bool) -> None:
-    """Wrap the key FILE under a new master key; no record is touched.
+    """Wrap the key FILE under a new master key, without changing its records.
 
     Older copies of FILE still open with the old master key; see `rekey`.
     """
@@ -284,18 +286,16 @@ def rewrap(file: Path, master: str, new_master: str, as_json: bool) -> None:
         _tell(ring, as_json)
 
 
-@keys.command(
-    short_help="Write a key file anew, so that old copies are worth nothing.", examples=REKEY
-)
+@keys.command(short_help="Rewrite a key file, so that old copies open nothing.", examples=REKEY)
 @_file
 @master_option
 @_new_master
 @output.json_option
 def rekey(file: Path, master: str, new_master: str, as_json: bool) -> None:
-    """Write the key FILE anew under fresh keys and a new master key; users keep their keys.
+    """Rewrite the key FILE under fresh keys and a new master key; users keep their keys.
 
-    Then destroy the old master key where it is kept: copies of FILE from before an erasure, and
-    what a flash medium still has of it, open with no other.
+    Then destroy the old master key: copies of FILE from before an erasure, and remains of them on
+    a flash medium, open with no other key.
     """
     with _opened(file, master) as ring:
         ring.rekey(master_key(new_master))
@@ -310,8 +310,8 @@ def rekey(file: Path, master: str, new_master: str, as_json: bool) -> None:
 def backup(file: Path, target: Path, master: str, as_json: bool) -> None:
     """Copy the key FILE to the new TARGET, which the same master key opens.
 
-    Whoever is erased later can still be read with TARGET: after an erasure make another one, and
-    destroy this.
+    Users who are erased later can still be read with TARGET: after an erasure make another copy,
+    and destroy this one.
     """
     with _opened(file, master) as ring:
         ring.backup(target)

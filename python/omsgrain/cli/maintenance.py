@@ -26,50 +26,50 @@ from omsgrain.storage.location import Where, location_of
 INIT = """
 A store on this machine:
     omsgrain init memory.omsg
-One whose users' grains are sealed:
+A store that encrypts users' grains:
     omsgrain init sealed.omsg --keys people.keys --master master.key
 """
 STATS = """
-For a person, and for what watches the store:
+For a person, and for a monitor:
     omsgrain stats memory.omsg
     omsgrain stats memory.omsg --json
 """
 CHECK = """
-Now and then, and before a backup is trusted:
+From time to time, and before you trust a backup:
     omsgrain check memory.omsg
 """
 REBUILD = """
-When `check` finds something wrong in the index:
+When `check` finds a problem in the index:
     omsgrain rebuild memory.omsg
 """
 BACKUP = """
-Each night, to another disk; then look at the copy:
+Each night, to another disk; then check the copy:
     omsgrain backup memory.omsg monday.omsg
     omsgrain check monday.omsg
 """
 COMPACT = """
-After deleting much, or what must be gone:
+After deletions, to free space and remove the bytes:
     omsgrain compact memory.omsg
 """
 RESTORE = """
-To a new name; with what was erased since, if the store lives on:
+To a new name; and with the erasures since the backup, if the store still exists:
     omsgrain restore backup.omsg restored.omsg
     omsgrain restore backup.omsg again.omsg --tombstones-from memory.omsg
 """
 
 
-@click.command(cls=Manual, short_help="Make an empty store.", examples=INIT)
+@click.command(cls=Manual, short_help="Create an empty store.", examples=INIT)
 @store_argument(exists=False, file_okay=False)
 @actor_option
 @trust_options
 @output.json_option
 def init(store: Where, actor: str | None, as_json: bool) -> None:
-    """Make an empty store at STORE. A store that is there already is left as it is."""
+    """Create an empty store at STORE. An existing store is not changed."""
     made = make_store(store, actor=actor)
     if as_json:
         output.emit({"store": str(store), "made": made})
     else:
-        click.echo(output.safe(f"{store}: {'made' if made else 'is there already'}"))
+        click.echo(output.safe(f"{store}: {'created' if made else 'exists already'}"))
 
 
 @click.command(cls=Manual, short_help="Count what is in a store.", examples=STATS)
@@ -79,8 +79,8 @@ def init(store: Where, actor: str | None, as_json: bool) -> None:
 def stats(store: Where, as_json: bool) -> None:
     """Count the grains of STORE and the bytes that they take.
 
-    The watermark is the last sequence number that the index on disk covers; grains beyond it are
-    found all the same.
+    The watermark is the last sequence number in the index on disk; the memtable covers the grains
+    after it.
     """
     with open_store(store, readonly=True) as grains:
         values = asdict(grains.stats())
@@ -94,19 +94,19 @@ def stats(store: Where, as_json: bool) -> None:
 
 @click.command(
     cls=Manual,
-    short_help="Look at every byte of a store.",
+    short_help="Check every byte of a store.",
     examples=CHECK,
-    exits={0: "Nothing is wrong.", 60: "Something is wrong."},
+    exits={0: "No problems.", 60: "There are problems."},
 )
 @store_argument()
 @keys_option
 @output.json_option
 def check(store: Where, as_json: bool) -> int:
-    """Look at every byte of STORE that matters: blobs, addresses, index rows, counts.
+    """Check all of STORE: blobs, addresses, index rows, states, counts, audit trail, text index.
 
-    It reads the whole store, in a process of
-    its own, while others may use it. What it finds in the index, `rebuild` mends; a damaged grain
-    can only come back from a backup or another store.
+    It reads the whole store, in a process of its own; others can use the store meanwhile.
+    `rebuild` repairs the index; a damaged grain can only be restored from a backup or another
+    store.
     """
     home = location_of(store)
     home.must_exist()
@@ -120,14 +120,14 @@ def check(store: Where, as_json: bool) -> int:
         for problem in report.problems:
             where = problem.where if problem.seq is None else f"{problem.where} {problem.seq}"
             click.echo(output.safe(f"{where}: {problem.message}"), err=True)
-        found = f"{len(report.problems)} problems" if report.problems else "all well"
+        found = f"{len(report.problems)} problems" if report.problems else "no problems"
         click.echo(f"{report.grains} grains, {report.rows} index rows: {found}")
     return 0 if report.ok else StoreError.exit_code
 
 
 @click.command(
     cls=Manual,
-    short_help="Make the index of a store anew.",
+    short_help="Rebuild the index of a store.",
     examples=REBUILD,
     exits={33: "Damaged grains were left out."},
 )
@@ -135,10 +135,10 @@ def check(store: Where, as_json: bool) -> int:
 @keys_option
 @output.json_option
 def rebuild(store: Where, as_json: bool) -> int:
-    """Make the index of STORE anew from its blobs, in one transaction.
+    """Rebuild the index of STORE from its blobs, in one transaction.
 
-    Needed only if `check` finds something wrong in it. Blobs are never changed. Damaged ones are
-    named by their sequence number and left out.
+    It is needed only if `check` finds a problem in the index. Blobs are never changed. Damaged
+    ones are named by their sequence number and left out.
     """
     with writable(store) as grains:
         report = grains.rebuild()
@@ -146,10 +146,10 @@ def rebuild(store: Where, as_json: bool) -> int:
         output.emit(asdict(report))
     else:
         for seq in report.damaged:
-            click.echo(f"grain {seq}: the bytes are not those that were put", err=True)
+            click.echo(f"grain {seq}: the bytes do not match the address", err=True)
         click.echo(
             f"{report.grains} grains, {report.rows} index rows, "
-            f"{report.readdressed} addresses made again, {len(report.damaged)} damaged"
+            f"{report.readdressed} addresses rebuilt, {len(report.damaged)} damaged"
         )
     return IntegrityError.exit_code if report.damaged else 0
 
@@ -162,8 +162,8 @@ def rebuild(store: Where, as_json: bool) -> int:
 def backup(store: Where, directory: Path, as_json: bool) -> None:
     """Copy STORE as it is now to DIRECTORY, which must not exist yet.
 
-    Others may read and write meanwhile; the copy has what was committed when it began. It is a
-    store by itself; `restore` makes a store of it again, once it is checked.
+    Others can read and write meanwhile; the copy has what was committed at its start. The copy is
+    a store; `restore` checks it and makes a new store from it.
     """
     with open_store(store, readonly=True) as grains:
         grains.backup(directory)
@@ -174,32 +174,30 @@ def backup(store: Where, directory: Path, as_json: bool) -> None:
         click.echo(output.safe(f"{size} bytes: {directory}"))
 
 
-@click.command(
-    cls=Manual, short_help="Write a store anew without what is free in it.", examples=COMPACT
-)
+@click.command(cls=Manual, short_help="Rewrite a store without its free space.", examples=COMPACT)
 @store_argument()
 @actor_option
 @keys_option
 @output.json_option
 def compact(store: Where, actor: str | None, as_json: bool) -> None:
-    """Write STORE anew without free pages, and so without the bytes of what was deleted.
+    """Rewrite STORE without free pages, and so without the bytes of deleted grains.
 
-    Others may use it meanwhile. It takes as much room again until it is done; whatever happens,
-    there is one whole store.
+    Others can use it meanwhile. It needs as much space again until it is done. A crash leaves the
+    old store or the new one, whole.
     """
     with writable(store, actor) as grains:
         report = grains.compact()
     output.done(as_json, f"{report.before} bytes before, {report.after} after", **asdict(report))
 
 
-@click.command(cls=Manual, short_help="Make a store from a backup.", examples=RESTORE)
-@argument("backup", type=StoreParam(), help="What `backup` made.")
+@click.command(cls=Manual, short_help="Create a store from a backup.", examples=RESTORE)
+@argument("backup", type=StoreParam(), help="A backup, made by `backup`.")
 @argument("store", type=StoreParam(exists=False), help="The new store.")
 @click.option(
     "--tombstones-from",
     type=StoreParam(file_okay=False),
     metavar="STORE",
-    help="Erase again what was erased there after the backup was made.",
+    help="Erase again what was erased in this store after the backup.",
 )
 @keys_option
 @actor_option
@@ -207,10 +205,10 @@ def compact(store: Where, actor: str | None, as_json: bool) -> None:
 def restore(
     backup: Where, store: Where, tombstones_from: Where | None, actor: str | None, as_json: bool
 ) -> None:
-    """Make a store at STORE, where there is nothing yet, from BACKUP, which stays as it is.
+    """Create a store at STORE, which must not exist yet, from BACKUP, which is not changed.
 
-    All of the backup is checked first; a damaged one makes no store. What was erased since comes
-    back with it, unless the store that lived on, or a later backup of it, says what that was.
+    The backup is checked first; a damaged one creates no store. What was erased since the backup
+    comes back, unless --tombstones-from names the store that was used since, or a later backup.
     """
     import omsgrain as og
 

@@ -16,31 +16,36 @@ from omsgrain.cli.params import Size, create_option, store_argument
 from omsgrain.storage.location import Where, location_of
 
 EXAMPLES = r"""
-What an agent starts, with ada's memory, and documents in one directory:
+The command that an agent starts, with ada's memory and one directory of documents:
     omsgrain mcp memory.omsg --user ada --root documents
 """
 _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command(
-    cls=Manual, short_help="Give a user's memory to agents over MCP.", examples=EXAMPLES
+    cls=Manual, short_help="Serve a user's memory to agents over MCP.", examples=EXAMPLES
 )
 @store_argument(file_okay=False, create=True)
 @create_option
-@click.option("--user", required=True, metavar="ID", help="Whose memory; nothing else is there.")
+@click.option(
+    "--user",
+    required=True,
+    metavar="ID",
+    help="The user whose memory is served, and nothing else.",
+)
 @click.option(
     "--root",
     type=_directory,
-    help="Read and write documents below this directory. Without it no path is taken.",
+    help="Read and write documents below this directory; by default no path is accepted.",
 )
-@click.option("--readonly", is_flag=True, help="Change nothing: no store, and no file.")
+@click.option("--readonly", is_flag=True, help="Change neither the store nor files.")
 @click.option(
     "--document-limit",
     type=Size(),
     default="100MB",
     metavar="SIZE",
     show_default=True,
-    help="The largest document that is imported.",
+    help="The largest document to import.",
 )
 @click.option(
     "--answer-limit",
@@ -48,14 +53,14 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
     default="16MB",
     metavar="SIZE",
     show_default=True,
-    help="The largest document that is given back as text.",
+    help="The largest document to return as text.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Of the log, on stderr.",
+    help="The format of the log, on stderr.",
 )
 @actor_option
 @plain_option
@@ -73,15 +78,15 @@ def mcp(
     actor: str | None,
     as_json: bool,
 ) -> None:
-    """Give the memory of one user in STORE to agents: MCP over stdin and stdout.
+    """Serve the memory of one user in STORE to agents: MCP over stdin and stdout.
 
-    Tools: remember, recall, forget, history, MIF documents in and out. It ends when stdin does,
-    or with SIGTERM. What it logs is on stderr, and has no content.
+    Tools: remember, recall, forget, history, import and export of MIF documents. It ends when
+    stdin does, or with SIGTERM. The log on stderr has no content of grains.
     """
     from omsgrain.errors import UnsupportedError, packages_of
 
     if not user.strip():
-        raise click.UsageError("--user is a name")
+        raise click.UsageError("--user needs a name")
     if create and readonly:
         raise click.UsageError("--create and --readonly exclude each other")
     try:

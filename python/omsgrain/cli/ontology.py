@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from omsgrain.formats.ontology.load import LoadReport
 
 CHECK = """
-An ontology, and memories that name it:
+An ontology, and memories that use it:
     omsgrain ontology check garden-notes.yaml --memories watering.memory.json
 """
 SHOW = """
-All types and fields, with those that come from elsewhere:
+All types and fields, with inherited ones:
     omsgrain ontology show garden-notes.yaml
 """
 SUGGEST = """
-What a note seems to be about:
+Which entity does a note suggest?
     omsgrain ontology suggest notes/valve.memory.md --ontology garden-notes.yaml --all
 """
 
@@ -36,20 +36,20 @@ _PATHS = click.Path(exists=True, path_type=Path)
 
 @click.group(
     cls=Chapter,
-    short_help="Check ontologies, and what they suggest.",
+    short_help="Check and show ontologies, and suggest entities.",
     examples=CHECK + SHOW.lstrip("\n") + SUGGEST.lstrip("\n"),
 )
 def ontology() -> None:
-    """Check ontologies in YAML or JSON, show what they come to, and what they suggest.
+    """Check ontologies in YAML or JSON, show them, and suggest entities by them.
 
-    Nothing is fetched: what an ontology extends must be named too. Each command has --json.
+    Nothing is fetched: name the ontologies that one extends too. Each command has --json.
     """
 
 
 @ontology.command(
     short_help="Check ontologies, and memories against them.",
     examples=CHECK,
-    exits={0: "There is no error; with --strict, no warning either.", 70: "There is one."},
+    exits={0: "No errors; with --strict, no warnings either.", 70: "There are errors."},
 )
 @argument(
     "files",
@@ -63,9 +63,9 @@ def ontology() -> None:
     type=_PATHS,
     multiple=True,
     metavar="PATH",
-    help="Memories whose entities are judged: a file of them, or a directory. Repeatable.",
+    help="Memories whose entities are checked: a file or a directory. Repeatable.",
 )
-@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @output.json_option
 def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     """Check each of FILES alone and all of them together."""
@@ -94,7 +94,7 @@ def _tell(report: LoadReport) -> None:
     click.echo(output.safe(flat(f"{report.source}{name}: {what}{also}")))
 
 
-@ontology.command(short_help="Show all that an ontology comes to.", examples=SHOW)
+@ontology.command(short_help="Show an ontology with all it inherits.", examples=SHOW)
 @argument("file", type=_PATH, help="An ontology, in YAML or JSON.")
 @click.option(
     "--with",
@@ -106,7 +106,7 @@ def _tell(report: LoadReport) -> None:
 )
 @output.json_option
 def show(file: Path, extended: tuple[Path, ...], as_json: bool) -> None:
-    """Show the types of the ontology in FILE with all their fields, and where each is from."""
+    """Show the types of the ontology in FILE with all their fields, and the origin of each."""
     from omsgrain.interchange import ontology as verbs
 
     values = verbs.show(file, extended)
@@ -143,7 +143,7 @@ def _lines(values: dict[str, Any]) -> list[str]:
     return lines
 
 
-@ontology.command(short_help="Say which entity and namespace a file suggests.", examples=SUGGEST)
+@ontology.command(short_help="Suggest an entity and a namespace for a file.", examples=SUGGEST)
 @argument("file", type=_PATH, help="A text.")
 @click.option(
     "--ontology",
@@ -152,21 +152,21 @@ def _lines(values: dict[str, Any]) -> list[str]:
     multiple=True,
     required=True,
     metavar="FILE",
-    help="The ontology; more of them: those that it extends.",
+    help="The ontology; repeat it for those that it extends.",
 )
 @click.option(
-    "--name", metavar="PATH", help="What patterns of files are tried on, if not the path of FILE."
+    "--name", metavar="PATH", help="The path that file patterns are tried on, if not that of FILE."
 )
 @click.option(
-    "--all", "disabled", is_flag=True, help="Also by ontologies whose discovery is not enabled."
+    "--all", "disabled", is_flag=True, help="Use ontologies whose discovery is not enabled, too."
 )
 @output.json_option
 def suggest(
     file: Path, ontologies: tuple[Path, ...], name: str | None, disabled: bool, as_json: bool
 ) -> None:
-    """Say which entity and namespace the text in FILE and its path suggest, and by which pattern.
+    """Suggest an entity and a namespace for FILE, by patterns of its text and its path.
 
-    A suggestion is a pattern that hits. There are no scores: the format says none.
+    Each suggestion names the pattern that matched. The format defines no scores.
     """
     from omsgrain.interchange import ontology as verbs
 
@@ -180,7 +180,7 @@ def suggest(
         by = f"{one.kind} {one.pattern!r} at {one.ontology}{one.pointer}"
         click.echo(output.safe(f"{what}{kind}: {by}"))
     if not enabled and not disabled:
-        click.echo("discovery is not enabled in this ontology; --all uses it all the same",
+        click.echo("discovery is not enabled in this ontology; use --all",
                    err=True)  # fmt: skip
     elif not found:
-        click.echo("no pattern hits", err=True)
+        click.echo("no pattern matches", err=True)

@@ -141,19 +141,19 @@ def keys_option(command: F) -> F:
 
 def trust_options(command: F) -> F:
     """The same, and ``--web``, of a command that verifies signatures."""
-    text = "Fetch the keys of signers who are called did:web:..., over HTTPS."
+    text = "Fetch the keys of signers with a did:web over HTTPS."
     return click.option("--web", is_flag=True, help=text)(_opening(command, web=True))
 
 
 def plain_option(command: F) -> F:
     """The ``--plain`` of a command that stores grains; it goes with one of the other two."""
-    text = "Store users' grains in the clear in a store that was used with --keys."
+    text = "Store users' grains unencrypted in a store that was used with --keys."
     return click.option("--plain", is_flag=True, help=text)(command)
 
 
 def actor_option(command: F) -> F:
     """The ``--actor`` of every command that changes something."""
-    text = "Who acts, for the audit trail: a DID, a user, a service."
+    text = "The actor, for the audit trail: a DID, a user, a service."
     return click.option("--actor", metavar="NAME", help=text)(command)
 
 
@@ -178,10 +178,10 @@ def policy_option(command: F) -> F:
 def authority_options(command: F) -> F:
     """``--hold-authority`` and ``--erasure-authority``, of a command that syncs."""
     for option, name, does in (
-        ("--erasure-authority", "erasure_authorities", "erases"),
-        ("--hold-authority", "hold_authorities", "ends holds"),
+        ("--erasure-authority", "erasure_authorities", "erasures"),
+        ("--hold-authority", "hold_authorities", "ends of holds"),
     ):
-        text = f"Only what this DID has signed {does}. Repeatable."
+        text = f"Accept {does} only if this DID has signed them. Repeatable."
         command = click.option(option, name, multiple=True, metavar="DID", help=text)(command)
     return command
 
@@ -210,7 +210,7 @@ def _opening(command: F, *, web: bool) -> F:
             metavar="SIZE",
             envvar="OMSGRAIN_MEMORY",
             show_envvar=True,
-            help="What the open store may keep in memory beside its map, such as 64MB.",
+            help="The memory limit of the open store beside its map, such as 64MB.",
         ),
         click.option(
             "--master",
@@ -224,7 +224,7 @@ def _opening(command: F, *, web: bool) -> F:
             type=click.Path(dir_okay=False, path_type=Path),
             envvar="OMSGRAIN_KEYS",
             show_envvar=True,
-            help="The key file that seals what belongs to a user, and opens what is sealed.",
+            help="The key file: it encrypts users' grains and decrypts what is encrypted.",
         ),
     ):
         option(opened)
@@ -240,7 +240,7 @@ def first_line(file: Path, option: str) -> str:
     except UnicodeDecodeError:
         text = ""
     if not text:
-        raise click.UsageError(f"{option}: there is no text in the first line of its file")
+        raise click.UsageError(f"{option}: the first line of the file has no text")
     return text
 
 

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ADDRESS = "The address of a grain: 64 hex digits."
 STORE = "A store: its directory, or postgresql://USER@HOST/DATABASE?tenant=NAME."
-TOLD = "It must be there, or --create makes it."
+TOLD = "It must exist, or --create creates it."
 BUNDLES, CONTAINERS, DOCUMENTS, TABLES = (
     "an AIMEM bundle", "a .mg file", "a MIF document", "a Parquet file",
 )  # fmt: skip
@@ -31,9 +31,9 @@ FORMATS = ("mg", "aimem", "mif2", "mif1", "mif-ld")
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The path of a file that is read."""
 
-_NEW = "It is made if it is not there."
+_NEW = "It is created if it does not exist."
 _DASH = "-"
-_INSTEAD = "'-' names no file here; for one that is called so write ./-"
+_INSTEAD = "'-' is not a file name here; use ./- for a file of that name"
 _SIZE = re.compile(r"([1-9][0-9]{0,14})\s*([KMG]?)i?B?", re.IGNORECASE)
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -57,7 +57,7 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
         if is_url(value):
             return StoreUrl.parse(value)
         if value == IN_MEMORY:
-            self.fail("a store in memory would be gone with this command; name a directory")
+            self.fail("a store in memory would be lost with this command; name a directory")
         if not self._path.exists:
             refuse_dash(value)
         path: Path = self._path.convert(value, param, ctx)
@@ -81,32 +81,34 @@ def store_argument(
 
 def create_option(command: F) -> F:
     """``--create``, of a command whose STORE may be made: see ``store_argument``."""
-    return click.option("--create", is_flag=True, help="Make STORE if it is not there.")(command)
+    return click.option("--create", is_flag=True, help="Create STORE if it does not exist.")(
+        command
+    )
 
 
 def trust_option(command: F) -> F:
     """``--trust``, of all commands that check signatures."""
-    text = "Whose signatures count: a file with a public key, or a DID. Repeatable."
+    text = "A trusted key: a file with a public key, or a DID. Repeatable."
     return click.option("--trust", multiple=True, metavar="KEY", help=text)(command)
 
 
 def passphrase_option(command: F) -> F:
     """``--passphrase-file``, of what reads documents that may be encrypted."""
-    text = "What opens an encrypted document of MIF 1.0: the first line of this file."
+    text = "Decrypt a document of MIF 1.0 with the first line of this file."
     return click.option("--passphrase-file", type=EXISTING, help=text)(command)
 
 
 mode_option = click.option(
     "--mode",
     type=click.Choice(("schema", "lenient", "extra")),
-    help="How strict MIF in JSON-LD is judged, as validate has it; by default schema.",
+    help="How strictly MIF in JSON-LD is validated; by default schema. See validate.",
 )
 """Of all commands that read such documents."""
 
 shape_option = click.option(
     "--shape",
     type=click.Choice(("0.1", "1.x")),
-    help="Of MIF in JSON-LD: what memories are brought into; by default each has its own, or 0.1.",
+    help="The shape of MIF in JSON-LD; by default each memory keeps its own, or gets 0.1.",
 )
 """Of all commands that write such documents."""
 
@@ -125,7 +127,7 @@ class NewPath(click.Path):
         if value == _DASH:
             return None if self._stdout else self.fail(_INSTEAD, param, ctx)
         if value == "":  # which Python takes for the directory
-            self.fail("a name is expected", param, ctx)
+            self.fail("expected a name", param, ctx)
         return super().convert(value, param, ctx)
 
 

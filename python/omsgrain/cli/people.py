@@ -49,35 +49,35 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LIMIT = 4 << 20  # bytes; a thousand names are far fewer
 
 ERASE = r"""
-See what it would meet, then erase, with names that do not stand in the shell's history:
+A dry run, then the erasure, with names that do not appear in the shell's history:
     omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17 --dry-run
     omsgrain erase memory.omsg --identity-file names.txt --reason gdpr17 \
         --certificate erased.json --key signer.pem
-All memory of a tenant, with the tokens that open it:
+All memory of a tenant, with its tokens:
     omsgrain erase memory.omsg --tenant TENANT --reason contract-ended --forget-tokens
 """
 REPORT = """
-For the person, as JSON, with what the keys open:
+For the person, as JSON:
     omsgrain report memory.omsg --identity-file names.txt -o ada.json
-To be carried to another service:
+For another service:
     omsgrain report memory.omsg ada -o ada.mg --policy gdpr
 """
 CONSENT = """
-A person takes a consent back; what stood on it goes with the next run:
+A person withdraws a consent; the next run erases what it allowed:
     omsgrain consent withdraw memory.omsg CONSENT --reason "by letter"
     omsgrain due memory.omsg --run
 """
 DUE = """
-What waits, and the run that a timer starts once a day:
+List what is queued; and the run that a timer starts once a day:
     omsgrain due memory.omsg
     omsgrain due memory.omsg --run --policy gdpr
 """
 RESTRICT = """
-A person contests what is said; it is in no answer until that is settled:
+A person contests a grain; it is left out of results until that is settled:
     omsgrain restrict memory.omsg ADDRESS --reason gdpr18
 """
 UNRESTRICT = """
-It was right after all:
+The dispute is settled:
     omsgrain unrestrict memory.omsg ADDRESS --reason settled
 """
 
@@ -90,7 +90,7 @@ _code = click.option(
 
 def identity_options(command: F) -> F:
     """The names of a person."""
-    text = 'More names, one on a line; "-" is stdin.'
+    text = 'More names, one a line; "-" is stdin.'
     command = click.option("--identity-file", type=click.File("rb"), metavar="FILE", help=text)(
         command
     )
@@ -100,7 +100,7 @@ def identity_options(command: F) -> F:
 
 def allow_none_option(command: F) -> F:
     """``--allow-none``, of what is done for names."""
-    text = "End with 0 if nothing in the store belongs to the names."
+    text = "Exit with 0 if nothing in the store belongs to the names."
     return click.option("--allow-none", is_flag=True, help=text)(command)
 
 
@@ -119,7 +119,7 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
             raise FormatError("not a file of names", expected="a name on a line, in UTF-8")
         found += [line.strip() for line in lines if line.strip()]
     if not found:
-        raise click.UsageError("name the person: IDENTITY, or --identity-file")
+        raise click.UsageError("name the person with IDENTITY or --identity-file")
     return found
 
 
@@ -128,15 +128,15 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     short_help="Erase a person, or a tenant.",
     examples=ERASE,
     exits={
-        41: "Grains were kept, by a hold or a retention; all else is erased.",
+        41: "A hold or a retention kept grains; the rest is erased.",
         53: "Keys or grains could not be opened.",
         61: "Nothing in the store belongs to the names.",
-        60: "The files could not be written anew; the next `due --run` tries again.",
+        60: "The files could not be rewritten; the next `due --run` tries again.",
     },
 )
 @_store
 @identity_options
-@click.option("--tenant", metavar="ID", help="In place of names: all memory of this tenant.")
+@click.option("--tenant", metavar="ID", help="Instead of names: all memory of this tenant.")
 @click.option(
     "--reason", required=True, metavar="CODE", help="A word such as gdpr17; nothing personal."
 )
@@ -145,14 +145,14 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     type=click.Choice(["list", "erase"]),
     default="list",
     show_default=True,
-    help="Grains that only bear a name of the person: list them, or erase them too.",
+    help="Grains of others that name the person: list them, or erase them too.",
 )
 @click.option(
     "--scrub",
     type=click.Choice(["now", "queued"]),
     default="now",
     show_default=True,
-    help="When the files are written anew without the bytes: at once, or by `due --run`.",
+    help="When to rewrite the files without the bytes: now, or by `due --run`.",
 )
 @click.option(
     "--within",
@@ -161,20 +161,24 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     default=30,
     show_default=True,
     metavar="DAYS",
-    help="With --scrub queued: by when, 0 to 30.",
+    help="With --scrub queued: the deadline, 0 to 30.",
 )
-@click.option("--forget-tokens", is_flag=True, help="Also end the tokens that open it.")
-@click.option("--ciphertext", is_flag=True, help="Also remove what nobody can read any more.")
+@click.option(
+    "--forget-tokens", is_flag=True, help="Also revoke and delete the tokens that open the memory."
+)
+@click.option(
+    "--ciphertext", is_flag=True, help="Also remove encrypted grains whose key was destroyed."
+)
 @click.option(
     "--new-master",
     metavar="SOURCE",
-    help=f"Write the key file anew under this master key, as `keys rekey` does. {SOURCE}",
+    help=f"Rewrite the key file under this master key, as `keys rekey` does. {SOURCE}",
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing; count what would be met.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; count what would be erased.")
 @click.option(
     "--certificate",
     type=NewPath(),
-    help="Write what was done, without names, to this new file, signed; `verify` checks it.",
+    help="Write a signed certificate of the erasure, without names; `verify` checks it.",
 )
 @click.option(
     "--key",
@@ -205,22 +209,22 @@ def erase(
 ) -> int:
     """Erase the person whose names are IDENTITY from STORE.
 
-    The keys are destroyed first, so that sealed grains and all copies of them cannot be read any
-    more; then what stands in the clear is removed, and the files are written anew. Locks do not
-    keep a grain, holds and minimum retentions do: it stays, restricted. What only bears the name
-    is listed by its address, for others may bear it.
+    The keys are destroyed first, so that encrypted grains and all their copies cannot be read any
+    more. Then unencrypted grains are removed, and the files are rewritten. Holds and minimum
+    retentions keep a grain, restricted; locks do not. Grains of others that name the person are
+    listed by their addresses.
 
-    A name given as an argument stands in your shell's history and in the list of processes;
-    --identity-file keeps it out of both. Nothing that this prints holds a name.
+    A name given as an argument appears in your shell's history and in the list of processes;
+    --identity-file keeps it out of both. The output contains no names.
 
-    Tokens that open the memory (`token`) stay and are counted, for they are no memory; they name
-    the tenant, so --forget-tokens deletes them.
+    Tokens that open the memory (`token`) stay and are counted. They name the tenant;
+    --forget-tokens deletes them.
 
-    With --tenant, erase all that belongs to a tenant, as the AIMEM bundles of that tenant would
-    hold it; records that were erased come back by no import, unless it says --allow-erased.
+    With --tenant, erase all that belongs to a tenant, as its AIMEM bundles would contain it. No
+    import brings erased records back, unless it has --allow-erased.
 
-    The certificate says when and why, counts keys and grains, says what was kept and why, and
-    names the end of the audit trail.
+    The certificate says when and why, counts keys and grains, lists what was kept and why, and
+    has a checkpoint of the audit trail.
     """
     from omsgrain.crypto.signers import load_signer
     from omsgrain.interchange.aimem_erase import erase_tenant
@@ -234,7 +238,7 @@ def erase(
 
     if tenant is not None:
         if identity or identity_file is not None:
-            raise click.UsageError("--tenant goes without names")
+            raise click.UsageError("--tenant and names exclude each other")
         refuse_given("--tenant", "mentions", "ciphertext")
         people = [tenant]
     else:
@@ -270,7 +274,9 @@ def erase(
     else:
         _tell(report)
         if in_copies:
-            text = "earlier copies of the store still hold what was removed: it was not encrypted"
+            text = (
+                "earlier copies of the store still contain what was removed: it was not encrypted"
+            )
             click.echo(text, err=True)
         if left:
             click.echo(f"{left} tokens still open this memory: see --forget-tokens", err=True)
@@ -297,27 +303,27 @@ def _none(allow_none: bool, matched: bool) -> int:
 
 def _tell(report: ErasureReport) -> None:
     click.echo(
-        f"{report.keys} keys destroyed, {report.sealed} sealed grains that nobody can read any "
-        f"more, {report.erased} grains removed"
+        f"{report.keys} keys destroyed, {report.sealed} encrypted grains made unreadable, "
+        f"{report.erased} grains removed"
     )
     for address, fields in report.named:
-        click.echo(output.safe(f"only bears the name: {address}  {', '.join(fields)}"))
+        click.echo(output.safe(f"names the person: {address}  {', '.join(fields)}"))
     for address, rule in report.kept:
         click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
     for what in report.incomplete:
         if what == "unopened":
-            click.echo("grains were not looked into: no key here opens them", err=True)
+            click.echo("grains were not checked: no key opens them", err=True)
         elif what == "key":
-            click.echo("a key could not be destroyed: it is in another key file", err=True)
+            click.echo("a key was not destroyed: it is in another key file", err=True)
         elif what == "rekey":
-            click.echo("the key file was not written anew", err=True)
+            click.echo("the key file was not rewritten", err=True)
     if report.rekeyed:
-        click.echo("the key file is written anew; destroy the old master key")
+        click.echo("the key file is rewritten; destroy the old master key")
     if report.scrubbed:
-        click.echo("the files hold no bytes of what was removed")
+        click.echo("the files contain no bytes of what was removed")
     elif report.scrub_due is not None:
         by = time_text(report.scrub_due)
-        click.echo(f"free pages may hold its bytes: `due --run` by {by}", err=True)
+        click.echo(f"free pages may contain its bytes: run `due --run` by {by}", err=True)
 
 
 def _exit_code(report: ErasureReport, *, queued: bool) -> int:
@@ -331,10 +337,10 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
 
 @click.command(
     cls=Manual,
-    short_help="Show a person all that is held about them.",
+    short_help="Report all that a store has about a person.",
     examples=REPORT,
     exits={
-        53: "Grains could not be looked into, or may not leave; the rest is written.",
+        53: "Grains could not be read, or may not be exported; the rest is written.",
         61: "Nothing in the store belongs to the names.",
     },
 )
@@ -362,9 +368,9 @@ def report(
     allow_none: bool,
     as_json: bool,
 ) -> int:
-    """Gather all that STORE holds about the person whose names are IDENTITY, as JSON.
+    """Gather all that STORE has about the person whose names are IDENTITY, as JSON.
 
-    Sealed grains are opened, so what this writes is as personal as the store: only you may read
+    Encrypted grains are decrypted, so the output is as personal as the store: only you can read
     the new file. For names on the command line see `erase`.
     """
     people = names(identity, identity_file)
@@ -408,15 +414,15 @@ def consent() -> None:
     """Withdraw consents. Each command has --json."""
 
 
-@consent.command(short_help="Withdraw a consent, at once.", examples=CONSENT)
+@consent.command(short_help="Withdraw a consent.", examples=CONSENT)
 @_store
 @argument("address", help="The address of the consent: 64 hex digits.")
-@click.option("--reason", metavar="TEXT", help="Why, as a note that can be erased.")
+@click.option("--reason", metavar="TEXT", help="The reason, as a note that can be erased.")
 @click.option(
     "--within",
     type=click.IntRange(0, 30),
     metavar="DAYS",
-    help="Erase within so many days, 0 to 30; without it, 30.",
+    help="Erase within this many days, 0 to 30; by default 30.",
 )
 @actor_option
 @plain_option
@@ -432,8 +438,8 @@ def withdraw(
 ) -> None:
     """Withdraw the consent at ADDRESS in STORE.
 
-    What was stored on its ground and asks for it is queued to be erased, by `due --run`; all other
-    grains on its ground are named.
+    Grains that depend on it and ask for erasure are queued for `due --run`; other grains that
+    depend on it are listed.
     """
     with writable(store, actor) as grains:
         found = grains.withdraw_consent(address, reason=reason, sla_days=within)
@@ -446,23 +452,25 @@ def withdraw(
         by = time_text(found.deadline)
         click.echo(f"{len(found.queued)} grains to be erased by {by}")
     for other in found.others:
-        click.echo(f"without its ground: {other}")
+        click.echo(f"without consent now: {other}")
     if not found.complete:
-        click.echo("grains were not looked into: no key here opens them", err=True)
+        click.echo("grains were not checked: no key opens them", err=True)
 
 
 @click.command(
     cls=Manual,
-    short_help="List or do the erasures that are due.",
+    short_help="List or run the erasures that are due.",
     examples=DUE,
     exits={
         41: "With --run: a hold or a retention keeps something.",
-        60: "With --run: something else could not be done; it is tried again the next time.",
+        60: "With --run: something else failed; the next run tries it again.",
     },
 )
 @_store
-@click.option("--run", is_flag=True, help="Do what is due.")
-@click.option("--everything", is_flag=True, help="With --run: also what is queued for later.")
+@click.option("--run", is_flag=True, help="Erase what is due.")
+@click.option(
+    "--everything", is_flag=True, help="With --run: erase also what is queued for later."
+)
 @policy_option
 @actor_option
 @keys_option
@@ -475,10 +483,10 @@ def due(
     actor: str | None,
     as_json: bool,
 ) -> int:
-    """List what STORE is to erase and by when, or with --run erase what is due. Once a day.
+    """List what STORE must erase and by when, or with --run erase what is due. Run it once a day.
 
-    That is what withdrawn consents allowed, what is left of erasing people, and with --policy what
-    its rules keep no longer.
+    It covers what withdrawn consents allowed, unfinished erasures of people, and with --policy
+    what exceeds its retention.
     """
     if everything and not run:
         raise click.UsageError("--everything goes with --run")
@@ -504,7 +512,9 @@ def due(
             f"{report.dropped} void, {len(report.kept)} kept, {report.waiting} waiting"
         )
         if report.scrub_due is not None:
-            click.echo("Free space still holds erased bytes; compact removes them now.", err=True)
+            click.echo(
+                "Free space still contains erased bytes; compact removes them now.", err=True
+            )
         for address, rule in report.kept:
             click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
     if report.kept:
@@ -524,7 +534,9 @@ def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
 
 
 @click.command(
-    cls=Manual, short_help="Keep a grain and leave it out of all use.", examples=RESTRICT
+    cls=Manual,
+    short_help="Restrict a grain: keep it, and leave it out of results.",
+    examples=RESTRICT,
 )
 @_store
 @_address
@@ -533,7 +545,7 @@ def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
 @keys_option
 @output.json_option
 def restrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
-    """Leave the grain at ADDRESS out of what STORE finds; it stays, and `get` gives it."""
+    """Leave the grain at ADDRESS out of the results of STORE; `get` still returns it."""
     with writable(store, actor) as grains:
         grains.restrict(address, reason_code=reason)
     output.done(as_json, "restricted", content_address=address, restricted=True)

@@ -15,9 +15,9 @@ from omsgrain.errors import SchemaError
 from omsgrain.storage.location import Where
 
 EXAMPLES = r"""
-What does the preset ask?
+What does the preset require?
     omsgrain policy gdpr
-Which grains of a store would it refuse?
+Which grains of a store break the rules?
     omsgrain policy gdpr house-rules.toml --store memory.omsg
 """
 
@@ -26,7 +26,10 @@ Which grains of a store would it refuse?
     cls=Manual,
     short_help="Explain presets, or check a store against them.",
     examples=EXAMPLES,
-    exits={0: "Done; with --store, all grains keep the rules.", 20: "With --store: one does not."},
+    exits={
+        0: "Done; with --store, no grain breaks the rules.",
+        20: "With --store: grains break the rules.",
+    },
 )
 @argument(
     "presets",
@@ -39,14 +42,14 @@ Which grains of a store would it refuse?
 @click.option(
     "--store",
     type=StoreParam(),
-    help="Name the grains of this store that the presets would not let in.",
+    help="List the grains of this store that the presets would refuse.",
 )
 @keys_option
 @output.json_option
 def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
-    """Show the rules of each PRESET, and which text asks for each.
+    """Show the rules of each PRESET, and the legal text behind each.
 
-    With --store, name the grains that break them instead.
+    With --store, list the grains that break them instead.
     """
     from omsgrain.policy.presets import explain, load
 

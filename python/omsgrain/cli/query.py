@@ -33,19 +33,19 @@ WIDEST_TYPE = 20  # an opaque grain's own name may be longer
 QUERY = r"""
 The latest beliefs about one subject:
     omsgrain query memory.omsg --type belief --subject user
-What was seen in January, oldest first, as JSON:
+Observations of January, oldest first, as JSON:
     omsgrain query memory.omsg --type observation --order oldest --json \
         --after 2026-01-01T00:00:00Z --before 2026-02-01T00:00:00Z
-What was believed on New Year's Day about anything in the kitchen:
+What the store knew on New Year's Day about the kitchen:
     omsgrain query memory.omsg --known-at 2026-01-01T00:00:00Z --namespace 'home:kitchen:*'
-What of one user's has both words, sealed grains among them:
+One user's grains with both words, also encrypted ones:
     omsgrain query memory.omsg --user u17 --words 'broken lamp' --keys people.keys \
         --master master.key
-What was withdrawn from one user's grains:
+One user's retracted grains:
     omsgrain query memory.omsg --status retracted --user u17
 """
 SEARCH = r"""
-Any of two words, the better the rarer; one that must be there; two together:
+Any of two words; one required; two together:
     omsgrain search memory.omsg "broken lamp"
     omsgrain search memory.omsg "+lamp kitchen"
     omsgrain search memory.omsg '"emergency stop"' --namespace "robots:*"
@@ -54,9 +54,9 @@ Any of two words, the better the rarer; one that must be there; two together:
 
 @click.command(
     cls=Manual,
-    short_help="Find grains by what they say, whose they are, and when.",
+    short_help="Find grains by their fields, owner and time.",
     examples=QUERY,
-    exits={0: "Done, also if nothing was found."},
+    exits={0: "Done, also without results."},
 )
 @store_argument()
 @filter_options
@@ -75,9 +75,9 @@ Any of two words, the better the rarer; one that must be there; two together:
     metavar="N",
     help="Results on a page, 1 to 10000.",
 )
-@click.option("--cursor", metavar="C", help="Go on where a page with the same filters ended.")
-@click.option("--count", is_flag=True, help="Also count all that match; may read them all.")
-@click.option("--explain", is_flag=True, help="Also say how the query was answered.")
+@click.option("--cursor", metavar="C", help="Continue after a page with the same filters.")
+@click.option("--count", is_flag=True, help="Count all matches; this may read them all.")
+@click.option("--explain", is_flag=True, help="Show how the query was answered.")
 @click.option("--scan", is_flag=True, help="Read every grain if no index answers.")
 @click.option("--full", is_flag=True, help="Show whole addresses.")
 @keys_option
@@ -94,13 +94,12 @@ def query(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Find the grains of STORE that match every filter given; all current ones without any.
+    """Find the grains of STORE that match every filter; without filters, all current ones.
 
-    Each filter is compared as a whole, but for a namespace that ends in ":*". A grain is found
-    from the moment it was put. Grains that were superseded, retracted or restricted are left out
-    unless --past, --all, --known-at or --status asks for them; the results then come with their
-    states. Without --json the results are a table; what is said about them (their number, the
-    cursor of the next page, the plan) goes to stderr.
+    Filters match whole values, except a namespace that ends in ":*". A query finds a grain as soon
+    as it was put. Superseded, retracted and restricted grains are left out, unless --past, --all,
+    --known-at or --status includes them; the results then have states. Without --json the results
+    are a table, and their number, the next cursor and the plan go to stderr.
     """
     filters = taken(given)
     asked = filters.keys() & {"known_at", "verification_status"}
@@ -186,24 +185,24 @@ def plan_text(plan: Plan) -> str:
     cls=Manual,
     short_help="Find grains by words, best first.",
     examples=SEARCH,
-    exits={0: "Done, also if nothing was found."},
+    exits={0: "Done, also without results."},
 )
 @store_argument()
 @argument("text", help='Words, +words, -words, "words together", beginnings*.')
 @filter_options
 @click.option("--limit", type=int, default=10, show_default=True, metavar="N",
-              help="Results, at most.")  # fmt: skip
+              help="The most results.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show whole addresses.")
 @keys_option
 @output.json_option
 def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **given: Any) -> None:
-    """Find the grains of STORE that best match the words of TEXT, among those of the filters.
+    """Find the grains of STORE that match the filters and best match the words of TEXT.
 
-    Any word counts, the better the rarer it is; +word must be there, -word must not, "two words"
-    must stand together, mem* is any word that begins so. What is sealed cannot be ranked: where
-    there are such grains that --keys opens, ask for --no-sealed, or `query --words`.
+    Any word can match, and rare words count more. +word is required, -word is excluded, "two
+    words" must be adjacent, and mem* matches any word that begins so. Encrypted grains cannot be
+    ranked: in a store with --keys, use --no-sealed, or `query --words`.
 
-    What was found stands in [brackets]; if no part of what the grain says, its field is named.
+    Matches are in [brackets]; if they are not in the shown text, their field is named.
     """
     with open_to_read(store, count_access=False) as grains:
         page = grains.search(text, limit=limit, **taken(given))
@@ -216,7 +215,7 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
         click.echo(output.safe(f"{address}  {hit.score:.2f}  {hit.grain.type}  {says}"))
     click.echo(f"{len(page.results)} found", err=True)
     if page.incomplete is not None:
-        click.echo("there may be more: the filters refused too many of what matches", err=True)
+        click.echo("there may be more: the filters excluded too many matches", err=True)
 
 
 def _marked(hit: Hit, text: str) -> str:

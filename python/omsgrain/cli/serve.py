@@ -26,11 +26,11 @@ from omsgrain.storage.location import Where
 EXAMPLES = r"""
 For programs on this machine:
     omsgrain serve memory.omsg
-For many, over a store in a database:
+For many clients, over a store in a database:
     omsgrain serve postgresql://robots@hub/memory --workers 4
-For others, with TLS:
+For other machines, with TLS:
     omsgrain serve memory.omsg --host 0.0.0.0 --port 8443 --tls-cert chain.pem --tls-key key.pem
-Who may come in:
+A token for a client:
     omsgrain token add memory.omsg laptop --tenant TENANT --scope import --scope export
 """
 
@@ -45,7 +45,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Where to listen; 0.0.0.0 is everywhere.",
+    help="The address to listen on; 0.0.0.0 is all.",
 )
 @click.option(
     "--port",
@@ -53,22 +53,22 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     type=click.IntRange(0, 65_535),
     metavar="N",
-    help="The port; 0 takes any that is free.",
+    help="The port; 0 takes a free one.",
 )
 @click.option(
     "--producer",
     default="omsgrain",
     show_default=True,
     metavar="NAME",
-    help="The namespace of our own bundles.",
+    help="The namespace of the server's own bundles.",
 )
 @click.option(
     "--trust",
     multiple=True,
     metavar="KEY",
-    help="Whose signature of an import counts: a file with a public key, or a DID. Repeatable.",
+    help="A trusted key for imports: a file with a public key, or a DID. Repeatable.",
 )
-@click.option("--require-signature", is_flag=True, help="Take signed bundles only.")
+@click.option("--require-signature", is_flag=True, help="Accept only signed bundles.")
 @policy_option
 @authority_options
 @click.option(
@@ -76,20 +76,20 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.Choice(["move", "access", "transfer", "sale"]),
     default="transfer",
     show_default=True,
-    help="Why exports leave, for the rules: `access` where tokens are those of the tenants.",
+    help="The purpose of exports, for the rules: `access` if tenants hold the tokens.",
 )
 @click.option("--sign", "sign_with", type=_existing, help="Sign exports with this private key.")
-@click.option("--did", metavar="DID", help="Sign in this name, such as a did:web with the key.")
+@click.option("--did", metavar="DID", help="Sign as this DID, such as a did:web of the key.")
 @click.option("--tls-cert", type=_existing, help="Certificate and chain, PEM.")
 @click.option("--tls-key", type=_existing, help="Its private key, PEM.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy in front of it speaks TLS.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server handles TLS.")
 @click.option(
     "--body-limit",
     type=Size(),
     default="64MB",
     metavar="SIZE",
     show_default=True,
-    help="The largest body that is one document, unpacked.",
+    help="The largest body of one document, uncompressed.",
 )
 @click.option(
     "--lines-limit",
@@ -97,7 +97,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default="8GB",
     metavar="SIZE",
     show_default=True,
-    help="The largest bundle by lines, unpacked.",
+    help="The largest bundle by lines, uncompressed.",
 )
 @click.option(
     "--values-limit",
@@ -105,7 +105,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default=8_000_000,
     metavar="N",
     show_default=True,
-    help="The most values that one document may have, keys not counted.",
+    help="The most values in one document, without keys.",
 )
 @click.option(
     "--timeout",
@@ -113,7 +113,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a client may send or take nothing: 0.1 to 3600.",
+    help="How long a client may be idle: 0.1 to 3600.",
 )
 @click.option(
     "--grace",
@@ -121,7 +121,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long requests at work have when the server stops: 0 to 3600.",
+    help="How long running requests may take when the server stops: 0 to 3600.",
 )
 @click.option(
     "--workers",
@@ -129,16 +129,16 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes that serve, 1 to 64: for stores in a database, or where most requests read.",
+    help="Server processes, 1 to 64: for stores in a database, or mostly reads.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Of the access log, on stderr.",
+    help="The format of the access log, on stderr.",
 )
-@click.option("--log-tokens", is_flag=True, help="Tell the name of the token in the access log.")
+@click.option("--log-tokens", is_flag=True, help="Log the name of the token in the access log.")
 @actor_option
 @plain_option
 @trust_options
@@ -173,14 +173,14 @@ def serve(
 ) -> None:
     """Serve STORE over HTTP, until SIGTERM or Ctrl-C.
 
-    AIMEM bundles in and out, grains one by one, and sync with other stores. Who may come in says
-    `omsgrain token`. The address is printed once it listens. Beyond this machine it wants TLS: its
-    own, or that of a proxy before it.
+    It imports and exports AIMEM bundles, reads and writes grains, and syncs with other stores.
+    Create access tokens with `omsgrain token`. The server prints its URL once it listens. On other
+    addresses than those of this machine it requires TLS, its own or that of a proxy.
     """
     if require_signature and not trust:
         raise click.UsageError("--require-signature needs --trust")
     if did is not None and sign_with is None:
-        raise click.UsageError("--did goes with --sign")
+        raise click.UsageError("--did needs --sign")
     from omsgrain.crypto.signers import load_signer
     from omsgrain.crypto.trust import Trust
     from omsgrain.errors import UnsupportedError, packages_of

@@ -29,7 +29,7 @@ ROW = 16  # bytes on a line of the dump
 VALUE_WIDTH = 72
 
 GET = """
-The fields; the exact bytes; the envelope with its signature:
+The fields; the exact bytes; the signed envelope:
     omsgrain get memory.omsg ADDRESS
     omsgrain get memory.omsg ADDRESS --blob -o copy.mg
     omsgrain get memory.omsg SIGNED --envelope -o copy.cose
@@ -46,15 +46,17 @@ Why is this file refused?
     cls=Manual,
     short_help="Print one grain of a store.",
     examples=GET,
-    exits={53: "The grain is sealed, and no key opens it.", 61: "There is no such grain."},
+    exits={53: "The grain is encrypted, and no key opens it.", 61: "There is no such grain."},
 )
 @store_argument()
 @argument("address", help=ADDRESS)
-@click.option("--blob", "as_blob", is_flag=True, help="The exact bytes instead of JSON.")
+@click.option("--blob", "as_blob", is_flag=True, help="Print the exact bytes instead of JSON.")
 @click.option(
-    "--envelope", is_flag=True, help="The signed grain in its envelope instead, as it came."
+    "--envelope",
+    is_flag=True,
+    help="Print the signed grain in its envelope instead, as it was stored.",
 )
-@click.option("--signer", metavar="DID", help="With --envelope: whose, if several have signed.")
+@click.option("--signer", metavar="DID", help="With --envelope: the signer, if there are several.")
 @click.option(
     "-o", "--output", "target", type=NewPath(stdout=True),
     help="Write to this new file instead of stdout.",
@@ -72,16 +74,16 @@ def get(
 ) -> None:
     """Print the grain at ADDRESS of STORE, as JSON or with --blob as its bytes.
 
-    Of a sealed grain that --keys does not open there is nothing to print but --blob.
+    Without its key, an encrypted grain can be printed only with --blob.
     """
     from omsgrain.durable import write_new
 
     if as_blob + envelope + as_json > 1:
         raise click.UsageError("--blob, --envelope and --json exclude each other")
     if signer is not None and not envelope:
-        raise click.UsageError("--signer goes with --envelope")
+        raise click.UsageError("--signer needs --envelope")
     if (as_blob or envelope) and target is None and sys.stdout.isatty():
-        raise click.UsageError("it is binary; give -o FILE or redirect stdout")
+        raise click.UsageError("the output is binary; give -o FILE or redirect stdout")
     with open_store(store, readonly=True) as grains:
         if envelope:
             data = grains.envelope(address, signer)
@@ -98,7 +100,7 @@ def get(
 def _text(grain: Grain, as_json: bool) -> bytes:
     """The fields of a grain as JSON, for a person or for a program."""
     if grain.sealed:
-        raise KeyMissingError("the grain is sealed; its keys open it, and none were given")
+        raise KeyMissingError("the grain is encrypted; give --keys")
     fields = plain(grain.to_dict())
     whole = {"address": grain.address, "grain": fields, "warnings": list(grain.warnings)}
     text = output.dumps(whole) if as_json else output.dumps(fields, indent=2)
@@ -111,7 +113,7 @@ def _text(grain: Grain, as_json: bool) -> bytes:
 )
 @argument("address", required=False, help=f"{ADDRESS} A store needs it.")
 @click.option("--hex", "with_hex", is_flag=True, help="Add an annotated hex dump.")
-@click.option("--lenient", is_flag=True, help="Also show a blob that strict reading refuses.")
+@click.option("--lenient", is_flag=True, help="Show also a blob that strict reading refuses.")
 @keys_option
 @output.json_option
 def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_json: bool) -> None:
@@ -150,7 +152,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
     for one in signers:
         at = None if one["iat"] is None else time_text(one["iat"] * 1000)
         said = "" if at is None else f", {at} as the signer says"
-        proven = "" if one["proven"] else ", not proven: the key of this name was not found"
+        proven = "" if one["proven"] else ", not proven: the key of this DID was not found"
         console.print(output.safe(f"signed by {one['signer']}{said}{proven}"), soft_wrap=True)
     if with_hex:
         console.print()

@@ -40,15 +40,15 @@ RIGHTS = ("all", "grains", "states", "holds", "releases", "restrictions", "erasu
 SHOWN = 10  # refusals printed one by one; the rest are counted
 
 EXAMPLES = """
-Two directories, both ways; then what the robot has, and nothing back:
+Two directories, both ways; then only from the robot to the hub:
     omsgrain sync robot.omsg hub.omsg
     omsgrain sync robot.omsg hub.omsg --direction push --namespace "robots:7:*"
-A hub that serves, from a robot that has a token of it:
+With a server, with a token:
     omsgrain sync robot.omsg https://hub.example:8080 --token-file token
-By a stick, where there is no network, to a store that may be new:
+By a USB stick, without a network, to a store that may be new:
     omsgrain sync robot.omsg out.mg
     omsgrain sync out.mg hub.omsg --create
-The same, signed, so that it may also bring erasures, holds and restrictions:
+The same, signed, so that it may also transfer erasures, holds and restrictions:
     omsgrain sync robot.omsg stick.mg
     omsgrain sign stick.mg --key signer.pem
     omsgrain sync stick.mg hub.omsg --trust signer.pub
@@ -56,10 +56,10 @@ The same, signed, so that it may also bring erasures, holds and restrictions:
 _END = "A store's path or URL, the address of a server, or a file of .mg"
 
 
-@click.command("sync", cls=Manual, short_help="Bring two stores together.", examples=EXAMPLES)
-@argument("source", help=f"{_END} that is taken in.")
-@argument("target", help=f"{_END} that is written. {TOLD}")
-@click.option("--create", is_flag=True, help="Make TARGET, a store, if it is not there.")
+@click.command("sync", cls=Manual, short_help="Sync two stores.", examples=EXAMPLES)
+@argument("source", help=f"{_END} to import.")
+@argument("target", help=f"{_END} to write. {TOLD}")
+@click.option("--create", is_flag=True, help="Create TARGET, a store, if it does not exist.")
 @click.option(
     "--direction",
     type=click.Choice(["both", "push", "pull"]),
@@ -72,37 +72,38 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help="Only grains of this namespace, or of all that begin with robots: for robots:*. "
+    help="Only grains of this namespace; robots:* is every namespace that begins with robots:. "
     "Repeatable.",
 )
-@click.option("--full", is_flag=True, help="Compare all, whatever was synced before.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; tell what would cross.")
+@click.option("--full", is_flag=True, help="Compare everything, also what was synced before.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; report what would be sent.")
 @click.option(
     "--purpose",
     type=click.Choice(["move", "transfer"]),
     default="move",
     show_default=True,
-    help="move: to a store of the same house, with restricted grains; transfer: to others.",
+    help="move: to a store of your own, with restricted grains; transfer: to others.",
 )
 @click.option(
     "--for",
     "answers",
     type=_existing,
-    help="Of a FILE that is written: one that came from the store that it is for.",
+    help="With a FILE as TARGET: a file from the store that shall import it.",
 )
 @click.option(
     "--share-keys",
     is_flag=True,
-    help="Put the keys of tombstones into the FILE, so that erasures are understood.",
+    help="Put the keys of tombstones into the FILE, so that erasures can be applied.",
 )
 @click.option(
     "--rights",
     multiple=True,
     metavar="LIST",
-    help="What may be brought to stores of this machine: all, or some of grains, states, holds, "
-    "releases (the ends of holds), restrictions, erasures, with commas between. Default: all "
-    "from a server, and by a FILE with --trust; grains,states by any other FILE; all but "
-    "releases between two stores.",
+    help="What the other side may change in stores of this machine: all, or a list of grains, "
+    "states, "
+    "holds, releases (the ends of holds), restrictions, erasures. Default: all for a server and "
+    "for a FILE with --trust; grains,states for any other FILE; all but releases between two "
+    "stores.",
 )
 @click.option(
     "--trust",
@@ -114,15 +115,15 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
     "--trust-state-from",
     multiple=True,
     metavar="SOURCE",
-    help="The same: what it says was verified is believed if this key has signed the FILE.",
+    help="The same, to accept also the verification statuses in the FILE.",
 )
 @authority_options
 @click.option(
     "--token-file",
     type=_existing,
-    help="The token for a server: the one line of this file; without it, OMSGRAIN_TOKEN.",
+    help="A file with the token for a server; by default OMSGRAIN_TOKEN.",
 )
-@click.option("--ca", "trusted", type=_existing, help="Certificates to trust of a server, PEM.")
+@click.option("--ca", "trusted", type=_existing, help="Certificates to trust for a server, PEM.")
 @policy_option
 @actor_option
 @plain_option
@@ -150,15 +151,15 @@ def sync(
     actor: str | None,
     as_json: bool,
 ) -> int:
-    """Bring the stores SOURCE and TARGET together: grains, what became of them, and erasures.
+    """Sync the stores SOURCE and TARGET: grains, their states, and erasures.
 
-    Each is a store's path or the address of `omsgrain serve` (https://hub.example), and one of
-    them may be a file of .mg: as TARGET it is written, as SOURCE taken in.
+    Each is a store's path or the URL of `omsgrain serve` (https://hub.example). One of them may be
+    a .mg file: as TARGET it is written, as SOURCE imported.
 
-    What both have is not sent again; what was cut off is gone
-    on from. A grain that was erased on one side is erased on the other, unless a hold or a minimum
-    retention keeps it there. What a store does not take is listed, and does not stop the rest; the
-    exit code is then that of the first refusal.
+    Sync sends only what the other side lacks, and resumes after an interruption. A grain that was
+    erased on one side is erased on the other, unless a hold or a minimum retention keeps it there.
+    What a store refuses is listed and does not stop the rest; the exit code is then that of the
+    first refusal.
     """
     from omsgrain.errors import BY_CODE, StoreError
     from omsgrain.sync.bundle import is_bundle
@@ -166,9 +167,11 @@ def sync(
 
     refuse_dash(target)
     if not is_url(source) and not is_url(target) and (token_file or trusted):
-        raise click.UsageError("--token-file and --ca go with the address of a server")
+        raise click.UsageError("--token-file and --ca need the URL of a server")
     if create and (is_url(target) or is_bundle(target) or direction == "pull"):
-        raise click.UsageError("--create makes a store of this machine that grains are sent to")
+        raise click.UsageError(
+            "--create needs a store of this machine as TARGET, and grains that are sent to it"
+        )
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
     with output.progress(None, "bytes", as_json) as advance:

@@ -20,15 +20,15 @@ from omsgrain.storage.location import Where
 from omsgrain.storage.tokens import SCOPES, open_tokens
 
 ADD = """
-A token that may take out the memory of one tenant, in a file for you alone:
+A token that can export the memory of one tenant, in a file:
     omsgrain token add memory.omsg laptop --tenant TENANT --scope export -o laptop.token
-One for a robot that syncs a namespace with this store:
+A token for a robot that syncs a namespace with this store:
     omsgrain token add hub.omsg robot-7 --scope sync:read --scope sync:write --namespace hall
-One that ends by itself, in a store that is made if it is not there:
+A token that expires, in a store that is created if it does not exist:
     omsgrain token add new.omsg guest --tenant TENANT --scope export --expires 30d --create
 """
 LIST = """
-Who may come in?
+List all tokens:
     omsgrain token list memory.omsg
 """
 REVOKE = """
@@ -39,21 +39,21 @@ The laptop is lost:
 
 _store = store_argument(file_okay=False)
 _new = store_argument(file_okay=False, create=True)
-_name = argument("name", help="What the token is called here, such as that of a machine.")
+_name = argument("name", help="The name of the token, such as that of a machine.")
 
 
 @click.group(
     cls=Chapter,
-    short_help="Let somebody in over the network.",
-    examples=ADD + "Nobody, any more:\n    omsgrain token revoke hub.omsg robot-7",
+    short_help="Manage access tokens for the server.",
+    examples=ADD + "Revoke a token:\n    omsgrain token revoke hub.omsg robot-7",
 )
 def token() -> None:
-    """Make and end the tokens that `serve` asks for.
+    """Create and revoke the tokens that `serve` requires.
 
-    A token opens the memory of one tenant, for what its scopes say: import, export, admin (which
-    may erase). One for another store lets it fetch (sync:read), bring grains and states
-    (sync:write), bring holds, restrictions and erasures (sync:admin); of some namespaces, or of
-    the whole store. The store keeps its SHA-256 only. A server that runs sees all changes at once.
+    A token opens the memory of one tenant, for its scopes: import, export, admin (which can
+    erase). A token for another store can read (sync:read), write grains and states (sync:write),
+    and write holds, restrictions and erasures (sync:admin), for some namespaces or for the whole
+    store. The store keeps only the SHA-256 of a token. A running server sees all changes at once.
     Each command has --json.
     """
 
@@ -61,21 +61,21 @@ def token() -> None:
 @token.command(short_help="Make a token.", examples=ADD)
 @_new
 @_name
-@click.option("--tenant", metavar="ID", help="Whose memory: a UUID or a URI.")
+@click.option("--tenant", metavar="ID", help="The tenant: a UUID or a URI.")
 @click.option(
     "--namespace",
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help="With scopes of syncing: only this namespace. Repeatable.",
+    help="With sync scopes: only this namespace. Repeatable.",
 )
-@click.option("--whole-store", is_flag=True, help="With scopes of syncing: all there is.")
+@click.option("--whole-store", is_flag=True, help="With sync scopes: the whole store.")
 @click.option(
     "-o",
     "--output",
     "target",
     type=NewPath(stdout=True),
-    help="Write it to this new file, which only you may read, instead of stdout.",
+    help="Write the token to this new file, which only you can read, instead of stdout.",
 )
 @click.option(
     "--scope",
@@ -83,13 +83,13 @@ def token() -> None:
     required=True,
     multiple=True,
     type=click.Choice(SCOPES),
-    help="What it is good for. Repeatable.",
+    help="A scope of the token. Repeatable.",
 )
 @click.option(
     "--expires",
     type=Until(),
     metavar="WHEN",
-    help="When it ends by itself: a time such as 2027-01-31T00:00:00Z, or in how long: 12h, 30d.",
+    help="When the token expires: a time such as 2027-01-31T00:00:00Z, or a span: 12h, 30d.",
 )
 @create_option
 @actor_option
@@ -109,7 +109,7 @@ def add(
 ) -> None:
     """Make a token called NAME for STORE, and print it or write it to a file.
 
-    It is shown this once, and whoever has it may come in.
+    The token is shown only this once. Anyone who has it has its access.
     """
     from omsgrain.formats.aimem.fields import is_tenant
 
@@ -139,7 +139,7 @@ def add(
 @_store
 @output.json_option
 def list_(store: Where, as_json: bool) -> None:
-    """List the tokens of STORE, those that were revoked too; never the tokens themselves."""
+    """List the tokens of STORE, with revoked ones; the secrets are not stored."""
     with open_tokens(store, readonly=True) as tokens:
         found = tokens.list()
     if as_json:
@@ -153,14 +153,14 @@ def list_(store: Where, as_json: bool) -> None:
         click.echo(output.safe(f"{one.name}  {scopes}  {whose}  {time_text(one.created)}{told}"))
 
 
-@token.command(short_help="End a token.", examples=REVOKE)
+@token.command(short_help="Revoke a token.", examples=REVOKE)
 @_store
 @_name
-@click.option("--forget", is_flag=True, help="Delete what is known of it, its tenant too.")
+@click.option("--forget", is_flag=True, help="Delete also its entry, with the tenant.")
 @actor_option
 @output.json_option
 def revoke(store: Where, name: str, forget: bool, actor: str | None, as_json: bool) -> None:
-    """End the token called NAME; a server that runs refuses it from now on."""
+    """Revoke the token called NAME; a running server refuses it from now on."""
     with open_tokens(store, actor=actor) as tokens:
         tokens.revoke(name, forget=forget)
     if as_json:

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from omsgrain.interchange.validate import FileFindings
 
 EXAMPLES = """
-A memory, and a directory of them:
+A memory, and a directory of memories:
     omsgrain validate watering.memory.json
     omsgrain validate notes/ --quiet
-Also what the schemas let pass:
+Warnings beyond the schemas:
     omsgrain validate watering.memory.json --mode extra
 """
 
 
 @click.command(
     cls=Manual,
-    short_help="Say what is wrong with documents, and how it is mended.",
+    short_help="Find the defects of documents, with hints.",
     examples=EXAMPLES,
-    exits={0: "All are good; warnings are none the less told.", 70: "One is not."},
+    exits={0: "All are valid, perhaps with warnings.", 70: "One is not valid."},
 )
 @argument("files", nargs=-1, required=True, metavar="FILE...",
           type=click.Path(exists=True, readable=True, path_type=Path),
@@ -38,28 +38,28 @@ Also what the schemas let pass:
               "warnings of what the schemas let pass.")  # fmt: skip
 @click.option("--kind", type=click.Choice(
                   ("memory", "citation", "entity-reference", "ontology", "corpus")
-              ), help="What FILE is of MIF in JSON-LD; by default its content tells.")  # fmt: skip
+              ), help="The kind of MIF in JSON-LD; by default from its content.")  # fmt: skip
 @click.option("--shape", type=click.Choice(("0.1", "1.x")),
-              help="The shape of memories; by default their content tells.")  # fmt: skip
+              help="The shape of memories; by default from their content.")  # fmt: skip
 @click.option("--published", is_flag=True,
-              help="Of shape 0.1, the schema as it was published.")  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
+              help="For shape 0.1, use the schema as it was published.")  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Print only problems.")
 @output.json_option
 def validate(
     files: tuple[Path, ...], published: bool, quiet: bool, as_json: bool, **given: Any
 ) -> int:
-    """Say what is wrong with documents: where, what stands there, and how it is mended.
+    """Find the defects of documents: the place, the value, and how to fix it.
 
-    Of MIF in JSON-LD: memories of shape 0.1 and 1.x, citations, references to entities,
+    For MIF in JSON-LD: memories of shape 0.1 and 1.x, citations, references to entities, and
     ontologies, also in YAML; one in a file, several in an array, by lines or in a corpus, and
-    memories in Markdown. Documents of other formats are judged by their own rules, as verify does.
-    Of a directory, the files that are called as those of memories are.
+    memories in Markdown. Documents of other formats are checked by their own rules, as verify
+    does. In a directory, the files with the names of memory files are checked.
 
-    Each defect is told once, with a code that does not change. In mode lenient, a citation that
-    cannot be mended is an error, and the memory stands without it. Mode extra also compares the
-    times of memories in all FILEs with one another.
+    Each defect is reported once, with a stable code. In mode lenient, a citation that cannot be
+    repaired is an error, and the memory is read without it. Mode extra also compares the times of
+    memories in all FILEs with one another.
 
-    The exit code is that of the first file with an error; one that is nothing known is one.
+    The exit code is that of the first file with an error; an unknown format is an error.
     """
     from omsgrain.interchange.validate import files_of
     from omsgrain.interchange.validate import validate as validate_files

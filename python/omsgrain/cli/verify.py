@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from omsgrain.interchange.verify import Failure, Verified, VerifyOptions
 
 EXAMPLES = """
-What a robot has brought; its signature; a bundle that a known key must have signed:
+A file from a robot; its signature; files that a trusted key must have signed:
     omsgrain verify robot.mg
     omsgrain verify robot.mg.sig
     omsgrain verify robot.mg robot-7.aimem.json --trust signer.pub
-One grain, of which the address is known:
+One grain with a known address:
     omsgrain verify grain.mg --address ADDRESS
-All that a directory has:
+All files of a directory:
     omsgrain verify received/ --quiet
 """
 
@@ -36,7 +36,7 @@ All that a directory has:
     cls=Manual,
     short_help="Check blobs, .mg files, bundles, signatures and stores.",
     examples=EXAMPLES,
-    exits={0: "All is verified."},
+    exits={0: "All are verified."},
 )
 @argument(
     "paths",
@@ -45,13 +45,13 @@ All that a directory has:
     type=StoreParam(),
     help="Files, directories, stores.",
 )
-@click.option("--address", metavar="ADDRESS", help="The address that the one blob must have.")
+@click.option("--address", metavar="ADDRESS", help="The address that the blob must have.")
 @click.option(
     "--of",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What the one detached signature signs, if it is not FILE beside FILE.sig.",
+    help="The signed file, if it is not FILE next to FILE.sig.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but what is wrong.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only problems.")
 @trust_option
 @passphrase_option
 @trust_options
@@ -67,25 +67,23 @@ def verify(
 ) -> int:
     """Check blobs, .mg containers, bundles, MIF documents, signatures, stores, and directories.
 
-    Of each grain: canonical form, schema, address. Of a container, which begins with MG, every
-    byte besides: header, index, frames, manifest and the hash at its end. What is wrong is named
-    by its part and number, and a grain by the address that its bytes have now.
+    For each grain: canonical form, schema, address. For a container also every other byte: header,
+    index, frames, manifest and the hash at its end. A defect is named by its part and number, and
+    a grain by the address of its bytes.
 
-    Of envelopes, one or many in a row, the signature besides. A signature beside any file,
-    FILE.sig, must hold. The signer is named. When it was signed is what the signer says; nothing
-    proves it.
+    For envelopes, one or many in a row, also the signature. The signature next to a file,
+    FILE.sig, must be valid. The signer is named. The time of signing is the signer's claim;
+    nothing proves it.
 
-    With --trust everything must be signed by a trusted key: each file, by the signature beside it
-    or the one that it holds; each envelope; each grain of a store. What is unsigned fails.
+    With --trust everything must be signed by a trusted key: each file, by the signature next to it
+    or in it; each envelope; each grain of a store. Anything unsigned fails.
 
-    Of a bundle, every rule of the format: all that breaks one is listed, with the rule and where.
-    Of a MIF document, of either version, the same: what is wrong around its records, and each
-    record that would be left out. Of a checkpoint, its signature.
+    For a bundle or a MIF document, every rule of the format: each defect is listed with its rule
+    and place. For a checkpoint or a certificate, its signature.
 
     In a directory, the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson, .mif.json,
-    .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md and those named by an
-    address are checked, the latter also against their name; one that cannot be read is a failure
-    like others.
+    .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md are checked, and those
+    named by an address, also against their name. A file that cannot be read is a failure.
     """
     from omsgrain.crypto.trust import Trust
     from omsgrain.interchange.verify import VerifyOptions
@@ -94,9 +92,9 @@ def verify(
     for file in files:
         refuse_pipe(file)
     if address is not None and not len(paths) == len(files) == 1:
-        raise click.UsageError("--address goes with one blob")
+        raise click.UsageError("--address needs one blob")
     if of is not None and not len(paths) == len(files) == 1:
-        raise click.UsageError("--of goes with one signature")
+        raise click.UsageError("--of needs one signature")
     resolver = resolver_in_use()
     known = Trust.load(trust, resolver) if trust else None
     options = VerifyOptions(known, resolver, passphrase(passphrase_file))
