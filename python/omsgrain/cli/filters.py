@@ -82,7 +82,8 @@ _OPTIONS = (
                  help="Leave out encrypted grains; then any filter can be used."),
     click.option("--current", "only_current", is_flag=True,
                  help="Only grains that are not superseded, retracted or restricted."),
-    click.option("--past", "only_past", is_flag=True, help="Only superseded, retracted or restricted grains."),
+    click.option("--past", "only_past", is_flag=True,
+                 help="Only superseded, retracted or restricted grains."),
     click.option("--all", "all_grains", is_flag=True, help="Current and past grains."),
 )  # fmt: skip
 
