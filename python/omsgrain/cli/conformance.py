@@ -13,6 +13,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.params import NewPath, Seconds, is_given
+from omsgrain.formats.source import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ The vectors of a clone:
 )
 @click.option(
     "--spec",
-    type=click.Choice(["oms", "aimem", "mif2", "mif1", "mif-ld"]),
+    type=click.Choice(["oms", *NAMES]),
     help="Only rules of one specification.",
 )
 @click.option(

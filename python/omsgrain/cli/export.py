@@ -194,6 +194,7 @@ def export(
     Each is hashed again, and its state goes along. FILE appears when it is whole and on the disk,
     or not at all. More than 4 GiB becomes NAME-0001.mg and so on.
     """
+    from omsgrain.formats.table import FORMATS, VERSIONS
     from omsgrain.interchange.convert import format_of_name
     from omsgrain.interchange.document_files import layout_of_name
 
@@ -211,7 +212,7 @@ def export(
     if parquet or (named is None and file.suffix == ".parquet"):
         refuse_given(TABLES, *_BUNDLE, *_DOCUMENT, *_CONTAINER)
         _table(store, file, taken(given), as_json, opened, **table, **common)
-    elif named in ("mif1", "mif2", "mif-ld"):
+    elif named in VERSIONS:
         user = given.pop("user_id")
         others = [name for name in _BUNDLE if name not in _SHARED]
         refuse_given(DOCUMENTS, *given, *others, *_TABLE, *_CONTAINER)
@@ -219,7 +220,7 @@ def export(
             refuse_given("--document", *_CHANGING)
         document |= {name: bundle[name] for name in _SHARED} | {"format": named}
         _document(store, file, user, as_json, opened, **document, **common)
-    elif named == "aimem":
+    elif named in FORMATS:
         refuse_given(BUNDLES, *given, *_DOCUMENT, *_TABLE, *_CONTAINER)
         _bundle(store, file, as_json, opened, **bundle, **common)
     else:

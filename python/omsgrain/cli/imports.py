@@ -37,8 +37,10 @@ from omsgrain.cli.params import (
     trust_option,
 )
 from omsgrain.errors import FormatError
+from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.table import sniff_file, sniffed
+from omsgrain.formats.source import NAMES
+from omsgrain.formats.table import FORMATS, OF_DIRECTORIES, VERSIONS, sniff_file, sniffed
 from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
@@ -127,7 +129,7 @@ def _document_options(command: F) -> F:
 )
 @click.option(
     "--format",
-    type=click.Choice(["auto", "mg", "parquet", "aimem", "mif2", "mif1", "mif-ld"]),
+    type=click.Choice(["auto", "mg", "parquet", *NAMES]),
     default="auto",
     show_default=True,
     help="The format of FILE; auto looks into it.",
@@ -191,15 +193,15 @@ def import_(
     named = _format_of(file) if format == "auto" else format
     trusted = Trusted(trust, resolver_in_use(), require_signature)
     document = {name: given.pop(name) for name in _DOCUMENT}
-    if named in ("mif1", "mif2", "mif-ld") or document["passphrase_file"] is not None:
+    if named in VERSIONS or document["passphrase_file"] is not None:
         others = [name for name in _BUNDLE if name != "dry_run"]
         refuse_given(DOCUMENTS, "errors", "trust_state_from", *others)
-        if named != "mif-ld":
+        if named not in VERSIONS or "mode" not in VERSIONS[named].load_options:
             refuse_given("a document of MIF 1.0 or 2.0", "mode")
         refuse_given(DOCUMENTS, "adapt")
         document |= {"format": named, "dry_run": given["dry_run"], "allow_erased": allow_erased}
         return _import_document(store, file, trusted, actor, as_json, **document)
-    if named == "aimem":
+    if named in FORMATS:
         refuse_given(BUNDLES, "errors", "adapt", "trust_state_from", *document)
         given |= {"allow_erased": allow_erased}
         return _import_bundle(store, file, trusted, actor, as_json, **given)
@@ -218,19 +220,18 @@ def import_(
 
 def _format_of(file: Path) -> str:
     """What FILE is, by its content; a .mg file if nothing says that it is a document."""
-    from omsgrain.interchange.check_document import BUNDLE_SUFFIXES
     from omsgrain.interchange.convert import format_of_name
     from omsgrain.store.parquet import is_parquet
 
     if is_parquet(file):
         return "parquet"
     if file.is_dir() and not location_of(file).exists():
-        return "mif-ld"
+        return OF_DIRECTORIES.name
     found = sniffed(file)
     if found is not None:
         return found.format
-    if file.name.endswith(BUNDLE_SUFFIXES):
-        return "aimem"
+    if file.name.endswith(AIMEM.suffixes):
+        return AIMEM.name
     if format_of_name(file) not in (None, "mg") or is_given(*_BUNDLE, *_DOCUMENT):
         sniff_file(file)  # says why it is no document
     return "mg"

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from omsgrain.cli.manual import argument
+from omsgrain.formats.source import NAMES
 from omsgrain.storage.location import IN_MEMORY, Where
 from omsgrain.storage.url import StoreUrl, is_url
 
@@ -27,7 +28,7 @@ BUNDLES, CONTAINERS, DOCUMENTS, TABLES = (
     "an AIMEM bundle", "a .mg file", "a MIF document", "a Parquet file",
 )  # fmt: skip
 """How a message names what options do not go with."""
-FORMATS = ("mg", "aimem", "mif2", "mif1", "mif-ld")
+FORMATS = ("mg", *NAMES)
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The path of a file that is read."""
 

@@ -16,7 +16,7 @@ from omsgrain.json_values import time_text
 from omsgrain.storage.location import DirectoryLocation, Where, location_of
 
 if TYPE_CHECKING:
-    from omsgrain.interchange.check_document import DocumentFindings
+    from omsgrain.formats.problems import DocumentFindings
     from omsgrain.interchange.signed_files import SignedBy
     from omsgrain.interchange.verify import Failure, Verified, VerifyOptions
 

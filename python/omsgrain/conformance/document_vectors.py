@@ -39,7 +39,8 @@ def run(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
     """Run one vector of a MIF document."""
     wrong = [one["rule"] for one in [vector.get("fault"), *vector.get("problems", ())] if one]
     expected = wrong[0] if wrong else ", ".join(vector.get("warnings", ())) or "good"
-    linked = vector.get("format") == "mif-ld"
+    of = formats.FORMATS.get(vector.get("format", ""))
+    linked = of is not None and "mode" in of.load_options
     if unknown := set(vector) ^ {*_KEYS, *(_LINKED if linked else ())}:
         return expected, f"unknown or missing keys: {', '.join(sorted(unknown))}"
     if not name.endswith(str(vector["id"])):

@@ -52,11 +52,10 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         SchemaError: no such format, or a text that cannot be the path of a file.
         OSError: the file cannot be read.
     """
-    from omsgrain.formats.table import FORMATS, sniff
+    from omsgrain.formats.table import OF_DIRECTORIES, sniff
 
     if not isinstance(document, bytes) and isdir(document):
-        of = next(one for one in FORMATS.values() if one.reads_directories)
-        known = of if format == "auto" else _known(format)
+        known = OF_DIRECTORIES if format == "auto" else _known(format)
         found = known.load_directory(Path(document), **options)
         return _taken_back(found, options.get("user_id"))
     data = document if isinstance(document, bytes) else read_file(document)

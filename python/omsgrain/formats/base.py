@@ -10,11 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
-from omsgrain import _core
+from omsgrain import _core, formats
+from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError
 from omsgrain.formats import model, times
 from omsgrain.formats.document import Dump, Import, Loss, Manifest
 from omsgrain.formats.json_text import looked_into, pieces, spell
+from omsgrain.formats.problems import DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, RecordTable
 from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
@@ -93,8 +95,12 @@ class Format(ABC):
         name: as `formats.load` takes it, and in the side channel of grains.
         title: as people call it.
         suffixes: how its files are called.
+        limits: what its reader takes.
         options: what its writer takes besides what all take: ``layout``, ``shape``, ``producer``,
             ``passphrase``, ``key``.
+        named_options: those of them that the name of a file tells.
+        load_options: what its reader takes besides what all take: ``passphrase``, ``mode``.
+        signed_as_text: whether a signature is made over what a document says, not over its bytes.
         arrays: the kinds of the records, by pointer of the array that they stand in.
         hub: its records as items of the model, and back.
         embeddings: whether embeddings leave if nobody says so.
@@ -118,7 +124,11 @@ class Format(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    limits: ClassVar[Any]
     options: ClassVar[frozenset[str]] = frozenset()
+    named_options: ClassVar[frozenset[str]] = frozenset()
+    load_options: ClassVar[frozenset[str]] = frozenset()
+    signed_as_text: ClassVar[bool] = False
     arrays: ClassVar[Mapping[str, str]]
     hub: ClassVar[Hub]
     embeddings: ClassVar[bool] = True
@@ -180,6 +190,46 @@ class Format(ABC):
             if value is not None and option not in self.options:
                 field = f"/{option}" if option in ("shape", "producer") else "/format"
                 raise SchemaError(f"{self.title} has no {option}", field=field, found=self.name)
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def read_bytes(self, path: Path, *, lines: bool = False) -> bytes:
+        """The document in a file; of one that is too large one byte more than is taken."""
+        with path.open("rb") as source:
+            data: bytes = source.read(self.limits.document + 1)
+        return data
+
+    def left_out(self, found: Import) -> list[Loss]:
+        """What was not taken of a document that was loaded."""
+        return []
+
+    def is_sealed(self, path: Path) -> bool:
+        """Whether a file is a document in an envelope."""
+        return False
+
+    def write_file(
+        self, read: Import, path: Path, options: dict[str, Any], *, replace: bool
+    ) -> list[Loss]:
+        """Write a file of any grains; gives what it cannot hold."""
+        wanted = {name: value for name, value in options.items() if value is not None}
+        if "producer" not in self.options:
+            wanted.pop("producer", None)
+        dumped = formats.dump(read, format=self.name, **wanted, **self.options_of_path(path))
+        with NewFiles(replace=replace) as files:
+            files.add(path, self.laid_out(path, dumped.data))
+        return [*dumped.losses, *dumped.added]
+
+    def options_of_path(self, path: Path) -> dict[str, Any]:
+        """The options of `dump` that the name of a file tells."""
+        return {}
+
+    def laid_out(self, path: Path, data: bytes) -> Iterable[bytes]:
+        """A document as it stands in a file that is called so."""
+        return [data]
+
+    @abstractmethod
+    def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
+        """Find all defects of the document in a file; its signature is not looked at."""
 
     # -- documents that are made of grains of any format ------------------------------------------
 
@@ -246,7 +296,6 @@ class Mif(Format):
 
     Attributes:
         table: its kinds of records as grains.
-        limits: what its reader takes.
         embedding_member: the member of a record that is its embedding, if that is taken out where
             embeddings do not leave.
         references: of each kind the members that hold ids of other records, and of which kind
@@ -254,18 +303,21 @@ class Mif(Format):
         renamed: the kinds that have an id of their own, which ``rename`` changes.
         single: pointers of records that stand in no array.
         layouts: in which layouts an export can be.
+        no_exports: how its files are called that are no export.
         exported: the kinds of the records of an export, by pointer of their array.
+        says_content: whether a field of a grain says what its memory says, in the words of it.
         in_pieces: whether a document can be written record by record.
         formed: members that are ids, references or times.
     """
 
     table: ClassVar[RecordTable]
-    limits: ClassVar[Any]
     embedding_member: ClassVar[str | None] = None
     references: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     renamed: ClassVar[frozenset[str]] = frozenset()
     single: ClassVar[frozenset[str]] = frozenset()
     layouts: ClassVar[tuple[str, ...]] = ("json",)
+    no_exports: ClassVar[tuple[str, ...]] = ()
+    says_content: ClassVar[bool] = True
     in_pieces: ClassVar[bool] = True
     formed: ClassVar[frozenset[str]] = frozenset()
 
@@ -277,6 +329,33 @@ class Mif(Format):
     def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
         """The kind and the record that a grain was; None if it was none of this format."""
         return self.table.from_grain(grain, get)
+
+    def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
+        """Find all defects of the document in a file."""
+        verdict = self.validate(self.read_bytes(file), passphrase)
+        problems = (*verdict.faults, *verdict.problems)
+        counts: dict[str, int] = {}
+        for pointer in self.arrays:
+            value = verdict.document
+            for name in pointer.split("/")[1:]:
+                value = value.get(name) if isinstance(value, dict) else None
+            if isinstance(value, list):
+                counts[name] = len(value)
+        return DocumentFindings(
+            str(file), self.name, counts, problems, verdict.total, verdict.warnings
+        )
+
+    @abstractmethod
+    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
+        """Say all that is wrong with a document."""
+
+    def left_out(self, found: Import) -> list[Loss]:
+        """The records that are bad, each once, whatever is wrong with it besides the first."""
+        bad: dict[tuple[str, int | None, int | None], Problem] = {}
+        for one in found.problems:
+            bad.setdefault((*self.place_of(one.pointer), one.line), one)
+        return [Loss(one.pointer, "record", f"it was left out: {one.rule}")
+                for one in bad.values()]  # fmt: skip
 
     def place_of(self, pointer: str) -> tuple[str, int | None]:
         """The array and the number of the record that a pointer leads to, or into."""

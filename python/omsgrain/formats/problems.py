@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from omsgrain.errors import FormatError
+from omsgrain.errors import FormatError, OmsError
 
 MOST = 1_000
 """Problems that are kept; the rest are counted, or a hostile document would fill the memory."""
@@ -143,6 +143,49 @@ MEMBER: Final = "vendor_extensions"
 OURS: Final = "omsgrain"
 """The system that is this one."""
 _GRAINS: Final = "grains"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFindings:
+    """The records and the defects of a document.
+
+    Attributes:
+        name: of the file.
+        format: what it is.
+        records: their number, by the name of their array.
+        problems: its defects, at most a thousand.
+        total: the number of defects.
+        warnings: what looks wrong and is accepted.
+    """
+
+    name: str
+    format: str
+    records: dict[str, int]
+    problems: tuple[Problem, ...] = ()
+    total: int = 0
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def errors(self) -> list[OmsError]:
+        """The defects as errors."""
+        return [_error(one) for one in self.problems]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as JSON-ready values, without its defects."""
+        warnings = [one.to_dict() for one in self.warnings]
+        return {"name": self.name, "format": self.format, "records": self.records, "problems":
+                self.total, "warnings": warnings}  # fmt: skip
+
+
+def _error(found: Problem) -> FormatError:
+    return FormatError(
+        found.message,
+        field=found.pointer or None,
+        line=found.line,
+        expected=found.expected,
+        found=found.found,
+        rule=found.rule,
+    )
 
 
 def keys(envelope: Mapping[str, Any]) -> set[str]:

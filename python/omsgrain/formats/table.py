@@ -26,6 +26,8 @@ VERSIONS: Final[dict[str, Mif]] = {
     name: one for name, one in FORMATS.items() if isinstance(one, Mif)
 }
 """The versions of MIF."""
+OF_DIRECTORIES: Final = next(one for one in FORMATS.values() if one.reads_directories)
+"""The format whose documents also stand in the files of a directory."""
 CONTAINER: Final = "mg"
 """What holds grains as they are."""
 _MOST: Final = 100 << 20

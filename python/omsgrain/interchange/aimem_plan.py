@@ -532,8 +532,7 @@ def _stored(
 
 
 def _is_own(kind: Kind, found: SourcedGrain) -> bool:
-    source = Source.of(found.grain)
-    return source is not None and (source.format, source.kind) == (records.FORMAT, kind)
+    return records.is_record(found.grain, kind)
 
 
 def _bare(record: Mapping[str, Any]) -> dict[str, Any]:

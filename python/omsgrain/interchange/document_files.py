@@ -19,13 +19,13 @@ from omsgrain.crypto.detached import beside, signature_path
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem import document
+from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.signature import sign_bundle
 from omsgrain.formats.document import Dump, Loss
 from omsgrain.formats.mif1.envelope import seal_document
 from omsgrain.formats.mif_ld.corpus import files_in, load_directory, shape_of_name
-from omsgrain.formats.table import sniff_file
+from omsgrain.formats.table import sniff_file, version
 from omsgrain.interchange.aimem_export import AimemExportReport, export_bundle, export_stream
-from omsgrain.interchange.check_document import BUNDLE_SUFFIXES, read_bundle
 from omsgrain.interchange.documents import kept_pieces
 from omsgrain.interchange.export import export_pieces
 from omsgrain.interchange.parse import ParsedDocument, arrived, read
@@ -45,8 +45,8 @@ LARGEST: Final = 100 << 20
 _CHANGING: Final = ("redact_pii", "since", "strict")
 """What is of no use for a document that is given back as it came."""
 _YAML: Final = ".mif.yml"
-_OTHERS: Final = (".md", ".ndjson")
-"""How files of MIF in JSON-LD are called that have no corpus in them."""
+_USUAL: Final = "mif2"
+"""The format of an export, if none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,9 @@ def open_bundle(
     """Read an AIMEM bundle in a file; of one by lines the stream, with ``scan`` checked before."""
     lines = sniff_file(file).lines
     with file.open("rb") as source:
-        bundle: Bundle | IO[bytes] = source if lines else read_bundle(source)
+        bundle: Bundle | IO[bytes] = (
+            source if lines else document.read_bundle(document.whole(source))
+        )
         checked = trusted.look(file, source=source)
         if lines and scan:
             source.seek(0)
@@ -150,8 +152,9 @@ def export_mif(
     """Write a user's memory as a document in a file."""
     if options.get("document") is None:
         options["layout"] = layout or layout_of_name(file) or "json"
-        if options.get("format") == "mif-ld" and file.suffix.lower() in _OTHERS:
-            raise SchemaError("a corpus of MIF in JSON-LD is one document of JSON", field="/file",
+        of = version(options.get("format", _USUAL))
+        if file.suffix.lower() in of.no_exports:
+            raise SchemaError(f"an export of {of.title} is one document of JSON", field="/file",
                               expected=".jsonld", found=file.suffix)  # fmt: skip
     passphrase, kept = (options.pop(name, None) for name in ("passphrase", "document"))
     with NewFiles(replace=replace) as files:
@@ -191,9 +194,7 @@ def _pieces(
         found, losses = kept_pieces(store, user_id, document, **known)
         told: dict[str, Any] = {"document": document, "losses": [], "lost": 0}
     else:
-        if passphrase is not None and options.get("format") != "mif1":
-            expected = "only MIF 1.0 has an envelope"
-            raise SchemaError("no place for a passphrase", field="/format", expected=expected)
+        version(options.get("format", _USUAL)).refuse(passphrase=passphrase)
         found, losses, report = export_pieces(store, user_id, **options)
         told = report.to_dict()
     if passphrase is not None:
@@ -277,5 +278,5 @@ def _lines(store: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
 
 def _named(file: Path, producer: str) -> Path:
     """What the bundle of one of several producers is called."""
-    ending = next((one for one in BUNDLE_SUFFIXES if file.name.endswith(one)), file.suffix)
+    ending = next((one for one in AIMEM.suffixes if file.name.endswith(one)), file.suffix)
     return file.with_name(f"{file.name.removesuffix(ending)}-{producer}{ending}")

@@ -27,7 +27,7 @@ from omsgrain.errors import (
 )
 from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.fields import LIMITS
-from omsgrain.formats.table import sniff_file, sniffed
+from omsgrain.formats.table import FORMATS, sniff_file, sniffed
 from omsgrain.header import SIGNED_BIT
 from omsgrain.interchange.blob_file import BLOB_LIMIT
 from omsgrain.storage.audit.verify import Checkpoint
@@ -145,7 +145,7 @@ def _signed_data(file: Path) -> Iterator[bytes | memoryview]:
 def is_bundle(file: Path) -> bool:
     """Whether a file is an AIMEM bundle, good or bad."""
     found = sniffed(file)
-    return found is not None and found.format == "aimem"
+    return found is not None and found.format in FORMATS and FORMATS[found.format].signed_as_text
 
 
 def _signer(mark: bytes, file: Path, trust: Trust | None, resolver: Resolver | None) -> SignedBy:

@@ -32,7 +32,7 @@ from omsgrain.formats.mif_ld.finding import (
 from omsgrain.formats.mif_ld.forms import LIMITS
 from omsgrain.formats.mif_ld.validate import Mode, judge, memories_in
 from omsgrain.formats.problems import MOST, DocumentError, Problem
-from omsgrain.formats.table import CONTAINER, sniff_file
+from omsgrain.formats.table import CONTAINER, FORMATS, sniff_file
 from omsgrain.interchange.verify import VerifyOptions, verify_file
 
 FORMAT: Final = "mif-ld"
@@ -110,7 +110,7 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         found = [one for one in files_in(path) if one.name.lower().endswith(SUFFIXES)
-                 or _format_of(one) == FORMAT]  # fmt: skip
+                 or _is_judged(_format_of(one))]  # fmt: skip
         if not found:
             raise UnsupportedError("no file of memories is in it", found=str(path),
                                    expected=", ".join(SUFFIXES))  # fmt: skip
@@ -152,11 +152,17 @@ def _validated(file: Path, asked: _ValidateOptions) -> FileFindings:
     ours = asked.kind is not None or asked.shape is not None
     try:
         told = None if ours else _format_of(file)
-        if told in (None, FORMAT):
+        if told is None or _is_judged(told):
             return _checked(file, asked)
         return _verified(file, told)
     except DocumentError as error:
         return FileFindings(str(file), FORMAT, 0, error.problems, error.total, (), error.exit_code)
+
+
+def _is_judged(format: str | None) -> bool:
+    """Whether documents of a format are judged here, by a mode."""
+    known = None if format is None else FORMATS.get(format)
+    return known is not None and "mode" in known.load_options
 
 
 def _format_of(file: Path) -> str | None:

@@ -18,12 +18,11 @@ from omsgrain.crypto.cose import MAX_OVERHEAD, prove
 from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, missing
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
-from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.table import CONTAINER, sniffed
+from omsgrain.formats.problems import DocumentError, DocumentFindings
+from omsgrain.formats.table import CONTAINER, FORMATS, sniffed
 from omsgrain.header import ENVELOPE_BYTE
-from omsgrain.interchange import check_document, signed_files
+from omsgrain.interchange import signed_files
 from omsgrain.interchange.blob_file import one_grain, read_blob
-from omsgrain.interchange.check_document import DocumentFindings
 from omsgrain.interchange.signed_files import SignedBy
 from omsgrain.store.state_merge import is_sync_file
 
@@ -33,7 +32,12 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 _HEAD = 4 << 10  # bytes that say what a file is
-_SUFFIXES = (".mg", ".cose", SUFFIX, *check_document.SUFFIXES)
+_SUFFIXES = (
+    ".mg",
+    ".cose",
+    SUFFIX,
+    *(end for one in FORMATS.values() for end in one.suffixes if end != ".md"),
+)
 _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 
@@ -201,7 +205,7 @@ def _content(file: Path, head: bytes, address: str | None, options: VerifyOption
         return _envelopes(file, address, options)
     what = None if address is not None else sniffed(file)
     if what is not None and what.format != CONTAINER:
-        return _document(check_document.check_document(file, what.format, options.passphrase))
+        return _document(FORMATS[what.format].check_file(file, options.passphrase))
     if address is None and signed_files.is_statement(head):
         return _statement(file, options)
     try:

@@ -58,6 +58,12 @@ def _nothing() -> None:
     """Nobody stops it."""
 
 
+def whole(source: IO[bytes]) -> bytes:
+    """All of a bundle in one document; of one that is too large a byte more than is taken."""
+    source.seek(0)
+    return source.read(LIMITS.document + 1)
+
+
 def validate(
     data: bytes, limits: AimemLimits = LIMITS, *, alive: Callable[[], None] = _nothing
 ) -> AimemVerdict:

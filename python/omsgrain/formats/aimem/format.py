@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import IO, Any, Final
 
 from omsgrain.errors import FormatError, OmsError, SchemaError
@@ -37,6 +38,7 @@ from omsgrain.formats.document import (
     parted,
 )
 from omsgrain.formats.json_text import looked_into
+from omsgrain.formats.problems import DocumentError, DocumentFindings
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
@@ -50,7 +52,9 @@ class Aimem(Format):
     name = NAME
     title = "AIMEM"
     suffixes = (".aimem.json", ".aimem.ndjson")
+    limits = LIMITS
     options = frozenset(("producer",))
+    signed_as_text = True
     arrays = ARRAYS
     hub = HUB
     embeddings = False
@@ -197,6 +201,46 @@ class Aimem(Format):
         """The kind and the record that a grain was."""
         return from_grain(grain, get)
 
+    def read_bytes(self, path: Path, *, lines: bool = False) -> bytes:
+        """The bundle in a file, in one document."""
+        with path.open("rb") as source:
+            data = document.whole(source)
+            if not lines:
+                return data
+            if len(data) > LIMITS.document:
+                most = f"at most {LIMITS.document} bytes; a larger one can be imported"
+                raise DocumentError([document.problem("too_large", "", most)])
+            source.seek(0)
+            envelope = document.scan(source).envelope
+            records: dict[Any, list[Record]] = {kind: [] for kind in ARRAYS.values()}
+            source.seek(0)
+            for kind, record in document.records(source):
+                records[kind].append(record)
+        return document.write_bundle(Bundle(envelope, records))
+
+    def laid_out(self, path: Path, data: bytes) -> Iterable[bytes]:
+        """A bundle in one document, or by lines."""
+        if not path.name.endswith(".ndjson"):
+            return [data]
+        whole = json.loads(data)
+        envelope = {name: value for name, value in whole.items() if name not in ARRAYS}
+        arrays = {kind: whole.get(name, ()) for name, kind in ARRAYS.items()}
+        return document.write_lines(envelope, arrays.__getitem__)
+
+    def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
+        """Find all defects of a bundle."""
+        with file.open("rb") as source:
+            if self.by_lines(source, b""):
+                source.seek(0)
+                return _scanned(str(file), source)
+            verdict = document.validate(document.whole(source))
+        found = verdict.document or {}
+        arrays = {array: found.get(array) for array in ARRAYS}
+        counts = {array: len(a) if isinstance(a, list) else 0 for array, a in arrays.items()}
+        return DocumentFindings(
+            str(file), self.name, counts, verdict.problems, verdict.total, verdict.warnings
+        )
+
     def user_of(self, user: str | None, producer: str) -> str | None:
         """The tenant of a bundle."""
         _check_producer(producer)
@@ -226,6 +270,16 @@ class Aimem(Format):
             document.write_bundle(Bundle(envelope, records), arrays)
         )
         return whole
+
+
+def _scanned(name: str, source: IO[bytes]) -> DocumentFindings:
+    try:
+        found = document.scan(source)
+    except DocumentError as error:
+        nothing = dict.fromkeys(ARRAYS, 0)
+        return DocumentFindings(name, NAME, nothing, error.problems, error.total)
+    counts = {array: found.counts[kind] for array, kind in ARRAYS.items()}
+    return DocumentFindings(name, NAME, counts, warnings=found.warnings)
 
 
 def _check_producer(producer: str) -> None:

@@ -414,6 +414,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
+def has_contents(format: str) -> bool:
+    """Whether a field of a grain says what a memory of a format says."""
+    from omsgrain.formats.table import VERSIONS
+
+    return format in VERSIONS and VERSIONS[format].says_content
+
+
 def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
     """The content of what was a memory of MIF, whoever says it; None if it was none.
 
@@ -425,7 +432,7 @@ def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
         return None
     if isinstance(context, Mapping) and context.get("kind") == RECORD:
         return "", frozenset()
-    if source.format not in ("mif2", "mif1") or source.kind != "memory":
+    if source.kind != "memory" or not has_contents(source.format):
         return None
     name = CONTENT.get(grain["type"], "")
     said = grain.get(name)
@@ -455,3 +462,9 @@ def _text(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return "\n".join(value)
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def is_record(grain: Grain, kind: Kind) -> bool:
+    """Whether a grain was a record of a kind."""
+    source = Source.of(grain)
+    return source is not None and (source.format, source.kind) == (FORMAT, kind)

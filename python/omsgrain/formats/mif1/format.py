@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any, Final, get_args
 
 from omsgrain.errors import SchemaError
@@ -47,7 +48,7 @@ from omsgrain.formats.mif1.check import (
 )
 from omsgrain.formats.mif1.document import Mif1Document
 from omsgrain.formats.mif1.records import TABLE
-from omsgrain.formats.problems import Problem
+from omsgrain.formats.problems import Problem, Verdict
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, same
 from omsgrain.grain import Grain
@@ -60,8 +61,10 @@ class Mif1(Mif):
 
     name = FORMAT
     title = "MIF 1.0"
-    suffixes = (EXTENSIONS["yaml"], EXTENSIONS["jsonl"])
+    suffixes = tuple(EXTENSIONS.values())
     options = frozenset(("layout", "passphrase", "key"))
+    named_options = frozenset(("layout",))
+    load_options = frozenset(("passphrase",))
     arrays = _ARRAYS
     hub = HUB
     export_member = "export/id"
@@ -249,6 +252,21 @@ class Mif1(Mif):
         """An export with its counts and its checksum."""
         made = {**document, "metadata": {"privacy": privacy}}
         return checksum.sealed(documents.counted(made, arrays, self.arrays))
+
+    def options_of_path(self, path: Path) -> dict[str, Any]:
+        """The layout that a file is called by."""
+        named = (layout for layout, end in EXTENSIONS.items() if path.name.endswith(end))
+        return {"layout": next(named, "json")}
+
+    def is_sealed(self, path: Path) -> bool:
+        """Whether a file is a document in an envelope."""
+        return envelope.is_sealed(self.read_bytes(path))
+
+    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
+        """Say all that is wrong with a document, be it in an envelope or not."""
+        if passphrase is not None:
+            data = envelope.open_document(data, passphrase)
+        return documents.validate(data)
 
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
         """A document in an envelope, under a passphrase or a key."""

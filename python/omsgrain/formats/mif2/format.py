@@ -42,7 +42,7 @@ from omsgrain.formats.mif2.check import (
 )
 from omsgrain.formats.mif2.check import name as name_of
 from omsgrain.formats.mif2.records import TABLE
-from omsgrain.formats.problems import Problem
+from omsgrain.formats.problems import Problem, Verdict
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, getter
 from omsgrain.grain import Grain
@@ -165,6 +165,10 @@ class Mif2(Mif):
         if own is None:
             return json_text.spell(document), []
         return spelled(own, document, get, exact=exact), []
+
+    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
+        """Say all that is wrong with a document."""
+        return documents.validate(data)
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]

@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
+from omsgrain import formats
+from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.formats.convert.convert import is_foreign
 from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.mif_ld import document
+from omsgrain.formats.mif_ld import markdown as markdown_text
 from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, ParsedDocuments, in_order, taken
 from omsgrain.formats.mif_ld.finding import Shape, shape_of
-from omsgrain.formats.mif_ld.format import files_of, imported, in_shape, own
+from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape, own
 from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.records import FORMAT
 from omsgrain.formats.mif_ld.validate import Mode
@@ -32,6 +36,8 @@ _PERHAPS: Final = (".json", ".ndjson", ".jsonl")
 """Files of these are taken if they say that they are memories."""
 _RESERVED: Final = frozenset(("index.md", "log.md", "readme.md"))
 """What stands beside memories, and is none."""
+_AS_JSON: Final = {"markdown": "document", "lines": "corpus"}
+"""How memories stand in a file that is called as one of JSON, where they came in none."""
 _DEVICES: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)))
 )
@@ -130,6 +136,66 @@ def write_files(
             losses += [Loss(*one) for one in lost]
             write(_inside(name), data)
     return losses
+
+
+def write_path(read: Import, path: Path, wanted: dict[str, Any], *, replace: bool) -> list[Loss]:
+    """Write a file, or the files of a directory, of any grains."""
+    layout = wanted.pop("layout", None) or _layout_of_path(path)
+    as_markdown = layout == "markdown" and not path.name.endswith(".md")
+    if layout == DIRECTORY or as_markdown:
+        return _write_directory(read, path, replace, as_markdown, wanted)
+    dumped = formats.dump(read, format=FORMAT, layout=layout, **wanted)
+    if layout is None and path.name.lower().endswith((".json", ".jsonld")):
+        stood = document.layout_of(dumped.data)
+        if stood in _AS_JSON:
+            dumped = formats.dump(read, format=FORMAT, layout=_AS_JSON[stood], **wanted)
+    losses: list[Loss] = [*dumped.losses, *dumped.added]
+    if layout == "markdown":
+        whole = formats.dump(read, format=FORMAT, layout="document", **wanted)
+        losses += _misnamed(path.name, dumped.data, json.loads(whole.data))
+    with NewFiles(replace=replace) as files:
+        files.add(path, [dumped.data])
+    return losses
+
+
+def _misnamed(name: str, data: bytes, memory: dict[str, Any]) -> list[Loss]:
+    """That the name of a file says another shape than the memory has, and its text says none."""
+    _, shape, _ = markdown_text.read_bytes(data, shape=shape_of_name(name))
+    if shape == shape_of(memory):
+        return []
+    end = ".memory.md" if shape == "1.x" else ".md"
+    reason = f"a text that is called so is read as one of {shape}; one that is called {end} is not"
+    return [Loss(str(memory.get("@id")), "shape", reason)]
+
+
+def _write_directory(
+    read: Import, path: Path, replace: bool, as_markdown: bool, options: dict[str, Any]
+) -> list[Loss]:
+    """Files of memories below a directory, which appear together."""
+    local, losses = bool(options.pop("local", False)), list[Loss]()
+    if is_foreign(read.grains, MIF_LD):
+        dumped = formats.dump(read, format=FORMAT, layout="array", local=local, **options)
+        # As it stands: what goes along in memories stays in them.
+        read, losses = MIF_LD.load(dumped.data), [*dumped.losses, *dumped.added]
+    shape = options.get("shape")
+    with NewFiles(replace=replace) as files:
+
+        def write(name: PurePosixPath, data: bytes) -> None:
+            file = path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            files.add(file, [data])
+
+        return losses + write_files(
+            read.grains, write, markdown=as_markdown, shape=shape, local=local
+        )
+
+
+def _layout_of_path(path: Path) -> str | None:
+    """How memories stand in a file that is called so; by default as they stood."""
+    if path.is_dir() or not path.suffix:
+        return DIRECTORY
+    ends = {".memory.json": "document", ".md": "markdown", ".ndjson": "lines"}
+    return next((layout for end, layout in ends.items() if path.name.endswith(end)), None)
 
 
 def _in_shape(file: ParsedDocuments, shape: Shape | None, losses: list[Loss]) -> ParsedDocuments:

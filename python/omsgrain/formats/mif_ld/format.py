@@ -45,7 +45,7 @@ from omsgrain.formats.mif_ld.finding import Shape
 from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.records import FORMAT, LOCAL, TABLE, is_memory
 from omsgrain.formats.mif_ld.validate import Mode, judge
-from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.formats.problems import MOST, DocumentError, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, newest
 from omsgrain.formats.source import Get, checking, getter
 from omsgrain.grain import Grain
@@ -70,6 +70,7 @@ class MifLd(Mif):
     title = "MIF in JSON-LD"
     suffixes = SUFFIXES
     options = frozenset(("layout", "shape"))
+    load_options = frozenset(("mode",))
     arrays = _ARRAYS
     hub = HUB
     external = "id"
@@ -81,6 +82,8 @@ class MifLd(Mif):
     table = TABLE
     limits = LIMITS
     exported = _EXPORTED
+    no_exports = (".md", ".ndjson")
+    says_content = False
     in_pieces = False
     counters = True
 
@@ -154,6 +157,38 @@ class MifLd(Mif):
         found, get = own(grains)
         with checking():
             return _dump(found, get, embeddings, exact, layout, shape, local)
+
+    def left_out(self, found: Import) -> list[Loss]:
+        """The documents that are bad, and what was left out of the others."""
+        return [Loss(one.pointer, of, f"it was left out: {one.rule}")
+                for of, listed in (("record", found.problems), ("citation", found.dropped))
+                for one in listed]  # fmt: skip
+
+    def write_file(
+        self, read: Import, path: Path, options: dict[str, Any], *, replace: bool
+    ) -> list[Loss]:
+        """Write a file, or the files of a directory, of any grains."""
+        from omsgrain.formats.mif_ld.corpus import write_path
+
+        wanted = {name: value for name, value in options.items() if value is not None}
+        wanted.pop("producer", None)
+        return write_path(read, path, wanted, replace=replace)
+
+    def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
+        """Find all defects of the memories in a file."""
+        data = self.read_bytes(file)
+        sheet = document.read_file(data, **self.options_of_file(file.name, data))
+        found = taken(sheet, mode="extra")
+        records = {"memories": len(found.values)}
+        total, warnings = len(found.problems), (*found.warnings, *in_order([found]))
+        return DocumentFindings(
+            str(file), self.name, records, found.problems[:MOST], total, warnings[:MOST]
+        )
+
+    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
+        """Say all that is wrong with the memories in a file."""
+        found = taken(document.read_file(data), mode="extra")
+        return Verdict((), found.problems, found.warnings, len(found.problems))
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
         """The shape of what was made of grains that went along."""
