@@ -89,7 +89,7 @@ _OPTIONS = (
 
 
 def filter_options(command: F) -> F:
-    """All filters; the command hands what it is given for them to ``taken``."""
+    """All filters; the command passes their values to ``taken``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
