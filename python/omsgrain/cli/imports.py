@@ -371,8 +371,8 @@ def _import_document(
     **given: Any,
 ) -> int:
     """Import a MIF document, and report the outcome of its records."""
-    from omsgrain.interchange.apply import import_document
     from omsgrain.interchange.document_files import read_document
+    from omsgrain.interchange.mif_import import import_document
 
     secret = passphrase(passphrase_file)
     known: dict[str, Any] = {"format": format if secret is None else "mif1"}

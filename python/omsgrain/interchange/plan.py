@@ -12,6 +12,7 @@ from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain, make
+from omsgrain.interchange.apply import ImportTerms
 from omsgrain.interchange.merge_outcome import Decision, Own, Strategy, decide
 from omsgrain.interchange.parse import (
     NATIVE,
@@ -32,17 +33,13 @@ _ANOTHER = Decision("refused", "another_user")
 _UPDATED = Decision("updated", None, "own")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportTerms:
-    """How an import goes about it; ``import_document`` says what they mean."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTerms(ImportTerms):
+    """How an import merges; ``import_document`` says what the attributes mean."""
 
-    user_id: str
     strategy: Strategy
-    allow_erased: bool
-    dry_run: bool
     atomic: bool
     keep_document: bool
-    actor: str | None
 
 
 class RecordPlan(NamedTuple):
@@ -177,7 +174,7 @@ class Planner:
     """
 
     def __init__(
-        self, terms: ImportTerms, document: ParsedDocument, natives: Mapping[str, str]
+        self, terms: MergeTerms, document: ParsedDocument, natives: Mapping[str, str]
     ) -> None:
         self._terms, self._document, self._natives = terms, document, natives
         # Python's hash is keyed: nobody can make two names that have the same.
