@@ -78,7 +78,7 @@ def _query(bench: Bench) -> Iterator[Tried]:
         ("created before", {"created_before": NOW + 5000}, [one]),
     ):
         yield Tried(what, expected, found(store, **filters))
-    yield Tried("an unknown filter", "SchemaError", _raised(lambda: store.query(colour="red")))  # type: ignore[arg-type]
+    yield Tried("an unknown filter", "SchemaError", _raised(lambda: store.query(colour="red")))  # type: ignore[call-arg]
 
 
 def _raised(call: Any) -> str:
