@@ -77,11 +77,11 @@ def import_document(
     del hashes
     renamed = 0
     if strategy == "rename":
-        renamed = rename(store, came, planner)
+        changed = renamed = rename(store, came, planner)
     else:
-        lead(store, came, planner)
+        changed = lead(store, came, planner, overwrite=strategy == "overwrite")
     came.warnings = resolved(store, came)
-    if renamed:
+    if changed:
         planner.count()
     work = _DocumentImport(store, terms, came, planner, bound)
     alive()
@@ -220,7 +220,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         if one.kind != "memory":
             return None
         envelope = document.manifest.envelope
-        return document.version.reads_of(envelope, one.id, partial(document.record_of, one))
+        return document.version.reads_of(envelope, one.kept_id, partial(document.record_of, one))
 
     def tell(self, plan: RecordPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
         """Report what became of a record, and what it is kept as."""

@@ -154,7 +154,7 @@ class RecordReport(NamedTuple):
         fate: what became of it.
         reason: why it was not stored as it came.
         code: of the error, where the store refused it; of a record that is not good, the rule.
-        new_id: under which it was stored, if it was renamed.
+        new_id: under which it is stored, if that is another one.
         problem: of a record that is not good, what is wrong with it first, and where in it.
     """
 
