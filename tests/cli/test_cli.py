@@ -211,3 +211,16 @@ def test_the_version_is_quick() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.split()[-1] == b"set()"
+
+
+def test_counting_a_store_is_quick(tmp_path: Path) -> None:
+    og.open(tmp_path / "s.omsg").close()
+    program = (
+        "import sys; from omsgrain.cli import run; run(['stats', sys.argv[1]]);"
+        "packages = {'rich', 'cryptography', 'cbor2', 'csv', 'asyncio', 'starlette'};"
+        "ours = 'crypto', 'formats.document', 'interchange', 'memory', 'server', 'sync';"
+        "print(packages.union(f'omsgrain.{one}' for one in ours) & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "s.omsg")]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert done.stdout.split()[-1] == b"set()"

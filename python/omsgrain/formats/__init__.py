@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from os import PathLike, fspath
 from os.path import basename, isdir
 from pathlib import Path
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from omsgrain.batch import read_file
 from omsgrain.errors import SchemaError
-from omsgrain.formats.document import Dump, Import, Loss, Vector
-from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
     from omsgrain.formats.base import Format
+    from omsgrain.formats.document import Dump, Import, Loss, Vector
+    from omsgrain.formats.problems import DocumentError, Problem
     from omsgrain.formats.table import FORMATS, sniff
+    from omsgrain.grain import Grain
 
 __all__ = [
     "FORMATS",
@@ -96,6 +97,8 @@ def dump(
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
     """
+    from omsgrain.formats.document import Import
+
     if isinstance(grains, Import):
         vectors = grains.vectors if vectors is None else vectors
         grains = grains.grains
@@ -138,10 +141,20 @@ def _may_carry(data: bytes, options: Mapping[str, Any]) -> bool:
     return b"omsgrain" in data and (b"grains" in data or b"blob" in data)
 
 
-def __getattr__(name: str) -> Any:
-    # Every store that is opened imports this package; the formats are for those with documents.
-    if name in ("FORMATS", "sniff"):
-        from omsgrain.formats import table
+_MODULES = {
+    "FORMATS": "table",
+    "sniff": "table",
+    "DocumentError": "problems",
+    "Problem": "problems",
+    "Dump": "document",
+    "Import": "document",
+    "Loss": "document",
+    "Vector": "document",
+}
+"""The module of each name; every store imports this package, and needs none of them."""
 
-        return getattr(table, name)
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"omsgrain.formats.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
