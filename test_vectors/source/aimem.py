@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jcs
+from omsgrain.conformance.bundles import FAULTS, GOODS, TEXTS, sample
 from omsgrain.conformance.edits import edited
-from omsgrain.conformance.http.faults import FAULTS, TEXTS
-from omsgrain.conformance.http.goods import GOODS
-from omsgrain.conformance.http.sample import bundle
 
 LARGEST = 8_000  # characters; larger ones are tests, not vectors
 ARRAYS = {
@@ -30,7 +28,7 @@ ARRAYS = {
 def vectors() -> Iterator[dict[str, Any]]:
     """All of them."""
     for good in GOODS:
-        document = sealed(edited(bundle(), good.edits))
+        document = changed(good.change)
         warned = [] if good.warning is None else [good.warning]
         about = (good.name, good.section, good.basis)
         yield from _small("good", about, spelled(document), "document", [], warned, 200)
@@ -38,19 +36,17 @@ def vectors() -> Iterator[dict[str, Any]]:
             text = lines(document)
             yield from _small("good-lines", about, text, "lines", [], warned, 200)
     for fault in FAULTS:
-        own = {key: value for key, value in fault.edits.items() if key == "/checksum"}
-        rest = {key: value for key, value in fault.edits.items() if key != "/checksum"}
-        text = spelled(edited(sealed(edited(bundle(), rest)), own))
+        text = spelled(changed(fault.change))
         problem = [{"rule": fault.rule, "pointer": fault.pointer}]
         about = (fault.name, fault.section, fault.basis)
         yield from _small("bad", about, text, "document", problem, [], fault.status)
     for broken in TEXTS:
-        text = spelled(sealed(bundle())).replace(broken.old, broken.new, 1)
+        text = spelled(changed({})).replace(broken.old, broken.new, 1)
         where = {"a key twice": "/scope", "a number beyond the doubles": "/edges/0/weight"}
         problem = [{"rule": broken.rule, "pointer": where.get(broken.name, "")}]
         about = (broken.name, broken.section, broken.basis)
         yield from _small("bad-text", about, text, "document", problem, [], 422)
-    whole = lines(sealed(bundle()))
+    whole = lines(changed({}))
     cut = [{"rule": "checksum_mismatch", "pointer": "/checksum", "line": 1}]
     for name, text in (
         ("cut behind a line", whole[: whole.rindex("\n", 0, -1) + 1]),
@@ -90,6 +86,16 @@ def _small(
         "status": status,
         "checksum": good,
     }
+
+
+def changed(change: Mapping[str, Any]) -> dict[str, Any]:
+    """The sample with a change; only what is wrong with the checksum has a wrong one."""
+    values, removed = change.get("set", {}), change.get("remove", [])
+    own = {name: value for name, value in values.items() if name == "/checksum"}
+    rest = {name: value for name, value in values.items() if name != "/checksum"}
+    gone = ["/checksum", *(name for name in removed if name != "/checksum")]
+    bare = edited(sample(), {"set": rest, "remove": gone})
+    return edited(sealed(bare), {"set": own, "remove": [n for n in removed if n == "/checksum"]})
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from typing import Any
 from support import mif1_documents as mif1
 from support import mif2_documents as mif2
 from omsgrain import formats
-from omsgrain.conformance.edits import GONE, edited
 from omsgrain.errors import OmsError
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.conformance.document_vectors import addresses
+from source.edits import GONE, edited
 
 FULL, DIALECT, SEP, PUBLISHED = mif2.FULL, mif2.DIALECT, mif1.SEP, mif1.PUBLISHED
 MEMORY = "/memories/0"

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from support import mif_ld_examples as examples
 from omsgrain import formats
-from omsgrain.conformance.edits import GONE, edited
 from omsgrain.errors import OmsError
 from omsgrain.conformance.document_vectors import addresses
+from source.edits import GONE, edited
 
 MIN, MIN_1X, CITATION = examples.MINIMAL, examples.MINIMAL_1X, examples.CITATION
 FULL, FULL_1X = examples.FULL, examples.FULL_1X

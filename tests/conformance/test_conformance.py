@@ -13,10 +13,9 @@ import h11
 import httpx
 import pytest
 
-from omsgrain.conformance.http import CaseOutcome, HttpCase, TenantTokens, cases, run
-from omsgrain.conformance.http.asking import aimem
+from omsgrain.conformance.http.cases import REQUESTS, CaseOutcome, HttpCase, ask, cases, run
 from omsgrain.conformance.http.flows import FLOWS
-from omsgrain.conformance.http.requests import REQUESTS
+from omsgrain.conformance.http.probe import TenantTokens
 from omsgrain.errors import SchemaError
 from support.http_server import Site, site
 from support.shell import Shell
@@ -216,12 +215,12 @@ def free_port() -> int:
 def test_nobody_is_there() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ConnectionError):
-        list(aimem(url, TenantTokens("t")))
+        list(ask(url, TenantTokens("t")))
     for odd in ("ftp://x", "omsgrain.test", "http://"):
         with pytest.raises(SchemaError):
-            list(aimem(odd, TenantTokens("t")))
+            list(ask(odd, TenantTokens("t")))
     with pytest.raises(SchemaError):
-        list(aimem(url, TenantTokens("t"), erase=True))
+        list(ask(url, TenantTokens("t"), erase=True))
 
 
 def test_the_command(
@@ -233,7 +232,7 @@ def test_the_command(
         CaseOutcome("two", "2.2", "draft", False, "422", "500"),
         CaseOutcome("three", "2.3", "recommendation", None, found="no token: admin"),
     ]
-    monkeypatch.setattr("omsgrain.conformance.http.asking.aimem", lambda *_, **__: iter(made))
+    monkeypatch.setattr("omsgrain.conformance.http.cases.ask", lambda *_, **__: iter(made))
     call = ("conformance", "--aimem-url", "http://omsgrain.test", "--token", "secret")
     assert shell(*call) == 1 and b"1 passed, 1 failed, 1 left out" in shell.out
     assert b"secret" not in shell.out + shell.err

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain.conformance.rules import RULES
-from omsgrain.conformance.runner import choose, run
+from omsgrain.conformance.runner import RULES, choose, run
 from support import mutants_formats, mutants_oms, mutants_store
 from support.mutants import Mutant
 

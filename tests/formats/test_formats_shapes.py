@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain import _core
-from omsgrain.conformance.http import sample
+from omsgrain.conformance.bundles import sample, sealed
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.check import AimemChecker
 from omsgrain.formats.mif1 import document as mif1
@@ -77,10 +77,10 @@ def test_a_look_is_enough_for_most_of_a_bundle() -> None:
         walked.append(pointer)
         return fields(self, pointer, *more)
 
-    whole = sample.bundle()
+    whole = sample()
     whole["chunks"][1]["embedding"] = None  # each one is looked into
     with patch.object(AimemChecker, "_fields", walk):
-        assert document.validate(sample.spelled(sample.sealed(whole))).total == 0
+        assert document.validate(spelled(sealed(whole))).total == 0
     assert walked == [""]
 
 

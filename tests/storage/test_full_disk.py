@@ -35,7 +35,6 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import maintenance, storage
 storage.RUN = 300
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-sys.dont_write_bytecode = True  # half of a compiled module would stay for all others
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 def event(n):
@@ -246,7 +245,7 @@ import os, sys, threading
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.lmdb import storage
+from omsgrain.storage.lmdb import storage as lmdb
 storage.RUN = 300
 disk = sys.argv[1]
 def event(n):

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from omsgrain.conformance import edits
 from omsgrain.formats.problems import Problem
 from support.mif2_documents import ANY
 
@@ -30,6 +31,11 @@ def edited(whole: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
         else:
             place[at] = value
     return whole
+
+
+def placed(whole: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The document with values set at these pointers; ``/-`` adds to an array."""
+    return edits.edited(whole, {"set": values})
 
 
 def rules(problems: Iterable[Problem]) -> list[tuple[str, str]]:

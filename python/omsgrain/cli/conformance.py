@@ -18,7 +18,7 @@ from omsgrain.formats.source import NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omsgrain.conformance.http.runner import CaseOutcome
+    from omsgrain.conformance.http.cases import CaseOutcome
     from omsgrain.conformance.runner import RuleVerdict
 
 FAILED = 1
@@ -145,8 +145,7 @@ def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) 
 
 def _try(given: dict[str, Any], as_json: bool) -> int:
     from omsgrain.conformance import report
-    from omsgrain.conformance.rules import RULES
-    from omsgrain.conformance.runner import choose, run
+    from omsgrain.conformance.runner import RULES, choose, run
 
     form = given["form"] or ("json" if as_json else "table")
     if as_json and form != "json":
@@ -202,7 +201,7 @@ def _tell(verdicts: Sequence[RuleVerdict], counts: dict[str, int], file: Path | 
 
 
 def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
-    from omsgrain.conformance.http.asking import aimem
+    from omsgrain.conformance.http.cases import ask
     from omsgrain.conformance.http.probe import TenantTokens
 
     tokens = TenantTokens(
@@ -214,7 +213,7 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
     options = {name: given[name] for name in ("draft_only", "erase", "timeout", "ca")}
     outcomes: list[CaseOutcome] = []
     with output.progress(None, "cases", as_json) as advance:
-        for outcome in aimem(url, tokens, **options):
+        for outcome in ask(url, tokens, **options):
             outcomes.append(outcome)
             advance(1)
     counts = {
@@ -260,7 +259,7 @@ def vectors(directory: Path, as_json: bool) -> int:
 
 
 def _run_vectors(directory: Path, as_json: bool) -> int:
-    """Run vectors and print the outcomes, also for ``conformance --vectors``."""
+    """Run vectors, and print what came of them; ``conformance --vectors`` is the same."""
     from omsgrain.conformance.vectors import run_vectors
 
     outcomes = list(run_vectors(directory))

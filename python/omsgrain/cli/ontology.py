@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain ontology``: check and show ontologies, and suggest entities by them."""
+"""``omsgrain ontology``: check ontologies, show what they come to, and what they suggest."""
 
 from __future__ import annotations
 

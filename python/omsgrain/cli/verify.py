@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain verify``: check grains, documents, signatures and stores."""
+"""``omsgrain verify``: check that bytes are what their address says and what OMS allows."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import omsgrain as og
 from omsgrain.conformance.http.probe import Probe, TenantTokens
 from omsgrain.errors import packages_of
 from omsgrain.storage.memory import MemoryStorage
+from omsgrain.storage.tables import AUDIT
 from omsgrain.store.base import Settings
 
 NOW: Final = 1_768_471_200_000
@@ -24,7 +24,7 @@ class MissingError(Exception):
 
 
 class Bench:
-    """What checks work with; a context manager, which closes all that was opened.
+    """Directories, stores and a server for checks; `close` closes all of them.
 
     Attributes:
         clock: the time that stores in memory see, ms since 1970; it is set by hand.
@@ -34,17 +34,11 @@ class Bench:
         self._root = Path(root)
         self._made = 0
         self._open = ExitStack()
+        self._storages: dict[og.GrainStore, MemoryStorage] = {}
         self.clock = NOW
 
-    def __enter__(self) -> Bench:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close all that was opened."""
         self._open.close()
 
     def directory(self) -> Path:
@@ -57,8 +51,19 @@ class Bench:
     def store(self, **settings: Any) -> og.GrainStore:
         """A new store in memory, whose clock stands still."""
         self.clock = NOW
-        made = og.GrainStore(MemoryStorage(), Settings(clock=lambda: self.clock, **settings))
+        storage = MemoryStorage()
+        made = og.GrainStore(storage, Settings(clock=lambda: self.clock, **settings))
+        self._storages[made] = storage
         return self._open.enter_context(made)
+
+    def storage(self, store: og.GrainStore) -> MemoryStorage:
+        """The storage under a store in memory."""
+        return self._storages[store]
+
+    def audit_rows(self, store: og.GrainStore) -> bytes:
+        """All rows of the audit trail of a store in memory."""
+        with self.storage(store).read() as reader:
+            return b"".join(key + row for key, row in reader.rows(AUDIT))
 
     def on_disk(self, **options: Any) -> og.GrainStore:
         """A new store on disk."""

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One normative rule of a format, and what comes of trying whether it is kept."""
+"""One normative rule of a format, the files that rules are written in, and results of calls."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from omsgrain.errors import OmsError
@@ -20,8 +23,21 @@ SPECS: Final[dict[Spec, str]] = {
     "mif1": "MIF 1.0",
     "mif-ld": "MIF in JSON-LD",
 }
+FILES: Final[dict[str, Spec]] = {
+    "oms_grains": "oms",
+    "oms_fields": "oms",
+    "oms_stores": "oms",
+    "aimem": "aimem",
+    "mif2": "mif2",
+    "mif1": "mif1",
+    "mif_ld": "mif-ld",
+}
+"""The files in ``rules/`` without their suffix, in the order of the report."""
 TAKEN: Final = "taken"
-"""What came of something that was not refused."""
+"""The result of a call that was not refused."""
+
+Entry = Mapping[str, Any]
+"""A rule as its file has it; ``rules/README.md`` explains the members."""
 
 
 class Tried(NamedTuple):
@@ -29,8 +45,8 @@ class Tried(NamedTuple):
 
     Attributes:
         what: in a few words.
-        expected: what was to come; it is never made by the code that is tried.
-        found: what came.
+        expected: the right result; it is never made by the code that is tried.
+        found: the result.
     """
 
     what: str
@@ -46,7 +62,7 @@ class Rule:
     """One rule.
 
     Attributes:
-        id: such as ``oms.header.version``; it stays.
+        id: such as ``oms.header.version``; it never changes.
         section: of the specification.
         text: what it asks for, in our words.
         check: tries what is good and what is bad.
@@ -64,38 +80,28 @@ class Rule:
     level: int
 
 
-class Table:
-    """Gathers the rules of a specification and a level in the order in which they are written."""
+@cache
+def table(file: str) -> dict[str, Any]:
+    """One file of rules, as JSON."""
+    path = Path(__file__).with_name("rules") / f"{file}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
-    def __init__(self, spec: Spec, level: int = 0) -> None:
-        self._spec: Spec = spec
-        self._level = level
-        self.rules: list[Rule] = []
 
-    def add(self, id: str, section: str, text: str, *checks: Check, must: bool = True) -> None:
-        """Add a rule whose checks are at hand."""
+@cache
+def documents(spec: str) -> dict[str, Any]:
+    """The documents of a specification that its rules start from, by name."""
+    files = [table(file) for file, own in FILES.items() if own == spec]
+    return {name: value for whole in files for name, value in whole.get("documents", {}).items()}
 
-        def check(bench: Bench) -> Iterable[Tried]:
-            for one in checks:
-                yield from one(bench)
 
-        name = f"{self._spec}.{id}"
-        self.rules.append(Rule(name, section, text, check, must, self._spec, self._level))
-
-    def __call__(
-        self, id: str, section: str, text: str, *, must: bool = True
-    ) -> Callable[[Check], Check]:
-        """Add a rule whose check is the function below."""
-
-        def take(check: Check) -> Check:
-            self.add(id, section, text, check, must=must)
-            return check
-
-        return take
+def spec_of(entry: Entry) -> str:
+    """The specification that a rule belongs to."""
+    return str(entry["id"]).partition(".")[0]
 
 
 def result(call: Callable[..., object], *given: Any, by: str = "", **options: Any) -> str:
-    """What comes of a call: ``taken``, or what it is refused by: a code, or a rule of a format.
+    """The result of a call: ``taken``, or the code or the rule of a format that refuses it.
 
     An error may have both; where one of them is expected, it is that.
     """
@@ -107,20 +113,10 @@ def result(call: Callable[..., object], *given: Any, by: str = "", **options: An
 
 
 def refuses(what: str, by: str, call: Callable[..., object], *given: Any, **options: Any) -> Tried:
-    """Try a call that is to be refused by a code, or by a rule of a format."""
+    """Try a call that must be refused by a code, or by a rule of a format."""
     return Tried(what, by, result(call, *given, by=by, **options))
 
 
 def takes(what: str, call: Callable[..., object], *given: Any, **options: Any) -> Tried:
-    """Try a call that is to be taken."""
+    """Try a call that must succeed."""
     return Tried(what, TAKEN, result(call, *given, **options))
-
-
-def equal(cases: Mapping[str, tuple[object, Callable[[], Any]]]) -> Check:
-    """A check of calls that must give just these values, each under what it tries."""
-
-    def check(bench: Bench) -> Iterable[Tried]:
-        for what, (expected, call) in cases.items():
-            yield Tried(what, expected, call())
-
-    return check

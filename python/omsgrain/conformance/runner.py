@@ -1,18 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries the rules that are asked for, each by itself, and says what came of it."""
+"""Loads the rules, chooses some and tries each of them by itself."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from tempfile import TemporaryDirectory
+from typing import Final
 
+from omsgrain.conformance import fields
 from omsgrain.conformance.bench import Bench, MissingError
-from omsgrain.conformance.rule import SPECS, Rule, Spec, Tried
+from omsgrain.conformance.rule import FILES, SPECS, Entry, Rule, Spec, Tried, table
 from omsgrain.errors import NotFoundError, OmsError, SchemaError
 
 _SHOWN = 80  # characters of a value in a verdict
+KINDS: Final = {
+    "vectors": "packed_vectors.agree",
+    "encode": "grains.encoded",
+    "warnings": "grains.warned",
+    "policy": "policies.tried",
+    "file": "containers.files",
+    "document": "documents.changed",
+    "text": "documents.texts",
+    "round": "documents.returned",
+    "kept": "documents.kept",
+    "bundle": "aimem.bundle",
+    "http": "aimem.http",
+    "steps": "steps.run",
+}
+"""The function of each kind of rules: a module of this package, and its name there."""
+
+
+def _check(entry: Entry, bench: Bench) -> Iterable[Tried]:
+    """Try a rule with the function of its kind, or the one that it names."""
+    module, _, name = (entry.get("run") or KINDS[entry["kind"]]).rpartition(".")
+    check = getattr(import_module(f"omsgrain.conformance.{module}"), name)
+    tried: Iterable[Tried] = check(bench, entry)
+    return tried
+
+
+def _load(file: str, spec: Spec) -> Iterator[Rule]:
+    for entry in table(file).get("rules") or fields.entries():
+        yield Rule(
+            entry["id"],
+            entry["section"],
+            entry["text"],
+            partial(_check, entry),
+            entry.get("required", True),
+            spec,
+            entry.get("level", 0),
+        )
+
+
+RULES: Final[tuple[Rule, ...]] = tuple(
+    sorted(
+        (rule for file, spec in FILES.items() for rule in _load(file, spec)),
+        key=lambda rule: (list(SPECS).index(rule.spec), rule.level),
+    )
+)
+"""All rules, by specification and level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +119,7 @@ def run(rules: Iterable[Rule]) -> Iterator[RuleVerdict]:
 
     Whatever a check raises, the rule fails: a build that breaks down keeps no rule.
     """
-    with TemporaryDirectory(prefix="omsgrain-") as root, Bench(root) as bench:
+    with TemporaryDirectory(prefix="omsgrain-") as root, closing(Bench(root)) as bench:
         for rule in rules:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -25,8 +25,7 @@ from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain
 from omsgrain.interchange.aimem_plan import GrainColumns, NumberIndex
 from omsgrain.interchange.around import ManifestList
-from omsgrain.interchange.report import note_export
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.search.vectors import Model
 from omsgrain.store import export_filter
 
@@ -140,7 +139,9 @@ class BundleOptions:
                     expected="1 to 63 of a-z, 0-9 and -",
                     rule="invalid_producer",
                 )
-        check_purpose(self.purpose)
+        if self.purpose not in ("move", "access", "transfer", "sale"):
+            expected = "move, access, transfer or sale"
+            raise SchemaError("no such purpose", field="/purpose", expected=expected)
 
     @cached_property
     def wanted(self) -> ScopeRequest:
@@ -531,7 +532,10 @@ class AimemExport:
 
     def note(self, actor: str | None) -> None:
         """Note the export in the audit trail: how much of what sort, and not whose."""
-        told = {
+        store = self._store
+        if store._store.readonly:
+            return
+        told: dict[str, int | str] = {
             "format": AIMEM.name,
             "scope": self._asked.wanted.scope,
             "bundles": len(self.producers),
@@ -539,7 +543,11 @@ class AimemExport:
             "embeddings": int(self._asked.include_embeddings),
             "purpose": self._asked.purpose,
         }
-        note_export(self._store, told, self.report.withheld, self._rules, actor)
+        if self.report.withheld:
+            told["withheld"] = sum(self.report.withheld.values())
+        if self._rules:
+            told["review"] = ",".join(sorted(self._rules))[:256]
+        store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
 
 
 PIECE = 1 << 16

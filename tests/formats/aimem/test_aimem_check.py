@@ -13,11 +13,8 @@ import pytest
 
 import jcs
 from omsgrain import _core
-from omsgrain.conformance.edits import edited
-from omsgrain.conformance.http.faults import FAULTS, TEXTS, Fault, TextFault
-from omsgrain.conformance.http.goods import GOODS, Good
-from omsgrain.conformance.http.sample import bundle as sample
-from omsgrain.conformance.http.sample import sealed, spelled
+from omsgrain.conformance.bundles import FAULTS, GOODS, TEXTS, sample, sealed, spelled
+from omsgrain.conformance.bundles import changed as changed_sample
 from omsgrain.errors import FormatError
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import (
@@ -34,13 +31,8 @@ from omsgrain.formats.aimem.check import RULES, WARNINGS
 from omsgrain.formats.aimem.fields import AimemLimits
 from omsgrain.formats.json_text import MARK
 from omsgrain.formats.problems import MOST
+from support.edited_documents import placed
 from support.http_server import by_lines
-
-
-def broken(fault: Fault) -> bytes:
-    own = {key: value for key, value in fault.edits.items() if key == "/checksum"}
-    rest = {key: value for key, value in fault.edits.items() if key != "/checksum"}
-    return spelled(edited(sealed(edited(sample(), rest)), own))
 
 
 def rules(data: bytes, limits: AimemLimits | None = None) -> list[tuple[str, str]]:
@@ -50,28 +42,6 @@ def rules(data: bytes, limits: AimemLimits | None = None) -> list[tuple[str, str
 
 def changed(**edits: Any) -> bytes:
     return spelled(sealed(sample() | edits))
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name.replace("\n", ""))
-def test_one_defect_is_one_problem(fault: Fault) -> None:
-    assert rules(broken(fault)) == [(fault.rule, fault.pointer)]
-    assert RULES[fault.rule].status == fault.status
-
-
-@pytest.mark.parametrize("fault", TEXTS, ids=lambda fault: fault.name)
-def test_what_is_no_document(fault: TextFault) -> None:
-    text = spelled(sealed(sample())).decode()
-    assert [rule for rule, _ in rules(text.replace(fault.old, fault.new, 1).encode())] == [
-        fault.rule
-    ]
-
-
-@pytest.mark.parametrize("good", GOODS, ids=lambda good: good.name)
-def test_what_may_be(good: Good) -> None:
-    verdict = bundle.validate(spelled(sealed(edited(sample(), good.edits))))
-    warned = [warning.rule for warning in verdict.warnings]
-    assert verdict.problems == ()
-    assert warned == ([] if good.warning is None else [good.warning])
 
 
 def test_every_rule_is_broken_somewhere() -> None:
@@ -85,7 +55,7 @@ def test_every_rule_is_broken_somewhere() -> None:
 
 def test_all_defects_and_the_order_of_the_first() -> None:
     edits = {"/scope": "ALL", "/edges/0/weight": 2, "/chunks/0/zone": "x", "/chunks/1/id": "x"}
-    whole = edited(sealed(sample()), edits)
+    whole = placed(sealed(sample()), edits)
     found = rules(spelled(whole))
     assert found[:2] == [("invalid_scope", "/scope"), ("checksum_mismatch", "/checksum")]
     # The chunk without a name takes with it the edge and the link that name it.
@@ -98,7 +68,7 @@ def test_all_defects_and_the_order_of_the_first() -> None:
     ]
     del edits["/scope"]
     with pytest.raises(DocumentError) as caught:
-        bundle.read_bundle(spelled(edited(sealed(sample()), edits)))
+        bundle.read_bundle(spelled(placed(sealed(sample()), edits)))
     assert (caught.value.code, caught.value.rule) == ("ERR_FORMAT", "checksum_mismatch")
     assert len(caught.value.problems) == caught.value.total == 6
 
@@ -141,7 +111,7 @@ def test_a_check_ends_when_nobody_waits_for_it() -> None:
 
 
 def changed_values(count: int) -> dict[str, Any]:
-    return sealed(edited(sample(), {"/x": [0] * count}))
+    return sealed(placed(sample(), {"/x": [0] * count}))
 
 
 def test_values_are_bounded_before_they_are_made() -> None:
@@ -157,10 +127,11 @@ def test_values_are_bounded_before_they_are_made() -> None:
 def test_problems_show_no_content() -> None:
     secret = "Ada-has-a-secret"
     for fault in FAULTS:
-        edits = {
-            key: secret if type(value) is str else value for key, value in fault.edits.items()
+        values = {
+            key: secret if type(value) is str else value
+            for key, value in fault.change.get("set", {}).items()
         }
-        document = sealed(edited(sample(), {k: v for k, v in edits.items() if k != "/checksum"}))
+        document = changed_sample({**fault.change, "set": values})
         verdict = bundle.validate(spelled(document))
         assert secret not in json.dumps([problem.to_dict() for problem in verdict.problems])
 
@@ -168,7 +139,7 @@ def test_problems_show_no_content() -> None:
 def test_a_verdict_is_of_what_a_document_says() -> None:
     """Canonical text says the same, so it has the same problems."""
     for fault in FAULTS:
-        data = broken(fault)
+        data = spelled(changed_sample(fault.change))
         assert rules(_core.canonical_json(data)) == rules(data)
 
 
@@ -221,7 +192,7 @@ def test_limits() -> None:
     "/tenant_id", "/embedding_model", "/edges/0/edge_type", "/entities/0/kind", "/entities/0/name",
 ])  # fmt: skip
 def test_what_names_something_is_not_endless(pointer: str) -> None:
-    document = edited(sample(), {pointer: "x-" + "a" * 70_000})
+    document = placed(sample(), {pointer: "x-" + "a" * 70_000})
     assert rules(spelled(sealed(document))) == [("too_long", pointer)]
 
 
@@ -229,8 +200,8 @@ def test_hostile_sizes_are_cheap() -> None:
     """What is found is bounded, and no more is held than a few times the document."""
     large = AimemLimits(document=1 << 30)
     text = "A" * 10_000_000
-    long = sealed(edited(sample(), {"/chunks/1/embedding": text}))
-    tags = sealed(edited(sample(), {"/chunks/0/tags": [""] * 100_000}))
+    long = sealed(placed(sample(), {"/chunks/1/embedding": text}))
+    tags = sealed(placed(sample(), {"/chunks/0/tags": [""] * 100_000}))
     for document, rule, total in ((long, "embedding_invalid", 1), (tags, "invalid_tag", MOST)):
         data = spelled(document)
         tracemalloc.start()

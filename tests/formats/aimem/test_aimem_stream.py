@@ -14,15 +14,13 @@ import pytest
 from hypothesis import given
 
 import jcs
-from omsgrain.conformance.edits import edited
-from omsgrain.conformance.http.faults import FAULTS, Fault
-from omsgrain.conformance.http.sample import bundle as sample
-from omsgrain.conformance.http.sample import sealed, spelled
+from omsgrain.conformance.bundles import FAULTS, Fault, changed, sample, sealed, spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import check
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem.fields import ARRAYS, AimemLimits, Hashed, Kind
 from support.aimem_strategies import documents
+from support.edited_documents import placed
 
 Document = dict[str, Any]
 ENTITY = sample()["entities"][0]
@@ -86,9 +84,7 @@ _ELSEWHERE = ("/chunk_entities", "/edges")
     ids=lambda fault: fault.name.replace("\n", ""),
 )
 def test_one_defect_is_one_problem_with_its_line(fault: Fault) -> None:
-    own = {key: value for key, value in fault.edits.items() if key == "/checksum"}
-    rest = {key: value for key, value in fault.edits.items() if key != "/checksum"}
-    document = edited(sealed(edited(sample(), rest)), own)
+    document = changed(fault.change)
     ((rule, pointer, line),) = problems(text_of(document))
     if rule == "not_object":  # a line that is no object has no kind either
         assert fault.rule == "invalid_type" and line is not None
@@ -131,15 +127,15 @@ def test_kinds_in_any_order(document: Document) -> None:
 def test_edges_before_their_chunks() -> None:
     first, *rest = lines_of(sealed(sample()))
     assert problems(b"".join([first, *rest[::-1][:3], *rest[:3]])) == []
-    unknown = sealed(edited(sample(), {"/edges/0/target_id": "urn:aimem:probe:c9"}))
+    unknown = sealed(placed(sample(), {"/edges/0/target_id": "urn:aimem:probe:c9"}))
     first, *rest = lines_of(unknown)
     text = b"".join([first, *rest[3:], *rest[:3]])
     assert problems(text) == [("edge_target_unknown", "/edges/0/target_id", 2)]
 
 
 def test_names_that_stand_twice_are_told_where_they_stand_again() -> None:
-    twice = edited(sample(), {"/chunks/-": sample()["chunks"][0], "/entities/-": ENTITY})
-    text = text_of(sealed(edited(twice, {"/chunks/-": sample()["chunks"][0]})))
+    twice = placed(sample(), {"/chunks/-": sample()["chunks"][0], "/entities/-": ENTITY})
+    text = text_of(sealed(placed(twice, {"/chunks/-": sample()["chunks"][0]})))
     count = len(sample()["chunks"])
     told = [one for one in problems(text) if one[0].startswith("duplicate")]
     assert [(rule, pointer) for rule, pointer, _ in told] == [
@@ -156,7 +152,7 @@ def test_names_whose_hashes_are_one_are_two(monkeypatch: pytest.MonkeyPatch) -> 
     text = text_of(sealed(sample()))
     assert len(sample()["chunks"]) > 2
     assert problems(text) == []
-    again = sealed(edited(sample(), {"/chunks/-": sample()["chunks"][1]}))
+    again = sealed(placed(sample(), {"/chunks/-": sample()["chunks"][1]}))
     ((rule, pointer, _),) = problems(text_of(again))
     assert (rule, pointer) == ("duplicate_chunk_id", f"/chunks/{len(sample()['chunks'])}/id")
 
@@ -200,7 +196,7 @@ def test_limits() -> None:
     longest = max(map(len, text.splitlines(keepends=True)))
     assert problems(text, AimemLimits(line=longest)) == []
     assert problems(text, AimemLimits(line=longest - 1))[0][0] == "too_large"
-    deep = sealed(edited(sample(), {"/chunks/0/x": [[[[[]]]]]}))
+    deep = sealed(placed(sample(), {"/chunks/0/x": [[[[[]]]]]}))
     assert problems(text_of(deep), AimemLimits(depth=5))[0][0] == "too_deep"
     assert problems(text_of(deep), AimemLimits(depth=6)) == []
     many = lines_of(sealed(sample()))[0] + b"7\n" * 3_000

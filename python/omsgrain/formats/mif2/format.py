@@ -29,6 +29,7 @@ from omsgrain.formats.document import (
     vector_of,
 )
 from omsgrain.formats.json_text import style_of
+from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2 import document as documents
 from omsgrain.formats.mif2.check import (
     ARRAYS,
@@ -130,9 +131,7 @@ class Mif2(Mif):
 
         arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
         return Dump(
-            spelled(
-                found, documents.CHECKSUM.current(fill(found.envelope, arrays)), get, exact=exact
-            ),
+            spelled(found, checksum.current(fill(found.envelope, arrays)), get, exact=exact),
             losses,
         )
 
@@ -150,7 +149,7 @@ class Mif2(Mif):
     ) -> dict[str, Any]:
         """A document that is made anew."""
         whole = fill(with_room(envelope, arrays), arrays)
-        return documents.CHECKSUM.sealed(whole) if summed else documents.CHECKSUM.current(whole)
+        return checksum.sealed(whole) if summed else checksum.current(whole)
 
     def spelled(
         self,
@@ -184,16 +183,16 @@ class Mif2(Mif):
 
     def current(self, document: dict[str, Any]) -> dict[str, Any]:
         """A document whose checksum, if it is ours, is that of what it says now."""
-        return documents.CHECKSUM.current(document)
+        return checksum.current(document)
 
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """An export with what was found in it, and its documents.CHECKSUM."""
+        """An export with what was found in it, and its checksum."""
         if privacy is not None:
             meta = {**document.get("export_meta", {}), "privacy": privacy}
             document = {**document, "export_meta": meta}
-        return documents.CHECKSUM.sealed(document)
+        return checksum.sealed(document)
 
 
 def _vector(item: RecordItem) -> Vector | None:

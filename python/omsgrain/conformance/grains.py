@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about single grains of OMS: fields that are written, bytes that are read, addresses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+import omsgrain as og
+from omsgrain.conformance.bench import NOW, Bench
+from omsgrain.conformance.edits import value_of
+from omsgrain.conformance.packed_vectors import blob, vector
+from omsgrain.conformance.rule import Entry, Tried, refuses, takes
+from omsgrain.json_values import revive
+
+_FACT_AT: Final = "3288d0d41cf49a1d428e404f0b6a6fe60388be9536937557f6139b813d53a520"
+_BELIEF_AT: Final = "f06c02f500fe38fd2c77458315b651d4b84542df635b8722c502944286d40cc5"
+_LEAST: Final[dict[str, Any]] = {
+    "type": "belief",
+    "subject": "a",
+    "relation": "b",
+    "object": "c",
+    "confidence": 0.5,
+    "created_at": NOW,
+}
+
+
+def encoded(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Kind ``encode``: a grain with more fields is written, or refused by a code."""
+    for case in entry["cases"]:
+        given = value_of({**entry["grain"], **case.get("fields", {})})
+        if "refused" in case:
+            yield refuses(case["try"], case["refused"], og.encode, given)
+        else:
+            yield takes(case["try"], og.encode, given)
+
+
+def warned(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Kind ``warnings``: how many warnings a grain gets."""
+    for case in entry["cases"]:
+        grain = og.Grain(og.encode(entry["grain"] | case["fields"]))
+        yield Tried(case["try"], case["warnings"], len(grain.warnings))
+
+
+# reading
+
+
+def header(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The parts of a header."""
+    found = og.read_header(blob("oms", 1))
+    parts = (found.version, found.flags, found.type_byte, found.ns_hash, found.created_at)
+    yield Tried("header 010001a4d26968baa0", (1, 0, 1, 0xA4D2, 0x6968BAA0), parts)
+
+
+def addresses(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The addresses of known bytes, alone and in a batch."""
+    fact = blob("oms", 1)
+    yield Tried("OMS vector 1, pinned", _FACT_AT, og.address(fact))
+    for case in entry["cases"]:
+        found = og.address(value_of(case["text"]).encode())
+        yield Tried(case["try"], case["address"], found)
+    yield Tried("many at once", [_FACT_AT] * 3, og.address_many([fact] * 3))
+
+
+def every_byte(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A blob with any byte changed has another address."""
+    fact = blob("oms", 1)
+    passed = []
+    for at in range(len(fact)):
+        changed = fact[:at] + bytes([fact[at] ^ 1]) + fact[at + 1 :]
+        try:
+            og.verify(changed, _FACT_AT)
+        except og.errors.OmsError:
+            continue
+        passed.append(at)
+    yield Tried(f"each of {len(fact)} bytes flipped", [], passed)
+
+
+def exact(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A grain that is read and written again has the same bytes."""
+    for what, area in (("vector 1, a fact", "oms"), ("a belief", "types")):
+        grain = og.decode(blob(area, 1))
+        yield Tried(what, blob(area, 1), og.encode(grain.to_dict(), keep_type_name=True))
+
+
+def upgrade(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A grain of 1.1 as it is, and in its 1.2 form."""
+    grain = og.decode(blob("oms", 1))
+    yield Tried("the fact as read", (_FACT_AT, "belief"), (grain.address, grain.type))
+    yield Tried("the belief made of it", _BELIEF_AT, grain.upgrade().address)
+
+
+def lenient(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """A blob that is not canonical can be looked at, and not stored."""
+    bad = bytes.fromhex(vector("refusals/read", 139)["blob_hex"])
+    yield takes("read with strict=False", og.decode, bad, strict=False)
+    yield refuses("put into a store", "ERR_CORRUPT", bench.store().put, bad)
+
+
+def json_bytes(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Bytes in JSON."""
+    given = {"type": "state", "context": {"x": b"\x00\xff"}, "created_at": 1000}
+    context = json.loads(og.decode(og.encode(given)).to_json())["context"]
+    yield Tried("bytes 00 ff", {"x": {"$bytes": "AP8="}}, context)
+
+
+# writing
+
+
+def aware_times(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A datetime of Python with a zone, and without."""
+    at = datetime(2026, 1, 15, 12, 0, 0, 999, tzinfo=timezone(timedelta(hours=2)))
+    found = og.decode(og.encode({**_LEAST, "valid_from": at}))["valid_from"]
+    yield Tried("12:00:00.000999+02:00", NOW, found)
+    naive = {**_LEAST, "valid_from": at.replace(tzinfo=None)}
+    yield refuses("the same without a zone", "ERR_SCHEMA", og.encode, naive)
+
+
+def order(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Fields in another order."""
+    turned = dict(reversed(_LEAST.items()))
+    header = og.encode(_LEAST)[:9].hex()
+    yield Tried("the header of a least belief", "01000100006968baa0", header)
+    yield Tried("the fields the other way round", og.encode(_LEAST), og.encode(turned))
+
+
+def batch(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A batch, and lines of JSON."""
+    listed = [vector("types", number) for number in range(1, 20, 2)]
+    expected = [one["address"] for one in listed]
+    made = og.encode_many([revive(one["input"]) for one in listed])
+    yield Tried("a grain of each type in a batch", expected, list(made.addresses))
+    lines = b"".join(json.dumps(one["input"]).encode() + b"\n" for one in listed)
+    yield Tried("the same by lines of JSON", expected, list(og.encode_jsonl(lines).addresses))
+
+
+def extended(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The largest blob, and one byte more."""
+    room = (1 << 20) - len(og.encode({**_LEAST, "x": "y" * 70_000})) + 70_000
+    largest = {**_LEAST, "x": "y" * room}
+    yield takes("a blob of 1,048,576 bytes", og.encode, largest)
+    yield Tried("its size", 1 << 20, len(og.encode(largest)))
+    yield refuses("one byte more", "ERR_TOO_LARGE", og.encode, {**_LEAST, "x": "y" * (room + 1)})
+
+
+def reading(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A blob over the largest size is not read."""
+    large = og.encode(_LEAST)[:9] + bytes(1 << 20)
+    yield refuses("a belief's header and 1 MiB", "ERR_TOO_LARGE", og.decode, large)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about identities and signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import cbor2
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+import omsgrain as og
+from omsgrain import crypto
+from omsgrain.conformance.bench import Bench
+from omsgrain.conformance.packed_vectors import data, vector
+from omsgrain.conformance.people import ADA, BEN, CAT, MSGPACK, ada, ben, by_hand
+from omsgrain.conformance.rule import Entry, Tried, refuses, takes
+from omsgrain.crypto import signers
+
+_AT: Final = 1_768_471_200
+
+
+def _signed(name: str) -> bytes:
+    found = next(one for one in data("cose_sign1")["vectors"] if one["name"] == name)
+    return bytes.fromhex(found["cose"])
+
+
+def _grain() -> og.Grain:
+    """What the signed vectors hold, unsigned."""
+    blob = cbor2.loads(_signed("ours, Ed25519")).value[2]
+    return og.Grain(blob[:1] + bytes([blob[1] & 0xFE]) + blob[2:])
+
+
+def _flagged() -> bytes:
+    blob: bytes = cbor2.loads(_signed("ours, Ed25519")).value[2]
+    return blob
+
+
+def _protected(**changes: Any) -> dict[Any, Any]:
+    named = {"alg": 1, "content": 3, "kid": 4}
+    whole = {1: -8, 3: MSGPACK, 4: ADA.encode()} | {named[k]: v for k, v in changes.items()}
+    return {label: value for label, value in whole.items() if value is not None}
+
+
+def did_key(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The key of a did:key is in it: multibase z, multicodec ed01 or 1200."""
+    for name, raw in entry["keys"].items():
+        key = crypto.did.resolve(f"did:key:{name}")
+        found = key.public_bytes_raw().hex() if isinstance(key, Ed25519PublicKey) else "no Ed25519"
+        yield Tried(f"did:key:{name}", raw, found)
+    yield Tried("the P-256 key of 01 02 .. 20", BEN, ben().did)
+    yield Tried("the Ed25519 key of 00 01 .. 1f", ADA, ada().did)
+
+
+def did_malformed(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A DID that is none, or holds another kind of key, is refused."""
+    for name in entry["keys"]:
+        yield refuses(f"did:key:{name}", "ERR_DID", crypto.did.resolve, f"did:key:{name}")
+    for text in entry["dids"]:
+        yield refuses(repr(text), "ERR_DID", crypto.did.parse, text)
+
+
+def did_web(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A did:web is resolved by the caller's resolver, never by a hidden call."""
+    name = "did:web:example.org"
+    yield refuses("without a resolver", "ERR_DID", lambda: crypto.did.resolve(name))
+    asked: list[str] = []
+
+    def resolver(did: str) -> str:
+        asked.append(did)
+        return ADA
+
+    yield takes("with one", lambda: crypto.did.resolve(name, resolver))
+    yield Tried("what it was asked", [name], asked)
+
+
+def tag(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A signed grain stands in a COSE_Sign1 with tag 18."""
+    found = cbor2.loads(crypto.sign(_grain(), ada(), iat=_AT))
+    yield Tried("the tag", 18, found.tag)
+    yield Tried("its four parts", 4, len(found.value))
+
+
+def protected(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Protected: alg, the kid as bytes, and the content type."""
+    for signer, alg, did in ((ada(), -8, ADA), (ben(), -7, BEN)):
+        found = cbor2.loads(cbor2.loads(crypto.sign(_grain(), signer, iat=_AT)).value[0])
+        yield Tried(f"of algorithm {alg}", {1: alg, 3: MSGPACK, 4: did.encode()}, dict(found))
+    in_cbor = og.Grain(og.encode(vector("oms", 1)["input"], encoding="cbor"))
+    found = cbor2.loads(cbor2.loads(crypto.sign(in_cbor, ada(), iat=_AT)).value[0])
+    yield Tried("of a grain in CBOR", "application/vnd.mg+cbor", found[3])
+
+
+def iat(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Unprotected: the time of signing as "iat", epoch seconds."""
+    found = cbor2.loads(crypto.sign(_grain(), ada(), iat=_AT)).value[1]
+    yield Tried("iat 1768471200", {"iat": _AT}, dict(found))
+
+
+def payload(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """What is signed is the whole blob, with its signed bit set."""
+    found = cbor2.loads(crypto.sign(_grain(), ada(), iat=_AT)).value[2]
+    yield Tried("the blob in the envelope", _flagged(), bytes(found))
+
+
+def same_bytes(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Ed25519 gives these bytes; another library checked them."""
+    yield Tried(
+        "vector 1 as a belief, signed by 00 .. 1f",
+        _signed("ours, Ed25519"),
+        crypto.sign(_grain(), ada(), iat=_AT),
+    )
+
+
+def others(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Envelopes that python-cwt made are verified: Ed25519 and ES256."""
+    for name, did in (("python-cwt, Ed25519", ADA), ("python-cwt, ES256", BEN)):
+        found = crypto.open_signed(_signed(name))
+        yield Tried(
+            name,
+            (did, "b3e67f30276251291199a8a5c0fda98ab8389f2ebf88da9c959194014ee645e9"),
+            (found.signer, found.grain.address),
+        )
+
+
+def algorithms(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Algorithm -19 is taken for Ed25519, too; others are refused."""
+    yield takes(
+        "-19", lambda: crypto.verify_signed(by_hand(_protected(alg=-19), _flagged(), ada()))
+    )
+    for alg in (-7, -37, -35, 5, None):
+        made = by_hand(_protected(alg=alg), _flagged(), ada())
+        yield Tried(f"alg {alg} over an Ed25519 key", True, _is_refused(made))
+
+
+def kid(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The kid is read as bytes and as text; none is refused."""
+    for kid in (ADA.encode(), ADA):
+        made = by_hand(_protected(kid=kid), _flagged(), ada())
+        yield takes(type(kid).__name__, crypto.verify_signed, made)
+    yield Tried("no kid", True, _is_refused(by_hand(_protected(kid=None), _flagged(), ada())))
+
+
+def unsigned(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """An envelope around a blob without the signed bit is refused."""
+    made = by_hand(_protected(), _grain().blob, ada())
+    yield refuses("the bit is not set", "ERR_SIGNED_MISMATCH", lambda: crypto.verify_signed(made))
+
+
+def content_type(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """An envelope that calls its blob otherwise packed is refused."""
+    made = by_hand(_protected(content="application/vnd.mg+cbor"), _flagged(), ada())
+    yield Tried("MessagePack called CBOR", True, _is_refused(made))
+
+
+def address(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The address of a signed grain is that of its flagged blob."""
+    address = "b3e67f30276251291199a8a5c0fda98ab8389f2ebf88da9c959194014ee645e9"
+    yield Tried(
+        "before it stands in an envelope", address, crypto.with_signed_bit(_grain()).address
+    )
+    yield Tried("in one", address, crypto.verify_signed(_signed("ours, Ed25519")).address)
+    yield refuses(
+        "one asks for another address",
+        "ERR_INTEGRITY",
+        lambda: crypto.verify_signed(_signed("ours, Ed25519"), address="00" * 32),
+    )
+
+
+def every_byte(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """An envelope with any byte of blob or signature changed is refused."""
+    whole = _signed("ours, Ed25519")
+    start = whole.index(_flagged())
+    passed = [
+        at
+        for at in range(start, len(whole))
+        if not _is_refused(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    ]
+    yield Tried(f"each of {len(whole) - start} bytes flipped", [], passed)
+
+
+def other_kid(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A signature under somebody else's kid does not hold."""
+    made = by_hand(_protected(kid=CAT.encode()), _flagged(), ada())
+    yield refuses(
+        "Ada's signature under Cat's name", "ERR_SIGNATURE", lambda: crypto.verify_signed(made)
+    )
+
+
+def author(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A signer who is not the author is told."""
+    for signer, same in ((ada(), True), (ben(), False)):
+        found = crypto.open_signed(crypto.sign(_grain(), signer, iat=_AT))
+        yield Tried(f"signed by {signer.did[:16]}", same, found.author_matches)
+
+
+def strict(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Ed25519 is verified by the strict equation, as OpenSSL does."""
+    for one in data("ed25519_edges")["cases"]:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(one["key"]))
+        found = True
+        try:
+            signers.verify(key, -8, bytes.fromhex(one["signature"]), bytes.fromhex(one["message"]))
+        except og.errors.OmsError:
+            found = False
+        yield Tried(one["name"], one["holds"], found)
+
+
+def many(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Envelopes in a batch are verified one by one, with the same verdicts."""
+    good, bad = _signed("python-cwt, Ed25519"), _signed("ours, Ed25519")[:-1] + b"\x00"
+    found = crypto.prove_many([good, bad, _signed("python-cwt, ES256")])
+    told = [one.code if isinstance(one, og.errors.OmsError) else one[1].signer for one in found]
+    yield Tried("a good one, a changed one, one of ES256", [ADA, "ERR_SIGNATURE", BEN], told)
+
+
+def detached(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A signature beside its data holds over them and the external_aad."""
+    for name, did in (("ours, detached, Ed25519", ADA), ("ours, detached, ES256", BEN)):
+        found = crypto.verify_detached(_signed(name), b"the file", b"aad")
+        yield Tried(name, did, found.signer)
+        for what, given, aad in (
+            ("other data", b"the File", b"aad"),
+            ("another aad", b"the file", b""),
+        ):
+            yield refuses(
+                f"{name}, {what}",
+                "ERR_SIGNATURE",
+                crypto.verify_detached,
+                _signed(name),
+                given,
+                aad,
+            )
+
+
+def _is_refused(envelope: bytes) -> bool:
+    try:
+        crypto.verify_signed(envelope)
+    except og.errors.OmsError:
+        return True
+    return False
