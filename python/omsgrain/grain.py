@@ -146,7 +146,7 @@ class Grain(Mapping[str, Any]):
         Raises:
             OmsError: any refusal of the format.
         """
-        self._blob = blob = as_bytes(blob)
+        self._blob = blob = blob if type(blob) is bytes else as_bytes(blob)
         self._header, name, notes = _core.check(blob)
         self._known = (name, tuple(notes))
         self._fields = None

@@ -223,13 +223,13 @@ def _format_of(file: Path) -> str:
     from omsgrain.interchange.convert import format_of_name
     from omsgrain.store.parquet import is_parquet
 
-    if is_parquet(file):
-        return "parquet"
     if file.is_dir() and not location_of(file).exists():
         return OF_DIRECTORIES.name
     found = sniffed(file)
     if found is not None:
         return found.format
+    if is_parquet(file):
+        return "parquet"
     if file.name.endswith(AIMEM.suffixes):
         return AIMEM.name
     if format_of_name(file) not in (None, "mg") or is_given(*_BUNDLE, *_DOCUMENT):
