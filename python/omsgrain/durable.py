@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from stat import S_ISDIR, S_ISREG
 from types import TracebackType
 from typing import BinaryIO
@@ -120,7 +119,7 @@ class NewFiles:
         """Write a file, beside where it is to be; one that replaces another keeps its mode."""
         refuse_existing(path, self._replace)
         start = os.fsencode(path.name)[:100].decode("utf-8", "ignore")  # names have 255 bytes
-        partial = path.with_name(f".{start}.{token_hex(4)}.partial")
+        partial = path.with_name(f".{start}.{os.urandom(4).hex()}.partial")
         with successor(partial, path) as file:
             self._waiting.append((partial, path))
             for piece in pieces:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -125,13 +126,18 @@ def test_a_frame_of_a_seekable_file_has_about_one_mebibyte(tmp_path: Path) -> No
 
 @contextmanager
 def no_more_than(size: int) -> Iterator[None]:
-    """As on a full disk: files cannot grow beyond a size."""
+    """As on a full disk: files cannot grow beyond a size.
+
+    No module is compiled meanwhile: half of one would stay in its cache.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    compiled, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = compiled
 
 
 @pytest.mark.parametrize("size", [0, 100, 5_000, 2_000_000])

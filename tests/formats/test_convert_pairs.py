@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 from omsgrain import formats
-from omsgrain.formats.mif1 import checksum as mif1
-from omsgrain.formats.mif2 import checksum as mif2
+from omsgrain.formats.mif1.document import CHECKSUM as MIF1
+from omsgrain.formats.mif2.document import CHECKSUM as MIF2
 from support.aimem_strategies import TENANT, embedding, hash_of
 from support.conversion_pairs import (
     DOCUMENTS,
@@ -167,7 +167,7 @@ def test_documents_of_all_versions_return(
     made["generator"] = generator
     if generator is None:
         del made["generator"]
-    made = (mif1.sealed if other == "mif1" else mif2.sealed)(made)
+    made = (MIF1.sealed if other == "mif1" else MIF2.sealed)(made)
     back = load(made, other)
     assert (
         {one.address for one in back.grains} == {one.address for one in loaded.grains}

@@ -385,7 +385,6 @@ def test_imports_against_a_model(imports: list[tuple[list[tuple[int, str]], str]
     maker = MAKERS[0]
     with opened() as store:
         model: dict[int, str] = {}
-        gone: set[int] = set()  # ids whose text lives on under another one
         seen: set[tuple[int, str]] = set()  # versions that are in the history
         for memories, strategy in imports:
             given_: dict[int, str] = {}
@@ -399,14 +398,13 @@ def test_imports_against_a_model(imports: list[tuple[list[tuple[int, str]], str]
                 batch_size=2,
             )
             for number in given_:
-                apply(model, gone, seen, given_, number, strategy)
+                apply(model, seen, given_, number, strategy)
             assert contents(store) == sorted(model.values())
         assert store.check().ok
 
 
 def apply(
     model: dict[int, str],
-    gone: set[int],
     seen: set[tuple[int, str]],
     document: dict[int, str],
     number: int,
@@ -419,16 +417,9 @@ def apply(
     holder = next(others, None)
     if model.get(number) == content or (number, content) in seen:
         return
-    if number in gone:
-        return
     if number in model and (holder is None or strategy == "overwrite"):
         seen |= {(number, model[number]), (number, content)}
         model[number] = content
     elif holder is None:
-        seen.add((number, content))
-        model[number] = content
-    elif strategy == "overwrite":
-        del model[holder]
-        gone.add(holder)
         seen.add((number, content))
         model[number] = content

@@ -29,7 +29,10 @@ STRATEGIES = ("skip_duplicates", "overwrite", "rename")
 #: and "retract" takes back what the number before it stands for.
 TABLE: dict[str, tuple[list[Any], tuple[Any, ...], str, str, str]] = {
     "nothing": ([], (1, FIRST), "imported", "imported", "imported"),
-    "the text under another id": ([(2, FIRST)], (1, FIRST), "duplicate", "updated", "duplicate"),
+    "the text under another id": ([(2, FIRST)], (1, FIRST), "duplicate", "duplicate", "duplicate"),
+    "the text under another id, other fields": (
+        [(2, FIRST)], (1, FIRST, "new"), "duplicate", "updated", "duplicate",
+    ),
     "the text of a native": (["native"], (1, FIRST), "duplicate", "updated", "duplicate"),
     "the same": ([(1, FIRST)], (1, FIRST), "unchanged", "unchanged", "unchanged"),
     "other fields": ([(1, FIRST)], (1, FIRST, "new"), "duplicate", "updated", "duplicate"),
@@ -307,11 +310,10 @@ def test_references_lead_to_what_is_stored(store: og.GrainStore, strategy: str) 
     maker = MAKERS[0]
     one, two, three, four = (maker.id(n) for n in (1, 2, 3, 4))
     maker.take(store, maker.memory(1, FIRST))
-    skipped = [maker.memory(2, FIRST)] if strategy == "skip_duplicates" else []
     memories = [
         # What they name comes later in the document, and in another batch.
         maker.memory(5, "water", related_memory_ids=[one, two, three, four], parent_id=four),
-        *skipped,  # stored as 1
+        maker.memory(2, FIRST, tags=["new"]),  # stored as 1
         maker.memory(3, SECOND),
         maker.memory(4, SECOND, parent_id=three),  # the same as 3
     ]
@@ -321,12 +323,13 @@ def test_references_lead_to_what_is_stored(store: og.GrainStore, strategy: str) 
         return maker.take(store, *memories, todos=[todo], merge_strategy=strategy, batch_size=2)
 
     first = imported()
-    dangling = [one.pointer for one in first.warnings if one.rule == "unknown_reference"]
-    assert dangling == ([] if skipped else ["/memories/0/related_memory_ids/1"])
+    assert "unknown_reference" not in {one.rule for one in first.warnings}
     data, _ = export_document(store, USER, strict=True)
     written = json.loads(data.data)
     (water,) = [each for each in written["memories"] if each["content"] == "water"]
-    assert water["related_memory_ids"] == [one, one if skipped else two, three, three]
+    (tea,) = [each for each in written["memories"] if each["content"] == FIRST]
+    assert (tea["id"], tea.get("tags")) == (one, ["new"] if strategy == "overwrite" else None)
+    assert water["related_memory_ids"] == [one, one, three, three]
     assert water["parent_id"] == three
     assert written["todos"][0]["related_memory_ids"] == [three]
     assert written["todos"][0]["notes"] == four
@@ -340,7 +343,58 @@ def test_references_lead_to_what_is_stored(store: og.GrainStore, strategy: str) 
     assert store.check().ok
 
 
-@pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite", "rename"])
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("first", [True, False])
+def test_one_id_twice_and_its_text_under_another_id(
+    store: og.GrainStore, maker: Maker, strategy: str, first: bool
+) -> None:
+    """What is stored keeps its id and its text, and the report names where each record is."""
+    maker.take(store, maker.memory(1, FIRST))
+    twins = [maker.memory(2, FIRST, tags=["new"]), maker.memory(2, SECOND)]
+    twins = twins if first else twins[::-1]
+    edge = maker.todo(5, "brew", related_memory_ids=[maker.id(2)])
+
+    def taken(**options: Any) -> MifReport:
+        return maker.take(store, *twins, todos=[edge], merge_strategy=strategy, **options)
+
+    dry, report = taken(dry_run=True), taken(batch_size=1)
+    assert fates(dry) == fates(report)
+    assert contents(store) == [SECOND, FIRST]
+    by_text = dict(zip([one["content"] for one in twins], report.records, strict=False))
+    same, other = by_text[FIRST], by_text[SECOND]
+    assert same.fate == ("updated" if strategy == "overwrite" else "duplicate")
+    assert same.new_id == (None if strategy == "skip_duplicates" else maker.id(1))
+    renamed = strategy == "rename" and first
+    assert other.fate == ("renamed" if renamed else "imported")
+    for one in (same, other):
+        if one.new_id is not None or one is other:
+            assert current(store, one.new_id or maker.id(2))
+    assert current(store, maker.id(1))["object"] == FIRST
+    data, _ = export_document(store, USER, format=maker.format, strict=True)
+    (todo,) = json.loads(data.data)["todos"]
+    assert todo["related_memory_ids"] == [maker.id(1 if renamed else 2)]
+    before = holdings(store)
+    assert {*fates(taken())} <= {"unchanged", "duplicate"}
+    assert holdings(store) == before
+    assert store.check().ok
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_references_to_the_text_of_a_native(store: og.GrainStore, strategy: str) -> None:
+    maker = MAKERS[0]
+    store.put({"type": "event", "content": FIRST, "user_id": USER, "created_at": 1})
+    related = maker.memory(3, "water", related_memory_ids=[maker.id(2)])
+    report = maker.take(store, maker.memory(2, FIRST), related, merge_strategy=strategy)
+    assert "unknown_reference" not in {one.rule for one in report.warnings}
+    data, _ = export_document(store, USER, strict=True)
+    ids = {each["content"]: each["id"] for each in json.loads(data.data)["memories"]}
+    (water,) = [one for one in json.loads(data.data)["memories"] if one["id"] == maker.id(3)]
+    assert water["related_memory_ids"] == [ids[FIRST]]
+    assert report.records[0].new_id in (None, ids[FIRST])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_references_to_what_an_earlier_import_skipped(store: og.GrainStore, strategy: str) -> None:
     """The store keeps a skipped record beside what has its text, and so knows its id."""
     maker = MAKERS[0]

@@ -18,7 +18,7 @@ from omsgrain.formats import ontology
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.interchange.aimem_import import import_bundle
-from omsgrain.interchange.apply import import_document
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.policy.presets import Preset
 from omsgrain.policy.rule_files import read_rules
 from omsgrain.privacy import explain, load

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.query.filters import CONDITIONS, conditions
+from omsgrain.cli.filters import filter_options
+from omsgrain.query.filters import FILTERS, Filters, conditions
 from omsgrain.query.walk import holds
+from omsgrain.server.routes import ROUTES
 from omsgrain.storage.records import GrainStatus
 from support.query_stores import (
     KINDS,
@@ -358,13 +362,33 @@ def test_an_unknown_filter_is_told_which_there_are(twelve: og.GrainStore) -> Non
     with pytest.raises(err.SchemaError) as caught:
         ask(twelve, subjekt="s")
     assert caught.value.expected is not None
-    assert caught.value.expected.split(", ") == list(CONDITIONS)
+    assert caught.value.expected.split(", ") == list(FILTERS)
 
 
-def test_an_unknown_filter_is_told_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_filter_is_refused_everywhere(tmp_path: Path) -> None:
+    wrong: Any = {"typ": "belief"}
     with og.open(tmp_path / "m.omsg") as store:
-        ask: Any = store.query
-        with pytest.raises(err.SchemaError) as refused:
-            ask(typ="belief")
-    assert refused.value.field == "/typ"
-    assert str(refused.value.expected).split(", ") == list(CONDITIONS)
+        for call in (
+            store.query,
+            store.iter_query,
+            store.to_arrow,
+            partial(store.search, "tea"),
+            partial(store.export_mg, tmp_path / "m.mg"),
+            partial(store.export_parquet, tmp_path / "m.parquet"),
+        ):
+            with pytest.raises(err.SchemaError) as refused:
+                call(**wrong)
+            assert refused.value.field == "/typ"
+            assert str(refused.value.expected).split(", ") == list(FILTERS)
+
+
+def test_a_filter_has_a_type_an_option_and_a_parameter() -> None:
+    assert list(Filters.__annotations__) == list(FILTERS)
+    command = click.Command("query", params=[])
+    options = {one.name for one in filter_options(command).params}
+    asked = {
+        name: {"current": "all_grains", "sealed": "no_sealed"}.get(name, name) for name in FILTERS
+    }
+    assert options >= set(asked.values())
+    [route] = [one for one in ROUTES if (one.method, one.path) == ("GET", "/v1/grains")]
+    assert {one.name for one in route.parameters} >= FILTERS.keys() - {"user_id", "sealed"}

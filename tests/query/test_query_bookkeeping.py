@@ -98,7 +98,7 @@ def test_state_grains_of_others_are_found(store: og.GrainStore) -> None:
 
 
 def test_match_leaves_them_out_and_the_walk_of_all_grains_does_not(store: og.GrainStore) -> None:
-    assert not any(is_beside(grain) for grain in store.match())
+    assert not any(is_beside(grain) for grain in store.iter_query())
     assert sum(1 for _ in store) == len(store)
     assert any(is_beside(grain) for grain in store)
 

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.query.query import Page, match
+from omsgrain.query.filters import Filters
+from omsgrain.query.query import Page, iterate
 from omsgrain.query.walk import QueryContext
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.scan import entries, placed
@@ -271,8 +272,8 @@ def test_the_index_counts_where_it_can(tmp_path: Path, current: bool | None) -> 
         {"subject": "nobody"},
     ],
 )
-def test_match(big: og.GrainStore, pattern: dict[str, Any]) -> None:
-    found = [grain.address for grain in match(big._store.read, **pattern)]
+def test_iter_query(big: og.GrainStore, pattern: dict[str, Any]) -> None:
+    found = [grain.address for grain in iterate(big._store.read, cast("Filters", pattern))]
     grains = ((entry.seq, og.Grain(entry.blob)) for entry in entries(big._store))
     with big._store.read() as reader:
         expected = [
@@ -283,10 +284,10 @@ def test_match(big: og.GrainStore, pattern: dict[str, Any]) -> None:
     assert found == [address for _, address in sorted(expected)]
 
 
-def test_match_holds_no_snapshot_and_no_stale_place(store: og.GrainStore) -> None:
+def test_iter_query_holds_no_snapshot_and_no_stale_place(store: og.GrainStore) -> None:
     addresses = [put(store, event(str(n), n, subject="s")) for n in range(100)]
     met = []
-    for grain in match(store._store.read, "s"):
+    for grain in iterate(store._store.read, {"subject": "s"}):
         met.append(grain["content"])
         if grain["content"] == "90":
             for n in (89, 20, 10):
@@ -297,7 +298,7 @@ def test_match_holds_no_snapshot_and_no_stale_place(store: og.GrainStore) -> Non
     assert met == [*(str(n) for n in range(99, -1, -1) if str(n) not in gone), "older"]
 
 
-def test_match_reads_by_and_by(big: og.GrainStore) -> None:
+def test_iter_query_reads_by_and_by(big: og.GrainStore) -> None:
     opened = 0
 
     def read() -> AbstractContextManager[QueryContext]:
@@ -305,7 +306,7 @@ def test_match_reads_by_and_by(big: og.GrainStore) -> None:
         opened += 1
         return big._store.read()
 
-    found = match(read, relation="sees")
+    found = iterate(read, {"relation": "sees"})
     assert opened == 0
     next(found)
     assert opened == 1
@@ -314,7 +315,7 @@ def test_match_reads_by_and_by(big: og.GrainStore) -> None:
     assert 4 <= opened <= 4 + left / 1_000
 
 
-def test_match_reads_by_size(tmp_path: Path) -> None:
+def test_iter_query_reads_by_size(tmp_path: Path) -> None:
     """A page of large grains would fill the memory."""
     opened_snapshots = 0
     with opened("memory", tmp_path) as store:
@@ -325,7 +326,7 @@ def test_match_reads_by_size(tmp_path: Path) -> None:
             opened_snapshots += 1
             return store._store.read()
 
-        assert sum(1 for _ in match(read)) == 12
+        assert sum(1 for _ in iterate(read, {})) == 12
     assert opened_snapshots == 2
 
 

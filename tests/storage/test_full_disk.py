@@ -35,6 +35,7 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import maintenance, storage
 storage.RUN = 300
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # half of a compiled module would stay for all others
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 def event(n):
@@ -245,7 +246,7 @@ import os, sys, threading
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.lmdb import storage as lmdb
+from omsgrain.storage.lmdb import storage
 storage.RUN = 300
 disk = sys.argv[1]
 def event(n):

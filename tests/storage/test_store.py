@@ -399,6 +399,7 @@ def test_a_full_disk(path: Path) -> None:
         from omsgrain.errors import StoreError
         from omsgrain.storage.lmdb.storage import LmdbStorage
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        sys.dont_write_bytecode = True  # half of a compiled module would stay for all others
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         store = LmdbStorage(sys.argv[1])
         blobs = [Random(n).randbytes(1000) for n in range(3000)]

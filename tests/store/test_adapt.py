@@ -120,7 +120,7 @@ def test_a_file_of_them(tmp_path: Path) -> None:
         assert len(store) == 0
         report = store.import_mg(path, adapt=True)
         assert (report.stored, report.errors) == (len(blobs), [])
-        assert og.address(good) in {grain.address for grain in store.match()}
+        assert og.address(good) in {grain.address for grain in store.iter_query()}
         assert store.import_mg(path, adapt=True).duplicates == len(blobs)
         copy = tmp_path / "copy.mg"
         store.export_mg(copy)

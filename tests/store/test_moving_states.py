@@ -67,7 +67,7 @@ def test_what_is_removed_while_it_is_exported_stays_out(
         assert {*left.manifest} == {odd}
 
 
-@pytest.mark.parametrize("chosen", [{}, {"subject": "lamp"}, {"order": "oldest"}])
+@pytest.mark.parametrize("chosen", [{}, {"subject": "lamp"}, {"current": True}])
 def test_what_comes_while_it_is_exported_waits_for_the_next_time(
     stores: Stores, tmp_path: Path, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ def test_pages(store: GrainStore) -> None:
         if cursor is None:
             break
     assert met == [hit.content_address for hit in whole.results]
-    matched = [grain.address for grain in store.match(relation="is")]
+    matched = [grain.address for grain in store.iter_query(relation="is")]
     assert matched == met
 
 

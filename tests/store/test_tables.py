@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_in_extra(store: GrainStore) -> None:
 def test_the_index_chooses(store: GrainStore) -> None:
     for n in range(30):
         store.put(belief(str(n), subject=f"s{n % 3}", created_at=n))
-    found = store.to_arrow(columns=["object", "subject"], subject="s1", order="oldest").read_all()
+    found = store.to_arrow(columns=["object", "subject"], subject="s1").read_all()
     assert found.column_names == ["object", "subject"]
     assert found["object"].to_pylist() == [str(n) for n in range(1, 30, 3)]
     assert store.to_arrow(subject="nobody").read_all().num_rows == 0

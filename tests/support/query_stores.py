@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import omsgrain as og
+from omsgrain.query.filters import Filters
 from omsgrain.query.query import Page, run
 from omsgrain.query.walk import QueryContext
 from omsgrain.storage.base import Writer
@@ -64,10 +65,11 @@ def ask(store: og.GrainStore | QueryContext, limit: int = 50, **asked: Any) -> P
     """Answer a query on a store, or on a snapshot."""
     options = ("order", "cursor", "count", "explain", "scan")
     given = {name: asked.pop(name) for name in options if name in asked}
+    filters = cast("Filters", asked)
     if not isinstance(store, og.GrainStore):
-        return run(store, asked, limit=limit, **given)
+        return run(store, filters, limit=limit, **given)
     with store._store.read() as reader:
-        return run(reader, asked, limit=limit, **given)
+        return run(reader, filters, limit=limit, **given)
 
 
 def names(page: Page) -> list[str]:

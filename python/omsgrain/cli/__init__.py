@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: one file a command group, each loaded only when it is called.
+"""The command line: one file per command group, loaded when one of its commands is called.
 
 `main` is the only place where an exception becomes a message and an exit code. Results go to
 stdout, everything said about them to stderr; with ``--json`` both are JSON.
@@ -159,7 +159,7 @@ def run(args: Sequence[str]) -> int:
             raise
         try:
             sys.stdout.flush()
-        except OSError:  # what cannot be written would be tried once more at the exit, and told
+        except OSError:  # the interpreter would try again at exit, and report the error
             output.close_stdout()
         return code
     return result if isinstance(result, int) else 0
@@ -187,6 +187,6 @@ def main() -> None:
         whole = BufferedWriter(sys.stdout.buffer)
         sys.stdout = TextIOWrapper(whole, encoding=sys.stdout.encoding, write_through=True)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # letters that it cannot write are told by number
+        if isinstance(stream, TextIOWrapper):  # characters that it cannot write are escaped
             stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

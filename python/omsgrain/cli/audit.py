@@ -149,7 +149,7 @@ def _verified(store: Where, against: Path | None, signer: str | None) -> AuditRe
 
 
 def _values(entry: AuditEntry) -> dict[str, Any]:
-    """An entry as JSON-ready values; what it does not have is left out."""
+    """An entry as JSON-ready values, without empty ones."""
     values = {
         "number": entry.number,
         "sound": entry.sound,

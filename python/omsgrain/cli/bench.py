@@ -188,7 +188,7 @@ def measure(
     batches: Sequence[int] = BATCHES,
     progress: Callable[[int], object] = lambda done: None,
 ) -> BenchReport:
-    """Measure in a directory of its own inside of this one; it is gone again, whatever happens."""
+    """Measure in a temporary directory inside this one."""
     sizes = sorted(set(batches))
     share = seconds / parts(sizes)
     with _place(directory) as place:
@@ -310,7 +310,7 @@ def _grains(number: int, first: int = 0) -> list[dict[str, Any]]:
 
 
 def codec_works() -> list[tuple[str, Callable[[], object]]]:
-    """Return what the codec does, by name, each on the same number of grains."""
+    """Return the works of the codec by name, each on the same number of grains."""
     grains = _grains(_CODEC)
     encoded = og.encode_many(grains)
     blobs, pairs = encoded.blobs, list(zip(encoded.blobs, encoded.addresses, strict=True))
@@ -358,7 +358,7 @@ def put_rate(place: Path, durability: Durability, batch: int | None, seconds: fl
     took, done = 0.0, 0
     try:
         with og.open(path, durability=durability) as store:
-            store.put(_grains(1, _MOST * 10)[0])  # the first makes what later ones find
+            store.put(_grains(1, _MOST * 10)[0])  # the first creates the index files
             while not done or (took < seconds and done < _MOST):
                 grains = _grains(batch or 1, done)
                 begun = time.perf_counter()
@@ -404,7 +404,7 @@ class MeasuredStore:
 
 
 def memory_used() -> int | None:
-    """Return the bytes of this process beside files, or at its peak; None where nobody says."""
+    """Return the memory of this process without mapped files, or its peak; None if unknown."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/self/status").read_text("ascii", "replace").splitlines()
         return int(next(line for line in lines if line.startswith("RssAnon:")).split()[1]) << 10

@@ -205,7 +205,7 @@ def _reporter(as_json: bool) -> Callable[[dict[str, Any]], None]:
 
 
 def _check_name(name: str | None, is_nats: bool) -> None:
-    """Refuse what nobody can publish to."""
+    """Refuse a topic or subject with wildcards."""
     wild = ("*", ">") if is_nats else ("+", "#")
     if name is not None and (not name or any(sign in name for sign in wild)):
         raise click.UsageError(
@@ -214,13 +214,13 @@ def _check_name(name: str | None, is_nats: bool) -> None:
 
 
 def _check_word(option: str, name: str | None) -> None:
-    """Refuse what cannot be the name of a stream or a consumer of NATS."""
+    """Refuse what is no name of a NATS stream or consumer."""
     if name is not None and (not name or not name.isprintable() or set(name) & set(" .*>/\\")):
         raise click.UsageError(f"--{option}: a name without spaces, dots, slashes and wildcards")
 
 
 def _covered(name: str, given: dict[str, Any]) -> bool:
-    """Whether what is published there would be read again; of a stream only the server knows."""
+    """Whether the bridge would read its own messages there; for NATS only the server knows."""
     from omsgrain.bridge.transport import covers
 
     return any(covers(t, name, between="/", one="+", rest="#") for t in given["topic"])
@@ -282,7 +282,7 @@ def _connector(
 
 
 def _client_id(store: Where, group: str | None) -> str:
-    """A name for the session, the same each time; every broker takes 23 letters and digits."""
+    """A stable name for the session; every broker accepts 23 letters and digits."""
     of = "\n".join(
         [platform.node(), str(store.absolute() if isinstance(store, Path) else store), group or ""]
     )

@@ -259,7 +259,7 @@ def vectors(directory: Path, as_json: bool) -> int:
 
 
 def _run_vectors(directory: Path, as_json: bool) -> int:
-    """Run vectors, and print what came of them; ``conformance --vectors`` is the same."""
+    """Run vectors and print the outcomes, also for ``conformance --vectors``."""
     from omsgrain.conformance.vectors import run_vectors
 
     outcomes = list(run_vectors(directory))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chapters of the demo after the first: exchange, life of a grain, trust, documents.
+"""The later chapters of the demo: exchange, life of a grain, trust, documents.
 
 Each chapter says what it does and claims, and the story remembers whether each claim held.
 """
@@ -39,7 +39,7 @@ LAST_DAYS = 1_451_376_000_000  # 2015-12-29T08:00Z, where a local day begins
 PAGE = 5
 GAUGE = "gauge g2"
 SECRET = "the door code is 4711"
-#: Both are invented, and so is what they note; the readings that they keep are NOAA's.
+# Both people and their note are invented; the readings are from NOAA.
 MIRA, JONAS = "mira.quill@example.org", "jonas.tarn@example.org"
 NOTE = "the spare key hangs behind the rain barrel"
 READINGS = 600
@@ -68,7 +68,7 @@ class Story:
             self.console.print(f"── {title}", style="bold")
 
     def say(self, text: str) -> None:
-        """Say what happened."""
+        """Print a line."""
         if not self.quiet:
             self.console.print(output.safe(text), soft_wrap=True)
 
@@ -81,7 +81,7 @@ class Story:
 
 
 def since(start: float) -> str:
-    """How long it took."""
+    """The time since the start, in words."""
     return f"in {time.perf_counter() - start:.2f} s"
 
 
@@ -114,7 +114,7 @@ QUESTIONS = (
 
 
 def tell_exchange(story: Story, directory: Path, beside: Path) -> None:
-    """Tell it, of the store in a directory; what is made on the way goes beside."""
+    """Query, export and import the store in a directory; new files go beside it."""
     file, other = beside / "memory.mg", beside / "other.omsg"
     with og.open(directory, readonly=True) as store:
         _ask(story, store)
@@ -235,7 +235,7 @@ def _upkeep(story: Story, store: GrainStore, directory: Path, copy: Path) -> Non
 
 
 def tell_life(story: Story, directory: Path) -> None:
-    """Tell it, of the store in a directory."""
+    """Supersede, refuse, search, delete and audit in the store in a directory."""
     with og.open(directory, actor="demo") as store:
         _supersede(story, store)
         _refuse(story, store)
@@ -333,7 +333,7 @@ def _audit(story: Story, store: GrainStore) -> None:
 
 
 def tell_trust(story: Story, directory: Path, beside: Path) -> None:
-    """Tell it, with readings and beliefs of the store in a directory; all else goes beside."""
+    """Encrypt, sign, disclose and erase grains of the store in a directory; files go beside it."""
     people, keys, master = beside / "people.omsg", beside / "people.keys", beside / "master.key"
     story.step("A key file for people, under a master key")
     make_master(master)
@@ -462,14 +462,14 @@ def _refused(act: Callable[[], object]) -> bool:
 
 
 def _found(beside: Path, *texts: str) -> bool:
-    """Whether a text stands in a file of the store, or in the key file."""
+    """Whether a file of the store, or the key file, contains one of the texts."""
     files = [beside / "people.keys", *(beside / "people.omsg").rglob("*")]
     data = [path.read_bytes() for path in files if path.is_file()]
     return any(text.encode() in one for text in texts for one in data)
 
 
 def tell_formats(story: Story, data: Path, beside: Path) -> None:
-    """Tell it, with the bundle in a directory; what is made on the way goes beside."""
+    """Import, export, sign and erase the bundle in a directory; new files go beside it."""
     story.step(f"An AIMEM bundle: the memory of one tenant, {data / BUNDLE}")
     given = (data / BUNDLE).read_bytes()
     document = json.loads(given)

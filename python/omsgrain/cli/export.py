@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -34,6 +34,9 @@ from omsgrain.cli.params import (
 )
 from omsgrain.durable import refuse_existing
 from omsgrain.storage.location import Where
+
+if TYPE_CHECKING:
+    from omsgrain.query.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -231,7 +234,7 @@ def export(
 def _container(
     store: Where,
     file: Path,
-    filters: dict[str, Any],
+    filters: Filters,
     as_json: bool,
     opened: dict[str, Any],
     *,
@@ -241,7 +244,7 @@ def _container(
     """Write a .mg file, in parts if it is large."""
     refuse_existing(file, replace)
     with open_to_read(store, **opened) as grains:
-        written = grains.export_mg(file, **given, **_oldest_first(filters))
+        written = grains.export_mg(file, **given, **filters)
     paths = [str(path) for path in written.paths]
     if as_json:
         told = {"paths": paths, "grains": written.grains, "bytes": written.bytes}
@@ -254,7 +257,7 @@ def _container(
 def _table(
     store: Where,
     file: Path,
-    filters: dict[str, Any],
+    filters: Filters,
     as_json: bool,
     opened: dict[str, Any],
     *,
@@ -266,17 +269,13 @@ def _table(
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     refuse_existing(file, replace)
     with open_to_read(store, **opened) as grains:
-        written = grains.export_parquet(file, columns=names, **given, **_oldest_first(filters))
+        written = grains.export_parquet(file, columns=names, **given, **filters)
     if as_json:
         told = {"paths": [str(written.path)], "grains": written.grains, "bytes": written.bytes}
         output.emit(told | {"withheld": written.withheld})
         return
     output.tell_withheld(written.withheld)
     click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {written.path}"))
-
-
-def _oldest_first(filters: dict[str, Any]) -> dict[str, Any]:
-    return {**filters, "order": "oldest"} if filters else {}
 
 
 def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **given: Any) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 
 from omsgrain.json_values import parsed
+from omsgrain.storage.records import Verification
+
+if TYPE_CHECKING:
+    from omsgrain.query.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MS = re.compile("0|-?[0-9]{5,18}")  # four digits alone are meant as a year, and refused
-STATUSES = ("unverified", "verified", "contested", "retracted")
+STATUSES = get_args(Verification)
 _CURRENT = {"only_current": True, "only_past": False, "all_grains": None}
 _BYTE = re.compile("[0-9]{1,3}")
 
@@ -89,14 +93,14 @@ _OPTIONS = (
 
 
 def filter_options(command: F) -> F:
-    """All filters; the command hands what it is given for them to ``taken``."""
+    """All filters; the command passes their values to ``taken``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def taken(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The filters that were given, by the names that ``GrainStore.query`` has."""
+def taken(given: Mapping[str, Any]) -> Filters:
+    """The filters that were given."""
     filters = {name: value for name, value in given.items() if value is not None}
     chosen = [value for name, value in _CURRENT.items() if filters.pop(name, False)]
     if len(chosen) > 1:
@@ -111,4 +115,4 @@ def taken(given: Mapping[str, Any]) -> dict[str, Any]:
         if "object" in filters:
             raise click.UsageError("--object and --object-json exclude each other")
         filters["object"] = filters.pop("object_json")
-    return filters
+    return cast("Filters", filters)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain import``: take a .mg file, a table or a document into a store."""
+"""``omsgrain import``: import a .mg file, a table or a document into a store."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def _tell_grains(report: ImportReport, as_json: bool) -> None:
 def _import_bundle(
     store: Where, file: Path, trusted: Trusted, actor: str | None, as_json: bool, **given: Any
 ) -> int:
-    """Take an AIMEM bundle in, and tell what became of each record."""
+    """Import an AIMEM bundle, and report the outcome of each record."""
     from omsgrain.interchange.aimem_import import import_bundle
     from omsgrain.interchange.document_files import open_bundle
 
@@ -370,9 +370,9 @@ def _import_document(
     passphrase_file: Path | None,
     **given: Any,
 ) -> int:
-    """Take a document of MIF in, and tell what became of its records."""
-    from omsgrain.interchange.apply import import_document
+    """Import a MIF document, and report the outcome of its records."""
     from omsgrain.interchange.document_files import read_document
+    from omsgrain.interchange.mif_import import import_document
 
     secret = passphrase(passphrase_file)
     known: dict[str, Any] = {"format": format if secret is None else "mif1"}

@@ -36,7 +36,7 @@ From another program, encrypted with the keys of the users:
 
 @dataclass(slots=True)
 class IngestTally:
-    """What all inputs came to so far."""
+    """Counts over all inputs."""
 
     consumed: int = 0
     stored: int = 0
@@ -49,7 +49,7 @@ class IngestTally:
     first_reject: OmsError | None = None
 
     def add(self, name: str, step: IngestStep) -> list[str]:
-        """Count one step of an input; returns what to tell of it."""
+        """Count one step of an input; returns lines to print."""
         room = output.SHOWN - len(self.first_warnings)
         new = [f"{name}, line {line}: {text}" for line, text in step.warnings[:room]]
         self.first_warnings += new
@@ -83,7 +83,7 @@ class IngestTally:
 
 
 class Rejects:
-    """The rejects of one input as JSON lines; the file is made at the first of them."""
+    """The rejects of one input as JSON lines; the first one creates the file."""
 
     def __init__(self, path: Path, tally: IngestTally, *, numbered: bool) -> None:
         self._path = path

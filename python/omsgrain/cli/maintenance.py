@@ -110,7 +110,7 @@ def check(store: Where, as_json: bool) -> int:
     """
     home = location_of(store)
     home.must_exist()
-    report = home.check()  # in a process of its own: a damaged page can end the one that reads
+    report = home.check()  # in a child process: a damaged page can end the reader
     if report.ok:
         with open_store(store, readonly=True) as grains:
             report = grains.check_text(report)

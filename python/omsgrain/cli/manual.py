@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How ``--help`` is laid out: what a command does, its arguments, options, exit status, examples.
+"""The layout of ``--help``: description, arguments, options, exit status, examples.
 
-The pages of commands in docs/ are made of the same.
+docs/make_commands.py builds the page about commands from the same texts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refus
 
 
 class DocumentedArgument(click.Argument):
-    """An argument that says what it is, also where click itself has no help for arguments.
+    """An argument with a help text, which click has none for.
 
     Attributes:
-        told: what it is.
+        told: the help text.
     """
 
     def __init__(self, *args: Any, help: str, **attributes: Any) -> None:
@@ -36,7 +36,7 @@ def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
 
 
 class Manual(click.Command):
-    """A command with a page of its own.
+    """A command with exit statuses and examples in its help.
 
     Attributes:
         examples: lines of text, and command lines that begin with four spaces.
@@ -51,7 +51,7 @@ class Manual(click.Command):
         self.exits = {0: DONE, 2: USAGE} | dict(exits or {})
 
     def statuses(self) -> list[tuple[str, str]]:
-        """Each exit status and what it means, the general one at the end."""
+        """Each exit status and its meaning, the general one at the end."""
         return [(str(code), self.exits[code]) for code in sorted(self.exits)] + [("else", OTHERS)]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -72,14 +72,14 @@ class Manual(click.Command):
 
 
 class Chapter(Manual, click.Group):
-    """A command that has commands, with a page of its own."""
+    """A group of commands, with exit statuses and examples in its help."""
 
     command_class = Manual
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; of a name that is none the nearest is told."""
+        """Find the command; for an unknown name, suggest the nearest one."""
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             from difflib import get_close_matches
@@ -93,7 +93,7 @@ class Chapter(Manual, click.Group):
 def contexts(
     command: click.Command, name: str, above: click.Context | None = None
 ) -> Iterator[click.Context]:
-    """A command and all below it, each in a context of its own."""
+    """A command and its subcommands, each in its own context."""
     context = click.Context(command, parent=above, info_name=name)
     yield context
     if isinstance(command, click.Group):

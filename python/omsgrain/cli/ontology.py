@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain ontology``: check ontologies, show what they come to, and what they suggest."""
+"""``omsgrain ontology``: check and show ontologies, and suggest entities by them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a command opens its store: with keys, with the web for names of signers, with memory.
 
-The options stand on the command; what they say is kept in click's context, so that the functions
-of a command need no further arguments.
+The options of a command are kept in click's context, so that its functions can open stores without
+further arguments.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def open_store(path: Where, *, readonly: bool = False, **options: Any) -> GrainS
     import omsgrain as og
 
     if readonly:
-        location_of(path).must_exist()  # what is no store needs no key
+        location_of(path).must_exist()  # a missing store needs no key
     given = _given()
     return og.open(
         path,
@@ -97,7 +97,7 @@ def open_store(path: Where, *, readonly: bool = False, **options: Any) -> GrainS
 
 
 def make_store(path: Where, *, actor: str | None = None) -> bool:
-    """Make a store where there is none; return whether it was made."""
+    """Create a store where there is none; return whether it was created."""
     if location_of(path).exists():
         return False
     open_store(path, actor=actor).close()
@@ -123,7 +123,7 @@ def writable(path: Where, actor: str | None = None, **options: Any) -> Iterator[
 
 
 def master_option(command: F) -> F:
-    """The ``--master`` of a command that cannot do without."""
+    """The ``--master`` of a command that requires it."""
     return click.option(
         "--master",
         required=True,
@@ -232,7 +232,7 @@ def _opening(command: F, *, web: bool) -> F:
 
 
 def first_line(file: Path, option: str) -> str:
-    """The secret that stands in the first line of a file."""
+    """The secret in the first line of a file."""
     with file.open("rb") as source:
         line = source.readline(_LONGEST + 1)
     try:
@@ -250,7 +250,7 @@ def passphrase(file: Path | None) -> str | None:
 
 
 def master_key(source: str) -> MasterKey:
-    """The master key that a SOURCE names; it is read when it is needed."""
+    """The master key of a SOURCE; it is read when it is needed."""
     kind, colon, rest = source.partition(":")
     if colon and kind == "env":
         return partial(_from_environment, rest)

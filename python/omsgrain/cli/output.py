@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands print with: JSON, errors, warnings and losses, consoles, progress."""
+"""Output of all commands: JSON, errors, warnings and losses, consoles, progress."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 OS_ERROR = 1
-INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for SIGINT and SIGPIPE
+INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell reports SIGINT and SIGPIPE
 PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address beside a message
 
 # Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls. And
@@ -58,7 +58,7 @@ def json_option(command: F) -> F:
 
 
 def safe(text: str) -> str:
-    """The text with active characters escaped: a grain must not drive the reader's terminal."""
+    """The text with control characters escaped: a grain must not control the reader's terminal."""
     return _ACTIVE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
@@ -68,7 +68,7 @@ def halved(text: str) -> bool:
 
 
 def told(text: str) -> str:
-    """A message as it is shown: what was typed may stand in it, such as a URL with a password."""
+    """A message as it is shown, without the password of a URL that was typed."""
     text = _PASSWORD.sub(r"\1***", _LOGIN.sub(_masked, text))
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
@@ -90,7 +90,7 @@ def emit(value: Any, indent: int | None = None) -> None:
 
 
 def console(err: bool = False) -> Console:
-    """A rich console without markup: what a grain says is never taken for a style."""
+    """A rich console without markup, so that content of grains is never a style."""
     from rich.console import Console
 
     class Pipe(Console):
@@ -177,7 +177,7 @@ def close_stdout() -> int:
 
 
 def done(as_json: bool, text: str, **values: Any) -> None:
-    """Say what was done."""
+    """Report a change."""
     emit(values) if as_json else click.echo(safe(text))
 
 
@@ -195,7 +195,7 @@ def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
 
 
 def tell_losses(losses: Sequence[Loss], total: int) -> None:
-    """Print to stderr what cannot be held, each once."""
+    """Print the losses to stderr, each field once."""
     counts = Counter((one.field, one.reason) for one in losses)
     for (field, reason), number in counts.most_common():
         click.echo(safe(f"lost: {field}, {number} times: {reason}"), err=True)
@@ -204,14 +204,14 @@ def tell_losses(losses: Sequence[Loss], total: int) -> None:
 
 
 def tell_added(added: Sequence[Loss]) -> None:
-    """Print to stderr which values were made up, each once."""
+    """Print the added values to stderr, each field once."""
     counts = Counter((one.field, one.reason) for one in added)
     for (field, reason), number in counts.most_common():
         click.echo(safe(f"added: {field}, {number} times: {reason}"), err=True)
 
 
 def tell_withheld(withheld: Mapping[str, int]) -> None:
-    """Print to stderr how many records the store keeps back, and why."""
+    """Print to stderr how many records the store withholds, and why."""
     for reason, number in withheld.items():
         click.echo(f"withheld: {number}, {reason}", err=True)
 

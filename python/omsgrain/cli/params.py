@@ -27,7 +27,7 @@ TOLD = "It must exist, or --create creates it."
 BUNDLES, CONTAINERS, DOCUMENTS, TABLES = (
     "an AIMEM bundle", "a .mg file", "a MIF document", "a Parquet file",
 )  # fmt: skip
-"""How a message names what options do not go with."""
+"""The names of kinds of files in messages about options."""
 FORMATS = ("mg", *NAMES)
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The path of a file that is read."""
@@ -81,7 +81,7 @@ def store_argument(
 
 
 def create_option(command: F) -> F:
-    """``--create``, of a command whose STORE may be made: see ``store_argument``."""
+    """``--create``, of a command that can create STORE: see ``store_argument``."""
     return click.option("--create", is_flag=True, help="Create STORE if it does not exist.")(
         command
     )
@@ -94,7 +94,7 @@ def trust_option(command: F) -> F:
 
 
 def passphrase_option(command: F) -> F:
-    """``--passphrase-file``, of what reads documents that may be encrypted."""
+    """``--passphrase-file``, of commands that read encrypted documents."""
     text = "Decrypt a document of MIF 1.0 with the first line of this file."
     return click.option("--passphrase-file", type=EXISTING, help=text)(command)
 
@@ -133,7 +133,7 @@ class NewPath(click.Path):
 
 
 def refuse_dash(value: str) -> None:
-    """Refuse ``-`` where a path or something else can stand."""
+    """Refuse ``-`` as a path."""
     if value == _DASH:
         raise click.UsageError(_INSTEAD)
 
@@ -153,7 +153,7 @@ def is_given(*names: str) -> bool:
 
 
 def refuse_given(kind: str, *names: str) -> None:
-    """Refuse options that were given and that a file of this kind has no use for."""
+    """Refuse given options that do not apply to this kind of file."""
     flags = {param.name: param.opts[0] for param in click.get_current_context().command.params}
     for name in names:
         if is_given(name):

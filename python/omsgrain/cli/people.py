@@ -99,7 +99,7 @@ def identity_options(command: F) -> F:
 
 
 def allow_none_option(command: F) -> F:
-    """``--allow-none``, of what is done for names."""
+    """``--allow-none``, of commands about a person."""
     text = "Exit with 0 if nothing in the store belongs to the names."
     return click.option("--allow-none", is_flag=True, help=text)(command)
 
@@ -256,7 +256,7 @@ def erase(
     given |= {"reason_code": reason, "rekey": rekey}
     removal.check_erasure(people, keys_in_use(), reason_code=reason, rekey=rekey)
     forgotten = 0
-    if forget_tokens:  # before the files are written anew, and after what can be refused
+    if forget_tokens:  # after the checks, and before the files are rewritten
         with open_tokens(store, actor=actor) as tokens:
             forgotten = tokens.forget(people)
     with writable(store, actor, policy=policy) as grains:
@@ -294,7 +294,7 @@ def erase(
 
 
 def _none(allow_none: bool, matched: bool) -> int:
-    """Refuse names that match nothing: most often they are misspelt."""
+    """Refuse names that match nothing: they are probably misspelt."""
     if matched or allow_none:
         return 0
     text = "nothing in the store belongs to these names"
@@ -523,7 +523,7 @@ def due(
 
 
 def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
-    """What is queued to be erased, by deadlines; then what the preset keeps no longer."""
+    """The queued erasures, by deadline; then grains past the retention of the preset."""
     with open_store(store, readonly=True, policy=policy) as grains:
         queued = [asdict(entry) for entry in grains.due_erasures()]
         expired: list[dict[str, Any]] = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain policy``: the rules of presets, and what of a store breaks them."""
+"""``omsgrain policy``: the rules of presets, and the grains that break them."""
 
 from __future__ import annotations
 

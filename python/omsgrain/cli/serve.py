@@ -217,7 +217,7 @@ def serve(
 
     if create:
         make_store(store, actor=actor)
-    location_of(store).must_exist()  # told once, and not by every worker
+    location_of(store).must_exist()  # one error, not one per worker
 
     def stores() -> Stores:
         opened = open_store(

@@ -161,7 +161,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
 
 
 def print_explanation(console: Console, it: Explanation) -> None:
-    """Print address, header, fields, warnings and what strict reading says."""
+    """Print address, header, fields, warnings and the error of strict reading."""
     from rich.table import Table
 
     console.print("address", it.address, style="bold", soft_wrap=True)
@@ -191,7 +191,7 @@ def print_explanation(console: Console, it: Explanation) -> None:
 
 
 def dump(it: Explanation) -> Iterator[str]:
-    """Lines of offset, bytes and what they are; of a compressed blob, unpacked."""
+    """Lines of offset, bytes and meaning; a compressed blob is decompressed first."""
     if it.size != len(it.blob):
         yield f"(unpacked: {it.size} bytes are {len(it.blob)} without compression)"
     for part in it.header:

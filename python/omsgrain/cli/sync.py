@@ -53,7 +53,7 @@ The same, signed, so that it may also transfer erasures, holds and restrictions:
     omsgrain sign stick.mg --key signer.pem
     omsgrain sync stick.mg hub.omsg --trust signer.pub
 """
-_END = "A store's path or URL, the address of a server, or a file of .mg"
+_END = "A store's path or URL, a server's URL, or a .mg file"
 
 
 @click.command("sync", cls=Manual, short_help="Sync two stores.", examples=EXAMPLES)
@@ -100,10 +100,9 @@ _END = "A store's path or URL, the address of a server, or a file of .mg"
     multiple=True,
     metavar="LIST",
     help="What the other side may change in stores of this machine: all, or a list of grains, "
-    "states, "
-    "holds, releases (the ends of holds), restrictions, erasures. Default: all for a server and "
-    "for a FILE with --trust; grains,states for any other FILE; all but releases between two "
-    "stores.",
+    "states, holds, releases (the ends of holds), restrictions, erasures, with commas. Default: "
+    "all for a server and for a FILE with --trust; grains,states for any other FILE; all but "
+    "releases between two stores.",
 )
 @click.option(
     "--trust",
@@ -206,7 +205,7 @@ def sync(
     else:
         _show(report, direction)
     refused = report.refused
-    # A server may be newer, and have codes of its own.
+    # A newer server may have codes that are unknown here.
     return BY_CODE.get(refused[0].code, StoreError).exit_code if refused else 0
 
 
@@ -335,7 +334,7 @@ def _sync(
 
 
 def _check_files(reads: bool, writes: bool, direction: Direction, narrowed: bool) -> None:
-    """See that what is asked can be done with a file."""
+    """Refuse what cannot be done with a file."""
     if (reads and writes) or ((reads or writes) and direction == "pull"):
         expected = "STORE FILE, or FILE STORE"
         raise UnsupportedError("a file is written, or taken in", expected=expected)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain token``: who may come in over the network."""
+"""``omsgrain token``: the access tokens of a server."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def add(
         if target is None:
             secret = tokens.add(name, tenant, scopes, **given)
         else:
-            with new_file(target) as handle:  # first: nobody could know a token that has no file
+            with new_file(target) as handle:  # first: without the file the token would be lost
                 secret = tokens.add(name, tenant, scopes, **given)
                 write_at(handle, secret.encode() + b"\n", 0)
     if as_json:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain validate``: what is wrong with documents, and how it is mended."""
+"""``omsgrain validate``: find the defects of documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Warnings beyond the schemas:
           help="Documents of any format, or directories of them.")  # fmt: skip
 @click.option("--mode", type=click.Choice(("schema", "lenient", "extra")), default="schema",
               show_default=True, help="As strict as the schemas; lenient with citations; or with "
-              "warnings of what the schemas let pass.")  # fmt: skip
+              "warnings beyond the schemas.")  # fmt: skip
 @click.option("--kind", type=click.Choice(
                   ("memory", "citation", "entity-reference", "ontology", "corpus")
               ), help="The kind of MIF in JSON-LD; by default from its content.")  # fmt: skip
@@ -96,7 +96,7 @@ def flat(text: str) -> str:
 
 
 def line(name: str, problem: Problem) -> str:
-    """A problem on one line, with what stands there."""
+    """A problem on one line, with the value."""
     where = f"{name}, line {problem.line}" if problem.line is not None else name
     if problem.pointer:
         where += f":{problem.pointer}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain verify``: check that bytes are what their address says and what OMS allows."""
+"""``omsgrain verify``: check grains, documents, signatures and stores."""
 
 from __future__ import annotations
 

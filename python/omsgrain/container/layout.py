@@ -31,7 +31,6 @@ they are unpacked. A grain ends where the next begins, and the last one where th
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -243,7 +242,9 @@ def parts(path: str | os.PathLike[str]) -> list[Path]:
 def spool(directory: Path) -> Iterator[IO[bytes]]:
     """A file without a name, on the disk that the result goes to."""
     with os_errors("write to", directory):
-        file = tempfile.TemporaryFile(dir=directory)
+        from tempfile import TemporaryFile  # slow to import, and seldom needed
+
+        file = TemporaryFile(dir=directory)
     try:
         yield file
     finally:

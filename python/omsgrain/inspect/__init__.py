@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store or a file of grains as one HTML page that opens offline.
 
-store, file   where the grains come from, and what verifying them found
-tally         what is counted of all of them, in bounded memory
+store, file   where the grains come from, and the result of verification
+tally         counts over all grains, in bounded memory
 graph         triples as nodes and links; versions as chains
-explain       what each byte of a grain means
-shown         one grain taken apart, for a reader
+explain       the meaning of each byte of a grain
+shown         one grain, explained for a reader
 page          all of it as HTML: page.html, with page.css and the scripts inside
 """
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 GRAINS: Final = 200
-"""How many grains a page shows whole, if it is not told."""
+"""How many grains a page explains by default."""
 
 
 def inspect(
@@ -50,12 +50,12 @@ def inspect(
         source: a store; or a file: a container, envelopes in a row, or one blob, which may be
             damaged.
         opening: opens the store, read-only; by default without keys.
-        resolver: finds the keys of those who signed what is in a file.
-        grains: how many of the newest are shown whole.
-        advance: is told how many grains more were looked at.
+        resolver: finds the keys of the signers in a file.
+        grains: how many of the newest are explained.
+        advance: is called with the number of grains read since the last call.
 
     Returns:
-        What the page shows, as JSON-ready values.
+        The content of the page, as JSON-ready values.
 
     Raises:
         UnsupportedError: it is none of these.

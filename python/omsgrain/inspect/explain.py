@@ -42,7 +42,7 @@ _CBOR_SIMPLE = {20: "false", 21: "true", 22: "null", 25: "float16", 26: "float32
 
 @dataclass(frozen=True, slots=True)
 class HeaderPart:
-    """Some bytes of the header and what they say."""
+    """Some bytes of the header and their meaning."""
 
     offset: int
     size: int
@@ -78,7 +78,7 @@ class FieldPart:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A blob taken apart.
+    """A blob explained.
 
     Attributes:
         address: the content address of these bytes.
@@ -111,7 +111,7 @@ class Explanation:
 
 
 def explain(source: bytes | og.Grain, *, lenient: bool = False) -> Explanation:
-    """Take a blob apart."""
+    """Explain a blob."""
     error: OmsError | None = None
     grain: og.Grain | None = source if isinstance(source, og.Grain) else None
     blob = source.blob if isinstance(source, og.Grain) else source
@@ -146,7 +146,7 @@ def _lenient(blob: bytes) -> og.Grain | None:
 
 
 def _unpacked(blob: bytes, grain: og.Grain | None) -> bytes:
-    """A strictly read payload is what the writer writes, so writing it again unpacks it."""
+    """A canonical payload is what the writer writes, so writing it again decompresses it."""
     if grain is None:
         return blob
     try:
@@ -216,7 +216,7 @@ def _fields(blob: bytes, encoding: str, grain: og.Grain | None) -> tuple[FieldPa
                 )
             )
     except OmsError:
-        pass  # what can be read is shown; the error of strict reading says the rest
+        pass  # the readable part is shown; the error of strict reading explains the rest
     return tuple(parts)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page shows of a file: a container, envelopes in a row, or one blob."""
+"""The content of a page about a file: a container, envelopes in a row, or one blob."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of_file(
             tally.add(grain)
             newest.add(grain)
             advance(1)
-    except OmsError as error:  # the rest cannot be reached; what verifying found says it too
+    except OmsError as error:  # the rest cannot be read; verification reports it too
         ended = [failure(path.name, error)]
     else:
         ended = []
@@ -89,7 +89,7 @@ def _blobs(path: Path, start: bytes, links: list[tuple[str, str]]) -> Iterator[b
 
 
 def _unwrapped(data: bytes) -> bytes:
-    """The blob that an envelope holds; whether its signature holds, verifying has found."""
+    """The blob in an envelope; verification has checked the signature."""
     if data[:1] != ENVELOPE_BYTE:
         return data
     from omsgrain.crypto import cose

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One grain taken apart for a reader, cut where it would fill the page."""
+"""One grain explained for a reader, with long values cut."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omsgrain.storage.records import GrainStatus
 
 FAILURES: Final = 200
-"""How many things that are wrong a page lists."""
+"""The most problems that a page lists."""
 
 _LINE: Final = 160  # characters of what a grain says, in a list
 _TEXT: Final = 2_000  # characters of a text, in a value
@@ -28,7 +28,7 @@ _CUT: Final = "…"
 
 
 def said(grain: og.Grain) -> str:
-    """What a grain says, on one line."""
+    """The content of a grain, on one line."""
     try:
         text = gist(grain)
     except OmsError:
@@ -71,7 +71,7 @@ def _state(state: GrainStatus) -> dict[str, Any]:
 
 
 def _clipped(value: Any, deep: int) -> Any:
-    """The value with long texts, long lists and deep ones cut, which a mark says."""
+    """The value with long texts, long lists and deep values cut, each marked."""
     if isinstance(value, str):
         return value if len(value) <= _TEXT else value[:_TEXT] + _CUT
     if not isinstance(value, (list, dict)):
@@ -87,7 +87,7 @@ def _clipped(value: Any, deep: int) -> Any:
 
 
 def failure(name: str, error: OmsError) -> dict[str, Any]:
-    """What is wrong with what is called so."""
+    """A problem of the file or grain of a name."""
     return {"name": name, **error.to_dict()}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page shows of a store."""
+"""The content of a page about a store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def of_store(
                 told = [f"entry {x.number}: {x.message}" for x in audited.problems[:FAILURES]]
                 checks.append({"name": "audit trail", "ok": audited.ok, "problems": told})
                 values |= _read(store, count, tally, advance)
-        except IntegrityError as error:  # what was read until then is shown
+        except IntegrityError as error:  # the page shows what was read until then
             values["failures"] = [failure("reading on", error)]
     return {**values, **tally.values()}
 

@@ -25,7 +25,8 @@ from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain
 from omsgrain.interchange.aimem_plan import GrainColumns, NumberIndex
 from omsgrain.interchange.around import ManifestList
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory
+from omsgrain.interchange.report import note_export
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
 from omsgrain.search.vectors import Model
 from omsgrain.store import export_filter
 
@@ -139,9 +140,7 @@ class BundleOptions:
                     expected="1 to 63 of a-z, 0-9 and -",
                     rule="invalid_producer",
                 )
-        if self.purpose not in ("move", "access", "transfer", "sale"):
-            expected = "move, access, transfer or sale"
-            raise SchemaError("no such purpose", field="/purpose", expected=expected)
+        check_purpose(self.purpose)
 
     @cached_property
     def wanted(self) -> ScopeRequest:
@@ -532,10 +531,7 @@ class AimemExport:
 
     def note(self, actor: str | None) -> None:
         """Note the export in the audit trail: how much of what sort, and not whose."""
-        store = self._store
-        if store._store.readonly:
-            return
-        told: dict[str, int | str] = {
+        told = {
             "format": AIMEM.name,
             "scope": self._asked.wanted.scope,
             "bundles": len(self.producers),
@@ -543,11 +539,7 @@ class AimemExport:
             "embeddings": int(self._asked.include_embeddings),
             "purpose": self._asked.purpose,
         }
-        if self.report.withheld:
-            told["withheld"] = sum(self.report.withheld.values())
-        if self._rules:
-            told["review"] = ",".join(sorted(self._rules))[:256]
-        store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
+        note_export(self._store, told, self.report.withheld, self._rules, actor)
 
 
 PIECE = 1 << 16

@@ -1,20 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle into a store. Spec: AIMEM §2.9, §3.2, §5.1, §5.4.
-
-The bundle is checked whole before anything is stored. Then records are taken by batches: what is
-stored under their names is looked up together, what becomes of each is decided, and what is to be
-done is one transaction. An import that was killed between two batches is run again: what is there
-already is found, and the rest follows.
-"""
+"""A bundle into a store; it is checked whole before. Spec: AIMEM §2.9, §3.2, §5.1, §5.4."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from omsgrain.errors import ErasedError, RangeError, StoreError, number_found
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import records
 from omsgrain.formats.aimem.document import Bundle
@@ -31,21 +23,17 @@ from omsgrain.interchange.aimem_plan import (
     Embeddings,
 )
 from omsgrain.interchange.aimem_snapshot import SnapshotDocument
+from omsgrain.interchange.apply import RecordImport, batches, check_batch_size, refusal
 from omsgrain.interchange.report import ImportSummary, ImportTally
 from omsgrain.interchange.user_memory import check_keys, check_tenant
 from omsgrain.store.import_batch import ImportStep, RecordOutcome
+from omsgrain.store.source_index import SourceSnapshot
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 JUSTIFICATION: Final = "a newer version was imported"
 """What stands beside a DNA-class chunk that was superseded because that was allowed."""
-_WEIGHT = 4 << 20  # characters of records that are in memory together
-_RUN: Final = 4_096
-"""Grains after which the index is written. LMDB keeps all pages that a transaction touches in
-memory, and in a large store nearly each row of a run touches one of its own. With runs as short as
-these a million chunks take 230 MB in all, and no more time."""
-_DONE: Final = RecordOutcome()
 
 
 def _nothing() -> None:
@@ -75,9 +63,7 @@ def import_bundle(
     content and a newer ``created_at`` supersedes an ordinary one; one that is DNA-class or pinned
     only with ``allow_dna_updates``.
     """
-    if type(batch_size) is not int or batch_size < 1:
-        found = number_found(batch_size)
-        raise RangeError("a batch has at least one record", field="/batch_size", found=found)
+    check_batch_size(batch_size)
     if isinstance(source, Bundle):
         envelope, warnings, arrays = source.envelope, source.warnings, frozenset(source.records)
         every: Iterable[tuple[Kind, dict[str, Any]]] = _records(source)
@@ -93,9 +79,15 @@ def import_bundle(
         check_keys(reader)  # what is there already could not be found
     document = SnapshotDocument(envelope, arrays, owner) if keep_document and not dry_run else None
     embeddings = Embeddings(envelope, models)
-    terms = BundleTerms(owner, allow_erased, allow_dna_updates, dry_run, actor)
-    work = _AimemImport(store, terms, embeddings, document)
-    for batch in _batches(every, batch_size):
+    terms = BundleTerms(
+        user_id=owner,
+        allow_erased=allow_erased,
+        dry_run=dry_run,
+        actor=actor,
+        allow_dna_updates=allow_dna_updates,
+    )
+    work = _BundleImport(store, terms, embeddings, document)
+    for batch in batches(_placed(every), batch_size, _weight):
         alive()
         work.take(batch)
     more: list[Problem] = embeddings.warnings()
@@ -110,8 +102,13 @@ def import_bundle(
     return summary
 
 
-class _AimemImport:
-    """One import while it goes on."""
+class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
+    """The import of one bundle."""
+
+    run = 4_096
+    # LMDB keeps all pages that a transaction touches in memory, and in a large store nearly each
+    # row of a run touches one of its own. With runs as short as these a million chunks take
+    # 230 MB in all, and no more time.
 
     def __init__(
         self,
@@ -120,73 +117,42 @@ class _AimemImport:
         embeddings: Embeddings,
         document: SnapshotDocument | None,
     ) -> None:
+        super().__init__(store, terms)
         self.tally = ImportTally()
-        self._store = store
-        self._terms = terms
         self._embeddings = embeddings
         self._planner = AimemPlanner(terms, embeddings)
         self._document = document
-        self._unwritten = 0
 
-    def take(self, batch: list[BundleRecord]) -> None:
-        """Take some records; what somebody has changed meanwhile is decided again."""
-        while batch:
-            with self._store.sources(self._terms.tenant) as snapshot:
-                plans = self._planner.plan(snapshot, batch)
-            batch = self._carry_out(plans, snapshot.seq)
+    def plan(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> list[AimemPlan]:
+        """Decide what becomes of records."""
+        return self._planner.plan(snapshot, batch)
 
-    def _carry_out(self, plans: list[AimemPlan], since: int) -> list[BundleRecord]:
-        """Do what is to be done; gives the records that must be decided again."""
-        terms = self._terms
-        steps = {} if terms.dry_run else self._steps(plans)
-        outcomes: dict[int, RecordOutcome] = {}
-        if steps:
-            done = self._store.record(
-                list(steps.values()),
-                user_id=terms.tenant,
-                since=since,
-                allow_erased=terms.allow_erased,
-                actor=terms.actor,
-            )
-            outcomes = dict(zip(steps, done.outcomes, strict=True))
-            self._unwritten += len(steps)
-            if self._unwritten >= _RUN:
-                self._unwritten = 0
-                with suppress(StoreError):  # no room for it is told by the next put
-                    self._store._store.flush()
-        again = []
-        bad = {i for i, one in outcomes.items() if one.moved or one.error is not None}
-        for i, plan in enumerate(plans):
-            outcome = outcomes.get(i, _DONE)
-            # What was decided by what the store then refused is decided without it.
-            if outcome.moved or (i not in steps and plan.behind in bad):
-                again.append(plan.record)
-                continue
-            decision, code = plan.decision, None
-            if outcome.error is not None:
-                erased = isinstance(outcome.error, ErasedError)
-                decision = AimemDecision("conflict", "erased" if erased else "refused")
-                code = outcome.error.code
-            if outcome.unkept is not None:
-                self._embeddings.unkept()
-            self.tally.add(plan.record.kind, plan.record.name, decision, code)
-            if self._document is not None:
-                step = steps.get(i)
-                self._document.note(plan, decision, None if step is None else step.grain)
-        return again
+    def tell(self, plan: AimemPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
+        """Count a record, and note what it is kept as."""
+        decision, code = plan.decision, None
+        if (refused := refusal(outcome)) is not None:
+            reason, code = refused
+            decision = AimemDecision("conflict", reason)
+        if outcome.unkept is not None:
+            self._embeddings.unkept()
+        self.tally.add(plan.one.kind, plan.one.name, decision, code)
+        if self._document is not None:
+            self._document.note(plan, decision, None if step is None else step.grain)
 
-    def _steps(self, plans: list[AimemPlan]) -> dict[int, ImportStep]:
-        """What the store is to do, by the number of the plan."""
+    def steps(self, plans: list[AimemPlan]) -> dict[int, ImportStep]:
+        """What the store is to do, by the number of the plan; in a dry run nothing."""
+        if self._terms.dry_run:
+            return {}
         new = {
-            i: plan.record
+            i: plan.one
             for i, plan in enumerate(plans)
             if plan.carried is None and plan.decision in (INSERTED, UPDATED)
         }
         pairs = ((record.kind, record.value) for record in new.values())
-        built = dict(zip(new, records.to_grains(pairs, tenant=self._terms.tenant), strict=True))
+        built = dict(zip(new, records.to_grains(pairs, tenant=self._terms.user_id), strict=True))
         steps: dict[int, ImportStep] = {}
         for i, plan in enumerate(plans):
-            name = plan.record.name
+            name = plan.one.name
             stored = None if plan.stored is None else plan.stored.address
             if plan.behind is not None:
                 stored = steps[plan.behind].address if i in built else None
@@ -216,26 +182,17 @@ def _records(bundle: Bundle) -> Iterator[tuple[Kind, dict[str, Any]]]:
             yield kind, record
 
 
-def _batches(
-    every: Iterable[tuple[Kind, dict[str, Any]]], size: int
-) -> Iterator[list[BundleRecord]]:
-    batch: list[BundleRecord] = []
-    weight = 0
+def _placed(every: Iterable[tuple[Kind, dict[str, Any]]]) -> Iterator[BundleRecord]:
+    """Records with their places among those of their kind."""
     places: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     for kind, value in every:
-        batch.append(BundleRecord(places[kind], kind, value))
+        yield BundleRecord(places[kind], kind, value)
         places[kind] += 1
-        weight += _weight(value)
-        if len(batch) == size or weight > _WEIGHT:
-            yield batch
-            batch, weight = [], 0
-    if batch:
-        yield batch
 
 
-def _weight(record: Mapping[str, Any]) -> int:
+def _weight(record: BundleRecord) -> int:
     """About how many characters a record has."""
     return sum(
         len(json.dumps(value)) if isinstance(value, dict | list) else len(str(value))
-        for value in record.values()
+        for value in record.value.values()
     )

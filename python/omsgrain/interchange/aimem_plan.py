@@ -21,6 +21,7 @@ from omsgrain.formats.aimem.fields import DNA, RECORDS, AimemLimits, Kind
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
+from omsgrain.interchange.apply import ImportTerms
 from omsgrain.search.vectors import DIMENSIONS
 from omsgrain.store.prepared import take_one
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
@@ -343,15 +344,11 @@ _ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BundleTerms:
-    """How an import goes about it; ``import_bundle`` says what they mean."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleTerms(ImportTerms):
+    """How an import goes about it; ``import_bundle`` says what the attributes mean."""
 
-    tenant: str
-    allow_erased: bool
     allow_dna_updates: bool
-    dry_run: bool
-    actor: str | None
 
 
 class BundleRecord(NamedTuple):
@@ -371,7 +368,7 @@ class AimemPlan(NamedTuple):
     """What is to be done with a record.
 
     Attributes:
-        record: that came.
+        one: the record that came.
         decision: what becomes of it.
         seen: the addresses of what counts under its name.
         stored: the grain that it was compared with.
@@ -383,7 +380,7 @@ class AimemPlan(NamedTuple):
         behind: the place in the batch of the plan for the twin.
     """
 
-    record: BundleRecord
+    one: BundleRecord
     decision: AimemDecision
     seen: tuple[str, ...] = ()
     stored: SourcedGrain | None = None
@@ -393,6 +390,11 @@ class AimemPlan(NamedTuple):
     vector: tuple[str, bytes] | None = None
     wave: int = 0
     behind: int | None = None
+
+    @property
+    def leans(self) -> tuple[int, ...]:
+        """The place of the plan for the twin, if this was decided by it."""
+        return () if self.behind is None else (self.behind,)
 
 
 class AimemPlanner:
@@ -441,7 +443,7 @@ class AimemPlanner:
 
     def _beside(self, record: BundleRecord, at: int, before: AimemPlan) -> AimemPlan:
         """A record behind another one of its name in the batch."""
-        twin = before.record
+        twin = before.one
         exact = records.same_record((twin.kind, twin.value), record.value)
         decision = self._decide(record.kind, twin.value, record.value)
         return AimemPlan(record, decision, (), None, exact, twin, wave=before.wave + 1, behind=at)
@@ -460,7 +462,7 @@ class AimemPlanner:
             exact = records.same_record((kind, said), _bare(value))
             decision = self._decide(kind, said, value, stored.current)
             return self._embedded(snapshot, AimemPlan(record, decision, seen, stored, exact))
-        back = returned(snapshot, value, self._terms.tenant) if kind == "chunk" else None
+        back = returned(snapshot, value, self._terms.user_id) if kind == "chunk" else None
         if back is None:
             return self._embedded(snapshot, AimemPlan(record, INSERTED, seen))
         if back.found is None:
@@ -484,9 +486,9 @@ class AimemPlanner:
 
     def _embedded(self, snapshot: SourceSnapshot, plan: AimemPlan) -> AimemPlan:
         """The plan with the vector of a chunk, if it is to be kept and is not there."""
-        if plan.record.kind != "chunk" or plan.decision.fate == "conflict":
+        if plan.one.kind != "chunk" or plan.decision.fate == "conflict":
             return plan
-        vector = self._embeddings.kept(plan.record.value)
+        vector = self._embeddings.kept(plan.one.value)
         if vector is None or plan.decision is not UNCHANGED or plan.stored is None:
             return plan._replace(vector=vector)
         other = self._embeddings.is_other(snapshot, plan.stored.address, vector)

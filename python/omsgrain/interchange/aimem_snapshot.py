@@ -34,16 +34,16 @@ class SnapshotDocument:
 
     def note(self, plan: AimemPlan, decision: AimemDecision, grain: Grain | None) -> None:
         """Note which grain a record is; none, if no grain says exactly what it does."""
-        listed = self._digests[plan.record.kind]
-        listed.extend([_GONE] * (plan.record.place + 1 - len(listed)))
+        listed = self._digests[plan.one.kind]
+        listed.extend([_GONE] * (plan.one.place + 1 - len(listed)))
         if decision.fate == "conflict":
             return
         if plan.twin is not None and plan.exact:
-            listed[plan.record.place] = listed[plan.twin.place]
+            listed[plan.one.place] = listed[plan.twin.place]
         if grain is None and plan.stored is not None and plan.exact:
             grain = plan.stored.grain
         if grain is not None and plan.carried is None:
-            listed[plan.record.place] = bytes.fromhex(_core.address(grain.blob))
+            listed[plan.one.place] = bytes.fromhex(_core.address(grain.blob))
 
     def keep(self, store: GrainStore, *, allow_erased: bool) -> list[Problem]:
         """Store it; a warning if that cannot be."""

@@ -1,260 +1,123 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the consent block of a document binds its records to.
+"""The one way of records into a store, whatever their format.
 
-    retention_days    its records, and what is kept of the document, are erased so many days after
-                      the consent (``timestamp``; else when the document was made, else now)
-    sharing_allowed   false: its records leave for no purpose that is sharing
-
-Both bind what the import stores, and nothing that was stored before. Spec: MIF 1.0 §6.3
+Records are taken by batches: what is stored under their names is looked up together, what becomes
+of each is planned, and what is to be done is one transaction. What somebody else has changed
+meanwhile is planned again. An import that was killed between two batches is run again: what is
+there already is found, and the rest follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
-from omsgrain.errors import ErasedError, RangeError, number_found
-from omsgrain.formats import times
-from omsgrain.formats.base import Reads
-from omsgrain.formats.document import Import
-from omsgrain.formats.json_text import drained
-from omsgrain.formats.mif1.document import DocumentConsent
-from omsgrain.formats.problems import Problem
-from omsgrain.grain import make
-from omsgrain.interchange import merge_outcome
-from omsgrain.interchange.fresh_ids import lead, rename
-from omsgrain.interchange.merge_outcome import Decision
-from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
-from omsgrain.interchange.plan import ImportTerms, Planner, RecordPlan
-from omsgrain.interchange.references import resolved
-from omsgrain.interchange.report import MifReport, RecordReport
-from omsgrain.interchange.snapshot import DocumentSnapshot
-from omsgrain.store.export_filter import SHARING
+from omsgrain.errors import ErasedError, RangeError, StoreError, number_found
 from omsgrain.store.import_batch import ImportStep, Recorded, RecordOutcome
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
+    from omsgrain.store.source_index import SourceSnapshot
 
-_LAST = 2**62
+DONE: Final = RecordOutcome()
+"""What becomes of a record for which the store does nothing."""
+WEIGHT: Final = 4 << 20
+"""Bytes, or characters, of records that are in one transaction."""
+
+R = TypeVar("R")
 
 
-class ConsentBinding(NamedTuple):
-    """What the records of a document are bound to.
+class Planned(Protocol):
+    """What the loop needs to know of a plan."""
+
+    @property
+    def one(self) -> Any:
+        """The record."""
+
+    @property
+    def leans(self) -> tuple[int, ...]:
+        """The places in the batch of those whose grains this was decided by."""
+
+
+P = TypeVar("P", bound=Planned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportTerms:
+    """How an import goes about it.
 
     Attributes:
-        until: when they must be gone, ms since 1970.
-        warnings: what follows from it that nobody may expect.
+        user_id: whose memory the records become.
+        allow_erased: whether what was erased comes back.
+        dry_run: whether nothing is stored.
+        actor: who imports.
     """
 
-    until: int | None = None
-    warnings: tuple[Problem, ...] = ()
+    user_id: str
+    allow_erased: bool
+    dry_run: bool
+    actor: str | None
 
 
-def consent(document: ParsedDocument, now: int) -> ConsentBinding:
-    """Read the consent of a document, and mark the records that are not to be shared."""
-    given = next((one for one in document.records if one.kind == "consent"), None)
-    if given is None:
-        return ConsentBinding()
-    said = DocumentConsent.of(document.record_of(given))
-    if said is None:
-        return ConsentBinding()
-    if not said.shares:
-        document.records = [_unshared(one) for one in document.records]
-    until = said.expires_at(_made(document, now))
-    if until is None:
-        return ConsentBinding()
-    if until > now:
-        return ConsentBinding(min(until, _LAST))
-    says = "the time is over for which the consent lets its records be kept"
-    return ConsentBinding(max(until, 0), (Problem("retention_over", given.pointer, says),))
+class RecordImport(ABC, Generic[R, P]):
+    """An import while it goes on; a format says how its records are planned and told.
 
-
-def _made(document: ParsedDocument, now: int) -> int:
-    """When the document was made, as far as it says."""
-    export = document.manifest.envelope.get("export")
-    made = export.get("created_at") if isinstance(export, Mapping) else None
-    instant = times.parse(made, floating=True) if isinstance(made, str) else None
-    return now if instant is None else instant.millis
-
-
-def _unshared(one: Arrived) -> Arrived:
-    # Its parts are named by their addresses, and leave only with what names them.
-    return one._replace(grain=make({**one.grain.fields, SHARING: False}))
-
-
-JUSTIFICATION: Final = "a document with another version of it was imported"
-"""What stands beside what a record supersedes, for policies that ask."""
-_DONE: Final = RecordOutcome()
-_WEIGHT: Final = 4 << 20  # bytes of grains that are in one transaction
-_TRIES: Final = 100  # times that somebody else may be faster than an import that is all or nothing
-
-
-def import_document(
-    store: GrainStore,
-    document: bytes | Import | ParsedDocument,
-    *,
-    user_id: str | None = None,
-    format: str = "auto",
-    merge_strategy: str = "skip_duplicates",
-    dry_run: bool = False,
-    atomic: bool = False,
-    allow_erased: bool = False,
-    keep_document: bool = True,
-    batch_size: int = 1_000,
-    actor: str | None = None,
-    alive: Callable[[], None] = lambda: None,
-    **options: Any,
-) -> MifReport:
-    """Take a document into a store. Run again, it changes nothing.
-
-    A record that is not good, or that the store refuses, is reported and holds up nothing else.
+    Attributes:
+        run: grains after which the index is written; None leaves that to the store.
     """
-    if type(batch_size) is not int or batch_size < 1:
-        found = number_found(batch_size)
-        raise RangeError("a batch has at least one record", field="/batch_size", found=found)
-    strategy = merge_outcome.strategy(merge_strategy)
-    if isinstance(document, bytes):
-        document = read(document, format=format, user_id=user_id, **options)
-    came = document if isinstance(document, ParsedDocument) else arrived(document, user_id)
-    del document  # of what was read all that is of use is in what arrived
-    alive()
-    terms = ImportTerms(came.owner, strategy, allow_erased, dry_run, atomic, keep_document, actor)
-    bound = consent(came, store._settings.clock())
-    hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
-    planner = Planner(terms, came, natives(store, came.owner, hashes, came.version))
-    del hashes
-    renamed = 0
-    if strategy == "rename":
-        renamed = rename(store, came, planner)
-    else:
-        lead(store, came, planner)
-    came.warnings = resolved(store, came)
-    if renamed:
-        planner.count()
-    work = _DocumentImport(store, terms, came, planner, bound)
-    alive()
-    if atomic:
-        work.all()
-    else:
-        for batch in _batches(came.records, batch_size):
-            work.take(batch)
-            alive()
-        work.keep()
-    report = work.report(renamed)
-    if report.stored:
-        store.note_import(came.version.name, report.audited(), actor=actor)
-    return report
 
+    run: ClassVar[int | None] = None
 
-class _DocumentImport:
-    """One import while it goes on."""
+    def __init__(self, store: GrainStore, terms: ImportTerms) -> None:
+        self.store = store
+        self._terms = terms
+        self._unwritten = 0
 
-    def __init__(
-        self,
-        store: GrainStore,
-        terms: ImportTerms,
-        document: ParsedDocument,
-        planner: Planner,
-        bound: ConsentBinding,
-    ) -> None:
-        self._store, self._terms, self._document = store, terms, document
-        self._planner, self._bound = planner, bound
-        self._keeping = DocumentSnapshot(document, terms.keep_document)
-        self._reports: dict[str, RecordReport] = dict(document.bad)
-        self._warnings: list[Problem] = [*document.warnings, *bound.warnings]
-        self._failed = False
+    @abstractmethod
+    def plan(self, snapshot: SourceSnapshot, batch: list[R]) -> list[P]:
+        """Decide what becomes of records."""
 
-    def take(self, batch: list[Arrived]) -> None:
-        """Take some records; what somebody has changed meanwhile is decided again."""
+    @abstractmethod
+    def steps(self, plans: list[P]) -> dict[int, ImportStep]:
+        """What the store is to do, by the number of the plan."""
+
+    def planned(self, bad: set[int], seq: int | None) -> None:
+        """Take note of what the store refused, by the number of the plan."""
+        return
+
+    @abstractmethod
+    def tell(self, plan: P, outcome: RecordOutcome, step: ImportStep | None) -> None:
+        """Report what became of a record."""
+
+    def take(self, batch: list[R]) -> None:
+        """Take some records; what somebody has changed meanwhile is planned again."""
         while batch:
-            with self._store.sources(self._terms.user_id) as snapshot:
-                plans = self._planner.plan(snapshot, batch)
-            steps = self._steps(plans)
-            outcomes, seq = self._record(list(steps.values()), snapshot.seq)
+            with self.store.sources(self._terms.user_id) as snapshot:
+                plans = self.plan(snapshot, batch)
+            steps = self.steps(plans)
+            outcomes, seq = self.record(list(steps.values()), snapshot.seq)
             done = dict(zip(steps, outcomes, strict=True))
             bad = {i for i, one in done.items() if one.moved or one.error is not None}
-            self._planner.done(bad, seq)
+            self.planned(bad, seq)
             batch = []
             for i, plan in enumerate(plans):
-                outcome = done.get(i, _DONE)
+                outcome = done.get(i, DONE)
                 # What was decided by what the store then refused is decided without it.
                 leans = () if i in steps else plan.leans
                 if outcome.moved or not bad.isdisjoint(leans):
                     batch.append(plan.one)
                 else:
-                    self._tell(plan, outcome, steps.get(i))
+                    self.tell(plan, outcome, steps.get(i))
 
-    def all(self) -> None:
-        """Take all records, or none of them."""
-        good = not self._document.bad
-        for _ in range(_TRIES):
-            with self._store.sources(self._terms.user_id) as snapshot:
-                plans = self._planner.plan(snapshot, self._document.records)
-            steps = self._steps(plans)
-            good = good and not any(one.decision.fate in ("refused", "erased") for one in plans)
-            kept = self._kept(plans, steps) if good else []
-            outcomes = [_DONE] * len(steps)
-            if good:
-                outcomes = self._together(list(steps.values()), kept, snapshot.seq)
-            if not any(one.moved for one in outcomes):
-                break
-        done = dict(zip(steps, outcomes, strict=True))
-        for i, plan in enumerate(plans):
-            self._tell(plan, done.get(i, _DONE), steps.get(i))
-        self._failed = any(one.fate in ("refused", "erased") for one in self._reports.values())
-
-    def keep(self) -> None:
-        """Keep what stood around the records."""
-        steps = self._new(self._keeping.steps(self._bound.until, self._erased))
-        self._warnings += self._keeping.warnings
-        if steps and any(one.error for one in self._record(steps, 0).outcomes):
-            self._warnings.append(self._keeping.not_kept())
-
-    def _together(
-        self, steps: list[ImportStep], kept: list[ImportStep], since: int
-    ) -> list[RecordOutcome]:
-        """Do all of some steps, with what is kept beside them if that can be."""
-        outcomes = self._record([*steps, *kept], since, together=True).outcomes
-        own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
-        if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
-            return own
-        self._warnings.append(self._keeping.not_kept())
-        return self._record(steps, since, together=True).outcomes
-
-    def _kept(self, plans: list[RecordPlan], steps: dict[int, ImportStep]) -> list[ImportStep]:
-        keeping = DocumentSnapshot(self._document, self._terms.keep_document)
-        for i, plan in enumerate(plans):
-            keeping.note(plan, plan.decision, steps.get(i))
-        self._keeping = keeping
-        return self._new(keeping.steps(self._bound.until, self._erased))
-
-    def _erased(self, ids: set[str]) -> set[str]:
-        """Which of some ids are those of records that were erased, of whatever kind."""
-        if self._terms.allow_erased or not ids:
-            return set()
-        version = self._document.version
-        asked = [(kind, name) for name in ids for kind in version.arrays.values()]
-        with self._store.sources(self._terms.user_id) as snapshot:
-            told = snapshot.erased(asked, format=version.name)
-        return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
-
-    def _new(self, steps: list[ImportStep]) -> list[ImportStep]:
-        """Those steps whose grain is not there: the time of what is there runs already."""
-        if not steps:
-            return steps
-        with self._store.sources(self._terms.user_id) as snapshot:
-            return [
-                one
-                for one in steps
-                if one.grain is not None and snapshot.get(one.grain.address) is None
-            ]
-
-    def _record(self, steps: list[ImportStep], since: int, *, together: bool = False) -> Recorded:
+    def record(self, steps: list[ImportStep], since: int, *, together: bool = False) -> Recorded:
+        """Let the store do some steps, unless nothing is to be stored."""
         terms = self._terms
         if terms.dry_run or not steps:
-            return Recorded([_DONE] * len(steps), since)
-        return self._store.record(
+            return Recorded([DONE] * len(steps), since)
+        recorded = self.store.record(
             steps,
             user_id=terms.user_id,
             since=since,
@@ -262,89 +125,38 @@ class _DocumentImport:
             actor=terms.actor,
             together=together,
         )
-
-    def _steps(self, plans: list[RecordPlan]) -> dict[int, ImportStep]:
-        """What the store is to do, by the number of the plan."""
-        steps: dict[int, ImportStep] = {}
-        for i, plan in enumerate(plans):
-            if not plan.is_put:
-                continue
-            one, grain = plan.one, plan.grain
-            names = one.names or (grain.address,)
-            steps[i] = ImportStep(
-                names[0],
-                plan.seen if one.names else None,
-                grain,
-                one.parts,
-                plan.replaces,
-                None if plan.replaces is None else JUSTIFICATION,
-                vector=one.vector,
-                also=names[1:],
-                wave=plan.wave,
-                under=plan.under,
-                reads=self._reads_of(one),
-                until=None if one.kind == "consent" else self._bound.until,
-            )
-        return steps
-
-    def _reads_of(self, one: Arrived) -> Reads | None:
-        document = self._document
-        if one.kind != "memory":
-            return None
-        envelope = document.manifest.envelope
-        return document.version.reads_of(envelope, one.id, partial(document.record_of, one))
-
-    def _tell(self, plan: RecordPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
-        decision, code, one = plan.decision, None, plan.one
-        if outcome.error is not None:
-            erased = isinstance(outcome.error, ErasedError)
-            decision = Decision("erased", "erased") if erased else Decision("refused", "refused")
-            code = outcome.error.code
-        if outcome.unkept is not None:
-            says = "a vector that the store cannot search was left in its record"
-            self._warnings.append(Problem("vector_not_searched", one.pointer, says))
-        old = one.id if one.old_id is None else one.old_id
-        new = None if one.old_id is None else one.id
-        self._reports[one.pointer] = RecordReport(
-            one.pointer, old or None, one.kind, decision.fate, decision.reason, code, new
-        )
-        if not self._terms.atomic:
-            self._keeping.note(plan, decision, step)
-
-    def report(self, renamed: int) -> MifReport:
-        """What it came to."""
-        records = tuple(self._reports[pointer] for pointer in self._order())
-        if renamed and self._terms.keep_document:
-            says = "the document is kept with the new ids"
-            self._warnings.append(Problem("document_renamed", "", says))
-        if self._terms.atomic:
-            self._warnings += self._keeping.warnings
-        return MifReport(
-            self._document.version.name,
-            self._terms.strategy,
-            not (self._terms.dry_run or self._failed),
-            records,
-            self._document.problems,
-            tuple(self._warnings),
-            self._failed,
-        )
-
-    def _order(self) -> list[str]:
-        """The keys of all records as they stand in the document."""
-        version, reports = self._document.version, self._reports
-        return sorted(reports, key=lambda key: version.order(reports[key].pointer))
+        self._unwritten += len(steps)
+        if self.run is not None and self._unwritten >= self.run:
+            self._unwritten = 0
+            with suppress(StoreError):  # no room for it is told by the next put
+                self.store._store.flush()
+        return recorded
 
 
-def _batches(records: list[Arrived], size: int) -> Iterator[list[Arrived]]:
-    """Take the records out of a list, by batches."""
-    for page in drained(records, size):
-        batch: list[Arrived] = []
-        weight = 0
-        for one in page:
-            batch.append(one)
-            weight += len(one.grain.blob) + sum(len(part.blob) for part in one.parts)
-            if weight > _WEIGHT:
-                yield batch
-                batch, weight = [], 0
-        if batch:
+def refusal(outcome: RecordOutcome) -> tuple[Literal["erased", "refused"], str] | None:
+    """Why the store refused a record, and the code of the error; None if it did not."""
+    if outcome.error is None:
+        return None
+    erased = isinstance(outcome.error, ErasedError)
+    return "erased" if erased else "refused", outcome.error.code
+
+
+def check_batch_size(size: int) -> None:
+    """Refuse a batch without a record."""
+    if type(size) is not int or size < 1:
+        found = number_found(size)
+        raise RangeError("a batch has at least one record", field="/batch_size", found=found)
+
+
+def batches(records: Iterable[R], size: int, weight: Callable[[R], int]) -> Iterator[list[R]]:
+    """Records by batches that are neither too long nor too heavy."""
+    batch: list[R] = []
+    weighs = 0
+    for one in records:
+        batch.append(one)
+        weighs += weight(one)
+        if len(batch) == size or weighs > WEIGHT:
             yield batch
+            batch, weighs = [], 0
+    if batch:
+        yield batch

@@ -25,6 +25,7 @@ from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, Source
 from omsgrain.formats.table import FORMATS, VERSIONS, version
 from omsgrain.grain import Grain, as_put
+from omsgrain.interchange.report import note_export
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.store import export_filter
 
@@ -99,23 +100,16 @@ def kept_pieces(
     if not named:
         raise NotFoundError("no such document is kept of this user", field="/document")
     reading = _SnapshotReader(store, user_id, named[-1], purpose)
+    of = version(reading.of.format)
     document, losses = None if options else reading.texts(), list[Loss]()
     if document is not None:
-        of = version(reading.of.format)
         found = of.pieces(of.current(document), reading.manifest.layout or "json")
     else:
         dumped = formats.dump(reading.grains(), format=reading.of.format, **options)
         found, losses = iter((dumped.data,)), dumped.losses
     reading.memory.check()
-    if not store._store.readonly:
-        told: dict[str, int | str] = {
-            "format": reading.of.format,
-            "document": 1,
-            "purpose": purpose,
-        }
-        if reading.rules:
-            told["review"] = ",".join(sorted(reading.rules))[:256]
-        store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))
+    told = {"format": of.name, "document": 1, "purpose": purpose}
+    note_export(store, told, {}, reading.rules, actor)
     return found, losses
 
 

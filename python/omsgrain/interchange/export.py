@@ -34,8 +34,8 @@ from omsgrain.interchange import mif_ld
 from omsgrain.interchange.around import ManifestList
 from omsgrain.interchange.documents import Foreign
 from omsgrain.interchange.redact import finished
-from omsgrain.interchange.report import PLURALS
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory
+from omsgrain.interchange.report import PLURALS, note_export
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
 from omsgrain.store import export_filter
 
 if TYPE_CHECKING:
@@ -340,9 +340,7 @@ def export_pieces(
     to.refuse(shape=shape)
     if not user_id:
         raise SchemaError("nobody says whose memory is exported", field="/user_id")
-    if purpose not in ("move", "access", "transfer", "sale"):
-        expected = "move, access, transfer or sale"
-        raise SchemaError("no such purpose", field="/purpose", expected=expected)
+    check_purpose(purpose)
     if not store._store.readonly:
         store._write_counts()
     wanted = ExportRequest(to, include_embeddings, include_graph, _instant(since))
@@ -381,7 +379,8 @@ def export_pieces(
     report.withheld = chosen.memory.withheld()
     report.warnings = look.warnings
     chosen.memory.check()
-    _note(store, report, purpose, grains, chosen, redact_pii, actor)
+    told = {"format": to.name, "grains": grains, "redacted": int(redact_pii), "purpose": purpose}
+    note_export(store, told, report.withheld, chosen.rules, actor)
     return to.pieces(document, layout), losses, report
 
 
@@ -505,28 +504,3 @@ def _report(
     lost, added = parted(losses)
     report.losses, report.lost, report.added = lost[:MOST], len(lost), added[:MOST]
     return report
-
-
-def _note(
-    store: GrainStore,
-    report: ExportReport,
-    purpose: str,
-    grains: int,
-    chosen: Chosen,
-    redacted: bool,
-    actor: str | None,
-) -> None:
-    """Note the export in the audit trail: how much of what sort, and not whose."""
-    if store._store.readonly:
-        return
-    told: dict[str, int | str] = {
-        "format": report.format,
-        "grains": grains,
-        "redacted": int(redacted),
-        "purpose": purpose,
-    }
-    if report.withheld:
-        told["withheld"] = sum(report.withheld.values())
-    if chosen.rules:
-        told["review"] = ",".join(sorted(chosen.rules))[:256]
-    store._store.write(lambda w: store._note(w, "export", [], details=told, actor=actor))

@@ -42,30 +42,44 @@ def rename(store: GrainStore, document: ParsedDocument, planner: Planner) -> int
     return work.finish()
 
 
-def lead(store: GrainStore, document: ParsedDocument, planner: Planner) -> None:
-    """Lead references to memories that are skipped as duplicates to what is stored."""
+def lead(store: GrainStore, document: ParsedDocument, planner: Planner, *, overwrite: bool) -> int:
+    """Lead references to memories whose text is stored to what is stored.
+
+    What overwrites that takes its id. Returns how many records have another id.
+    """
     records = document.records
     leads = skipped_before(store, document)
+    stored: dict[int, str] = {}
     for page in _pages(range(len(records))):
         with store.sources(document.owner) as snapshot:
-            for skipped in planner.skipped(snapshot, [records[i] for i in page]):
-                leads[skipped.one.kind, skipped.one.id or ""] = skipped.id
-    stay = {(one.kind, one.id) for one in records if one.id and not one.is_duplicate}
+            known = planner.same_texts(snapshot, [records[i] for i in page])
+        stored.update((page[at], id_) for at, id_ in known.items())
+    stays: set[Key] = set()
+    for i, one in enumerate(records):
+        if i in stored:
+            leads[one.kind, one.id or ""] = stored[i]
+        elif one.id and not one.is_duplicate:
+            stays.add((one.kind, one.id))
     for one in records:
-        if one.is_duplicate and one.id and (one.kind, one.id) not in stay:
+        if one.is_duplicate and one.id and (one.kind, one.id) not in stays:
             of = str(one.grain["context"]["of"])
             leads[one.kind, one.id] = leads.get((one.kind, of), of)
-    if not leads:
-        return
+    leads = {key: id_ for key, id_ in leads.items() if key not in stays}
+    if not leads and not stored:
+        return 0
     references = References(document.version, leads, _ids_of(records))
     for i, one in enumerate(records):
         if one.is_duplicate or one.format != document.version.name or one.kind == NATIVE:
             continue
         record = document.record_of(one)
         changed = references.of_record(one.kind, record)
+        old = None
+        if overwrite and i in stored:
+            changed, old = {**changed, "id": stored[i]}, one.id
         if changed is not record:
             came = one.grain, one.parts
-            records[i] = rebuilt(document, one, changed, original=came)
+            records[i] = rebuilt(document, one, changed, original=came, old_id=old)
+    return len(stored) if overwrite else 0
 
 
 def _ids_of(records: Sequence[Arrived]) -> list[Key]:
@@ -94,14 +108,12 @@ class _Renaming:
     def texts(self, numbers: Sequence[int]) -> None:
         """Look at memories, which are told from others by their text alone."""
         for i, one, look in self._looked_up(numbers):
-            if self._is_another(i):
-                taken = True
-            elif self._first[one.kind, one.id or ""] != i:
+            another = self._is_another(i)
+            if not another and self._first[one.kind, one.id or ""] != i:
                 continue  # it stands twice
-            else:
-                taken = self._planner.is_taken(look, one)
-            same = None if taken else self._planner.same_text(look, one)
-            id_ = fresh(self._document, one) if taken else same
+            id_ = self._planner.same_text(look, one)
+            if id_ is None and (another or self._planner.is_taken(look, one)):
+                id_ = fresh(self._document, one)
             if id_ is not None:
                 self._lead(i, id_)
         for one in self._document.records:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EncodeOptions(TypedDict, total=False):
-    """How JSON is to be written; what is absent is as in ``encode``."""
+    """Options of ``encode``."""
 
     encoding: Literal["msgpack", "cbor"]
     compress: bool
@@ -34,10 +34,10 @@ class IngestStep:
 
     Attributes:
         consumed: bytes of the input.
-        stored: grains that are new in the store.
-        duplicates: grains that were there already.
-        rejected: one error for each grain refused, with its line where there are lines.
-        warnings: line and text of what is allowed but looks like a mistake.
+        stored: new grains.
+        duplicates: grains that were stored before.
+        rejected: one error for each refused grain, with its line in JSON lines.
+        warnings: line and text of probable mistakes.
     """
 
     consumed: int
@@ -57,7 +57,7 @@ def ingest(
     options: EncodeOptions | None = None,
     allow_erased: bool = False,
 ) -> Iterator[IngestStep]:
-    """Store what the stream holds; nothing happens until the steps are taken."""
+    """Store the grains of a stream; each step stores one chunk."""
     head = stream.read(source_lines.PEEK)
     kind = source_lines.detect(head, name) if format == "auto" else format
     if kind == "blob":
@@ -120,7 +120,7 @@ def _lines(
 
 
 def _place(lines: SourceLines, batch: GrainBatch, item: ItemError) -> OmsError:
-    """Name the line of a grain that was encoded but may not be put; rare, so looked up late."""
+    """Add the line to the error of a grain that was encoded, then refused; this is rare."""
     rows = lines.data.split(b"\n")
     given = [row for row, text in enumerate(rows, 1) if text.strip(source_lines.BLANK)]
     item.error.line = given[batch.indices[item.index]]

@@ -3,7 +3,7 @@
 
     what is stored under its id                   skip_duplicates  overwrite         rename
     nothing                                       imported         imported          imported
-    nothing; the same text under another id       duplicate        updates that one  duplicate
+    nothing; a native grain has the text          duplicate        updates that one  duplicate
     the same record                               unchanged        unchanged         unchanged
     the same text, other fields                   duplicate        updated           duplicate
     another text                                  updated          updated           renamed
@@ -11,6 +11,9 @@
     another text; the same one under another id   duplicate        updated           duplicate
     a newer version, and this one in its history  unchanged        unchanged         unchanged
     only what was withdrawn here                  refused          refused           refused
+
+A record whose text is stored under another id, and whose own id holds nothing, is taken with
+`overwrite` as a record of that other id.
 
 What both say is their ``updated_at``, or else their ``version``. What is older joins the history
 before what is stored, which stays current. Kinds of records without a text of their own, such as

@@ -24,12 +24,12 @@ from omsgrain.interchange.validate import files_of
 
 _LARGEST: Final = 64 << 20
 _ONTOLOGIES: Final = (".ontology.yaml", ".ontology.yml", ".ontology.json", ".ontology.jsonld")
-"""How files of ontologies in a directory are called."""
+"""The names of ontology files in a directory end so."""
 
 
 @dataclass(frozen=True, slots=True)
 class OntologyFindings:
-    """What was found.
+    """The result of a check.
 
     Attributes:
         reports: of each ontology.
@@ -42,7 +42,7 @@ class OntologyFindings:
     __repr__ = counted
 
     def is_ok(self, *, strict: bool = False) -> bool:
-        """Whether there is no error; with `strict`, no warning either."""
+        """Whether there are no errors; with `strict`, no warnings either."""
         both = (*self.reports, *self.memories)
         return all(one.ok and not (strict and one.warnings) for one in both)
 
@@ -90,7 +90,7 @@ def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> OntologyFindi
 
 
 def _ontologies_in(path: Path) -> list[Path]:
-    """A file, or the ontologies in a directory: of one in YAML and in JSON-LD that in YAML."""
+    """A file, or the ontologies in a directory; YAML wins over JSON-LD of the same name."""
     if not path.is_dir():
         return [path]
     found: dict[str, Path] = {}
@@ -125,13 +125,13 @@ def _judged(
             into += [replace(it, pointer=pointer + it.pointer, line=line)
                      for it in some[: MOST - len(into)]]  # fmt: skip
     if not listed:
-        # A check that looked at nothing must not say that all is well.
+        # A check of nothing must not succeed.
         problems.append(Problem("MIF-KIND", "", "no memory is in it", "a memory, or several"))
     return LoadReport(str(file), "", tuple(problems), tuple(warnings))
 
 
 def show(file: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
-    """All that an ontology comes to: its types with their fields, and what it has of others."""
+    """An ontology with its types, their fields, and all it inherits."""
     known = _first(file, extended)
     scope, own = known.scope, known.ontology
     return {
@@ -190,7 +190,7 @@ def suggest_for(
     name: str | None = None,
     disabled: bool = False,
 ) -> tuple[list[Suggestion], bool]:
-    """What an ontology suggests for a file."""
+    """The suggestions of an ontology for a file."""
     known = _first(ontologies[0], ontologies[1:])
     with file.open("rb") as source:
         data = source.read(_LARGEST + 1)

@@ -123,6 +123,11 @@ class Arrived(NamedTuple):
         return tuple(name for name in (self.id, self.hashed, self.old_id) if name)
 
     @property
+    def kept_id(self) -> str | None:
+        """Its id in the document that is kept."""
+        return self.id if self.original is None or self.old_id is None else self.old_id
+
+    @property
     def hashed(self) -> str | None:
         """The name that its text has, if duplicates are found by that."""
         return None if self.hash is None else f"sha256:{self.hash}"

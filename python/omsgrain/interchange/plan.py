@@ -12,6 +12,7 @@ from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain, make
+from omsgrain.interchange.apply import ImportTerms
 from omsgrain.interchange.merge_outcome import Decision, Own, Strategy, decide
 from omsgrain.interchange.parse import (
     NATIVE,
@@ -32,17 +33,13 @@ _ANOTHER = Decision("refused", "another_user")
 _UPDATED = Decision("updated", None, "own")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportTerms:
-    """How an import goes about it; ``import_document`` says what they mean."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTerms(ImportTerms):
+    """How an import merges; ``import_document`` says what the attributes mean."""
 
-    user_id: str
     strategy: Strategy
-    allow_erased: bool
-    dry_run: bool
     atomic: bool
     keep_document: bool
-    actor: str | None
 
 
 class RecordPlan(NamedTuple):
@@ -82,13 +79,6 @@ class RecordPlan(NamedTuple):
         if self.decision.fate != "renamed" or self.of is None:
             return self.one.grain
         return make({**self.one.grain.fields, "derived_from": [self.of]})
-
-
-class Skipped(NamedTuple):
-    """A record that is skipped, and the id of what is stored with its text."""
-
-    one: Arrived
-    id: str
 
 
 class Look:
@@ -177,7 +167,7 @@ class Planner:
     """
 
     def __init__(
-        self, terms: ImportTerms, document: ParsedDocument, natives: Mapping[str, str]
+        self, terms: MergeTerms, document: ParsedDocument, natives: Mapping[str, str]
     ) -> None:
         self._terms, self._document, self._natives = terms, document, natives
         # Python's hash is keyed: nobody can make two names that have the same.
@@ -195,11 +185,11 @@ class Planner:
         self._look: Look | None = None
 
     def count(self) -> None:
-        """Find the names that several records of the document have."""
+        """Find the names, and the ids of a kind, that several records of the document have."""
         met: set[int] = set()
         self._often = set()
         for one in self._document.records:
-            for name in () if one.is_duplicate else one.names:
+            for name in () if one.is_duplicate else (*one.names, (one.kind, one.id)):
                 key = hash(name)
                 (self._often if key in met else met).add(key)
 
@@ -263,36 +253,35 @@ class Planner:
         return state in ("text", "newer") and self._twin(look, one) is None
 
     def same_text(self, look: Look, one: Arrived) -> str | None:
-        """The id of the record that is stored with the text of this one, if it is another id."""
-        twin = self._twin(look, one)
-        if twin is None or self._state(look, one)[0] not in ("nothing", "text", "newer"):
+        """The id under which a record's text is stored, if that is another one than its own."""
+        twin, state = self._twin(look, one), self._state(look, one)[0]
+        if twin is None or state not in ("nothing", "text", "newer"):
             return None
-        source = Source.of(twin.grain)
-        if source is None or (source.format, source.kind) != (one.format, one.kind):
-            return None
-        return source.id
+        if self._terms.strategy == "overwrite":
+            alone = not self._is_often((one.kind, one.id))
+            if _id(twin.grain) is None or (alone and state != "nothing"):
+                return None  # it gives a native grain its id, or supersedes what has its own
+        return _id_in(twin.grain, one)
 
-    def skipped(self, snapshot: SourceSnapshot, records: Sequence[Arrived]) -> Iterator[Skipped]:
-        """Memories that are not stored, since their text is stored under another id."""
-        texts = [one for one in records if one.id and one.hash and not one.is_duplicate]
-        there = snapshot.find((one.hashed or "" for one in texts), "current")
-        asked = [
-            one
-            for one in texts
-            if one.hash in self._natives
-            or any(not self._is_version(one, found) for found in there.get(one.hashed or "", ()))
+    def same_texts(self, snapshot: SourceSnapshot, records: Sequence[Arrived]) -> dict[int, str]:
+        """The ids under which the texts of some records are stored, by place in the list."""
+        texts = [
+            i for i, one in enumerate(records) if one.id and one.hash and not one.is_duplicate
         ]
+        there = snapshot.find((records[i].hashed or "" for i in texts), "current")
+        asked: list[int] = []
+        for i in texts:
+            one = records[i]
+            named = there.get(one.hashed or "", ())
+            if one.hash in self._natives or any(not self._is_version(one, o) for o in named):
+                asked.append(i)
         if not asked:
-            return
-        look = self.look(snapshot, asked)
-        for one in asked:
-            twin, state = self._twin(look, one), self._state(look, one)[0]
-            if twin is None or state not in ("nothing", "text", "newer"):
-                continue
-            if self._decide(one, state, True).fate == "duplicate":
-                yield Skipped(one, _id_in(twin.grain, one))
+            return {}
+        look = self.look(snapshot, [records[i] for i in asked])
+        known = ((i, self.same_text(look, records[i])) for i in asked)
+        return {i: id_ for i, id_ in known if id_ is not None}
 
-    def _is_often(self, name: str) -> bool:
+    def _is_often(self, name: str | tuple[str, str | None]) -> bool:
         return hash(name) in self._often
 
     def _one(self, look: Look, one: Arrived) -> RecordPlan:

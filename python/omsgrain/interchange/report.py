@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an import did. Spec: AIMEM §3.2."""
+"""What an import did, and what the audit trail has of an export. Spec: AIMEM §3.2."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain.counts import counted
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
@@ -15,6 +15,9 @@ from omsgrain.interchange.aimem_plan import REASONS, AimemDecision, Fate
 from omsgrain.interchange.merge_outcome import REASONS as merge_outcome_REASONS
 from omsgrain.interchange.merge_outcome import Fate as merge_outcome_Fate
 from omsgrain.interchange.merge_outcome import Reason
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
 
 MOST = 10_000
 """Conflicts that are listed; the rest are counted, or a bundle could fill the memory."""
@@ -151,7 +154,7 @@ class RecordReport(NamedTuple):
         fate: what became of it.
         reason: why it was not stored as it came.
         code: of the error, where the store refused it; of a record that is not good, the rule.
-        new_id: under which it was stored, if it was renamed.
+        new_id: under which it is stored, if that is another one.
         problem: of a record that is not good, what is wrong with it first, and where in it.
     """
 
@@ -245,3 +248,21 @@ class MifReport:
         fates = Counter(one.fate for one in self.records)
         told: dict[str, int | str] = dict(sorted(fates.items()))
         return {"merge_strategy": self.merge_strategy, **told}
+
+
+def note_export(
+    store: GrainStore,
+    told: Mapping[str, Any],
+    withheld: Mapping[str, int],
+    rules: Collection[str],
+    actor: str | None,
+) -> None:
+    """Note an export in the audit trail: how much of what sort, and not whose."""
+    if store._store.readonly:
+        return
+    details: dict[str, int | str] = dict(told)
+    if withheld:
+        details["withheld"] = sum(withheld.values())
+    if rules:
+        details["review"] = ",".join(sorted(rules))[:256]
+    store._store.write(lambda w: store._note(w, "export", [], details=details, actor=actor))

@@ -48,12 +48,12 @@ _STATEMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SignedBy:
-    """A signature that holds.
+    """A valid signature.
 
     Attributes:
-        name: what was signed: a file, or one of the grains in it.
-        signer: the DID whose key made it.
-        iat: when, in epoch seconds, as the signer says. Nothing proves it.
+        name: the signed file, or one of the grains in it.
+        signer: the DID of the signer.
+        iat: the time of signing in epoch seconds, as the signer claims; nothing proves it.
         address: of the grain; None if a whole file was signed.
     """
 
@@ -68,7 +68,7 @@ class SignedBy:
 
 
 def is_detached(data: bytes) -> bool:
-    """Whether it is one signature, without what it signs. Spec: RFC 9052 §4.1."""
+    """Whether it is one detached signature. Spec: RFC 9052 §4.1."""
     try:
         return cose.read(data).payload is None
     except OmsError:
@@ -80,7 +80,7 @@ def verify_envelopes(
 ) -> list[SignedBy | OmsError]:
     """Verify envelopes in a row: signature, canonical form, schema, address.
 
-    Of a sealed grain the signature is verified, and what is inside stays as it is.
+    Of an encrypted grain only the signature is verified.
     """
     given = list(cose.envelopes(data))
     resolver = resolver if trust is None else trust.resolver(resolver)
@@ -114,7 +114,7 @@ def verify_envelopes(
 
 
 def signed_text(source: IO[bytes], lines: bool) -> bytes:
-    """What a signature of a bundle is made over: what it says, not how it is spelled."""
+    """The signed bytes of a bundle: its canonical content."""
     source.seek(0)
     if not lines:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
@@ -126,7 +126,7 @@ def signed_text(source: IO[bytes], lines: bool) -> bytes:
 
 
 def signed_text_of(file: Path) -> bytes:
-    """What a signature of the bundle in a file is made over; errors as for `signed_text`."""
+    """The signed bytes of the bundle in a file; errors as for `signed_text`."""
     lines = sniff_file(file).lines
     with file.open("rb") as source:
         return signed_text(source, lines)
@@ -134,7 +134,7 @@ def signed_text_of(file: Path) -> bytes:
 
 @contextmanager
 def _signed_data(file: Path) -> Iterator[bytes | memoryview]:
-    """What a signature beside a file is made over: all its bytes, or of a bundle what it says."""
+    """The signed bytes of a file: all of them, or the canonical content of a bundle."""
     if is_bundle(file):
         yield signed_text_of(file)
         return
@@ -176,7 +176,7 @@ def look_beside(
     source: IO[bytes] | None = None,
     data: bytes | None = None,
 ) -> Checked:
-    """Look at the signature in FILE.sig before FILE is imported, whatever FILE is."""
+    """Check the signature in FILE.sig before FILE is imported, whatever FILE is."""
     known = Trust.load(trust, resolver)
     mark = detached.beside(file)
     if mark is None:
@@ -190,7 +190,7 @@ def look_beside(
 def verify_detached(
     mark: bytes, file: Path, of: Path | None, trust: Trust | None, resolver: Resolver | None
 ) -> SignedBy:
-    """Verify a signature that lies beside what it signs."""
+    """Verify a detached signature with the file that it signs."""
     if of is None:
         of = file.with_name(file.name.removesuffix(detached.SUFFIX))
         if of == file or not of.is_file():
@@ -235,7 +235,7 @@ def sign_file(
 ) -> SignedFile:
     """Sign a blob into an envelope, or with ``in_full`` and any other file, into FILE.sig.
 
-    Of a bundle, what it says is signed, and not how it is spelled.
+    Of a bundle, the canonical content is signed.
     """
     now, address = int(time.time()), None
     with file.open("rb") as stream:

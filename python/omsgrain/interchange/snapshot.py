@@ -60,8 +60,8 @@ class DocumentSnapshot:
         listed = self._addresses.get(plan.one.place.array)
         taken = decision.fate not in ("refused", "erased")
         self._erased |= decision.fate == "erased"
-        if plan.one.id is not None:
-            (self._kept if taken else self._left).add(plan.one.id)
+        if plan.one.kept_id is not None:
+            (self._kept if taken else self._left).add(plan.one.kept_id)
         if not self._wanted or listed is None or not taken:
             return
         at = plan.one.place.at

@@ -43,12 +43,12 @@ _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that is not what it must be.
+    """One failure.
 
     Attributes:
         name: the file, or the store and the grain's number there.
-        error: why.
-        problem: of a container: which part of it, its number, the address.
+        error: the reason.
+        problem: in a container, the part, its number and the address.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was verified.
+    """The result of verification.
 
     Attributes:
         verified: how many grains, signed files and documents.
@@ -90,7 +90,7 @@ class Verified:
 
 
 class VerifyOptions(NamedTuple):
-    """What is asked of every file.
+    """Options for every file.
 
     Attributes:
         trust: whose signatures count; None if nothing must be signed.
@@ -104,7 +104,7 @@ class VerifyOptions(NamedTuple):
 
 
 def verify_directory(path: Path, options: VerifyOptions) -> Verified:
-    """Verify the files of a directory; one that cannot be read is a failure like others."""
+    """Verify the files of a directory; an unreadable file is a failure."""
     whole = Verified(0, [])
     files: list[Path] = []
     for inside, _, names in os.walk(path, onerror=partial(_unread, whole.failures)):
@@ -135,7 +135,7 @@ def verify_directory(path: Path, options: VerifyOptions) -> Verified:
 
 
 def _is_named(name: str) -> bool:
-    """Whether a file is called as one that can be verified."""
+    """Whether the name of a file says that it can be verified."""
     return name.endswith(_SUFFIXES) or _NAMED_BY_ADDRESS.fullmatch(name) is not None
 
 
@@ -181,7 +181,7 @@ def verify_file(
 
 
 def _sync_failures(file: Path) -> list[Failure]:
-    """What is wrong with the file of a sync: its grains are good, its records may not be."""
+    """The failures of a sync file: its grains are good, its records may not be."""
     from omsgrain.sync.bundle import BundleFile
 
     try:
@@ -192,7 +192,7 @@ def _sync_failures(file: Path) -> list[Failure]:
 
 
 def _content(file: Path, head: bytes, address: str | None, options: VerifyOptions) -> Verified:
-    """Verify what is in a file; a signature beside it is not looked at."""
+    """Verify the content of a file, without the signature beside it."""
     if head.startswith(MAGIC):
         if address is not None:
             raise UnsupportedError("a container has no address of its own", found=str(file))
@@ -275,7 +275,7 @@ def verify_store(store: GrainStore, name: str, options: VerifyOptions) -> Verifi
 
 
 def _signed_by(found: list[Signature], trust: Trust, resolver: Resolver) -> None:
-    """See that one of a grain's signatures is by a trusted key."""
+    """Require that one of a grain's signatures is by a trusted key."""
     refused: OmsError = missing()
     for one in found:
         try:

@@ -34,8 +34,8 @@ from omsgrain.crypto.cose import MAX_OVERHEAD
 from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, look
 from omsgrain.errors import NotFoundError
-from omsgrain.interchange.apply import import_document
 from omsgrain.interchange.document_files import export_document
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.mcp.service import Json, McpService, answer, refuse
 from omsgrain.memory import memory as verbs
 from omsgrain.memory.memory import MOST, TYPES

@@ -38,6 +38,7 @@ from omsgrain.store.import_batch import ImportStep
 if TYPE_CHECKING:
     from omsgrain.formats.source import Get
     from omsgrain.grain import Grain
+    from omsgrain.query.filters import Filters
     from omsgrain.storage.records import GrainStatus
     from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
 
@@ -323,9 +324,12 @@ def recall(
     """Find memories: those that match words, the best first; without words the newest."""
     if not 1 <= limit <= MOST:
         raise RangeError("not a number of memories", field="/limit", expected=f"1 to {MOST}")
-    asked = {"tag": tag, "created_after": since, "created_before": until}
-    filters = {name: value for name, value in asked.items() if value is not None}
-    filters["user_id"] = user_id
+    filters: Filters = {
+        "tag": tag,
+        "created_after": since,
+        "created_before": until,
+        "user_id": user_id,
+    }
     owned = UserGrains(store, user_id)
     if query is None:
         grains = _newest(store, filters, limit)
@@ -437,7 +441,7 @@ def _folded(type: str) -> str:
     return type.replace("_", "").casefold()
 
 
-def _newest(store: og.GrainStore, filters: Mapping[str, Any], limit: int) -> Iterator[Grain]:
+def _newest(store: og.GrainStore, filters: Filters, limit: int) -> Iterator[Grain]:
     """The newest grains, by pages as far as they are asked for; so many of them at most."""
     cursor: str | None = None
     for most in (limit, *[MOST] * (_LOOKED_AT // MOST)):
@@ -448,9 +452,7 @@ def _newest(store: og.GrainStore, filters: Mapping[str, Any], limit: int) -> Ite
             return
 
 
-def _best(
-    store: og.GrainStore, query: str, filters: Mapping[str, Any], limit: int
-) -> Iterator[Grain]:
+def _best(store: og.GrainStore, query: str, filters: Filters, limit: int) -> Iterator[Grain]:
     """The grains that match words, the best first; so many of them at most."""
     try:
         seen = 0
@@ -464,7 +466,7 @@ def _best(
         yield from _by_words(store, query, filters)
 
 
-def _by_words(store: og.GrainStore, query: str, filters: Mapping[str, Any]) -> Iterator[Grain]:
+def _by_words(store: og.GrainStore, query: str, filters: Filters) -> Iterator[Grain]:
     """The grains with words of a question, those first that have more of them, and rarer ones.
 
     Sealed grains can be asked for whole words alone, and each word is a question of its own.
@@ -475,7 +477,8 @@ def _by_words(store: og.GrainStore, query: str, filters: Mapping[str, Any]) -> I
     weights: dict[str, float] = {}
     grains: dict[str, Grain] = {}
     for word in words:
-        hits = store.query(**filters, words=word, limit=MOST).results
+        asked: Filters = {**filters, "words": word}
+        hits = store.query(**asked, limit=MOST).results
         for hit in hits:
             address = hit.content_address
             weights[address] = weights.get(address, 0.0) + 1 / len(hits)

@@ -72,7 +72,7 @@ def envelope(page: Page, states: Sequence[GrainStatus | None] | None = None) -> 
 
 
 def standing(state: GrainStatus | None) -> str:
-    """What became of a grain, in a few words; "current" where nothing did."""
+    """The state of a grain in a few words, such as "current"."""
     if state is None:
         return "deleted"
     words = ["superseded"] if state.superseded_by is not None else []
@@ -83,11 +83,11 @@ def standing(state: GrainStatus | None) -> str:
 
 
 def gist(grain: Mapping[str, Any]) -> str:
-    """What a grain says, on one line."""
+    """The content of a grain, on one line."""
     if isinstance(grain, Grain) and grain.sealed:
         return "(sealed)"
     about = [grain[name] for name in _ABOUT if name in grain]
-    # Who observed themselves is not said twice.
+    # An observer who is the subject too is named once.
     said = [*about[:1], *(one for one in about[1:] if one != about[0]),
             *(grain[name] for name in _SAYS if name in grain)]  # fmt: skip
     return " ".join(v if isinstance(v, str) else _text(v) for v in said)

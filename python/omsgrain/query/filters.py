@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked of a store: the filters by name, checked and made conditions."""
+"""The filters of queries: their names and kinds, and the conditions that they become."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from omsgrain import _core
 from omsgrain.errors import OmsError, RangeError, SchemaError, number_found
@@ -14,9 +14,6 @@ from omsgrain.registry import TYPES
 from omsgrain.search.words import split
 from omsgrain.storage.base import Which
 from omsgrain.storage.records import PAST, RETRACTED, SUPERSEDED, Verification
-
-TESTED = ("valid_at", "known_at", "verification_status", "min_confidence", "words")
-"""The filters that no index answers."""
 
 FOREVER = 1 << 47
 """Ms; beyond the ``created_at`` of every place."""
@@ -57,31 +54,33 @@ class Conditions(NamedTuple):
         equal: filters by equality, with their values as a grain holds them.
         prefix: what the namespace begins with.
         terms: the lists of the index that answer them.
+        current: True for what counts now, False for what does so no more, None for both.
+        bookkeeping: also the grains that documents left beside their records.
+        sealed: also the sealed grains that are open here.
         low: created at this time or later, in ms.
         high: created before this time.
-        current: True for what counts now, False for what does so no more, None for both.
         valid_at: true at this time, in ms.
         known_at: known at this time, in ms.
         status: the verification status.
         min_confidence: the least confidence.
         words: all of these words are in its texts, folded.
         tested: those of the filters that no index answers.
-        bookkeeping: also the grains that documents left beside their records.
     """
 
     equal: Mapping[str, Any]
     prefix: str | None
     terms: tuple[Term, ...]
-    low: int
-    high: int
     current: bool | None
-    valid_at: int | None
-    known_at: int | None
-    status: Verification | None
-    min_confidence: float | None
-    words: tuple[str, ...]
-    tested: tuple[str, ...]
     bookkeeping: bool
+    sealed: bool
+    low: int = 0
+    high: int = FOREVER
+    valid_at: int | None = None
+    known_at: int | None = None
+    status: Verification | None = None
+    min_confidence: float | None = None
+    words: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,52 +141,142 @@ class Conditions(NamedTuple):
     def parts(self) -> tuple[object, ...]:
         """What tells these conditions from others; the order of the filters does not."""
         terms = sorted([(term.key, term.prefix) for term in self.terms])
-        return (self[3:-1], terms, *(["bookkeeping"] if self.bookkeeping else []))
+        rest = (
+            self.low,
+            self.high,
+            self.current,
+            self.valid_at,
+            self.known_at,
+            self.status,
+            self.min_confidence,
+            self.words,
+            self.tested,
+        )
+        return (rest, terms, *(["bookkeeping"] if self.bookkeeping else []))
 
 
 Time: TypeAlias = int | datetime | str
 """Ms since 1970, an aware datetime, or RFC 3339 text."""
 
-FILTERS = (
-    "type",
-    "namespace",
-    "subject",
-    "relation",
-    "object",
-    "user_id",
-    "session_id",
-    "run_id",
-    "tag",
-    "origin",
-)
-"""The filters by equality, by name."""
-CONDITIONS = (*FILTERS, "created_after", "created_before", "current", "bookkeeping", *TESTED)
-"""All that a query can ask of a grain, by name."""
-_KNOWN = frozenset(CONDITIONS)
-_EQUAL = frozenset(FILTERS)
+
+class Filters(TypedDict, total=False):
+    """The filters of ``query`` and of all else that chooses grains. Those absent filter nothing.
+
+    Attributes:
+        type: name of a grain type, or its byte.
+        namespace: the whole namespace, or ``robots:*`` for all that begin with ``robots:``.
+        subject: the subject; with ``relation`` and ``object`` any of the eight patterns.
+        relation: the relation.
+        object: the object: a string, or what else the grain holds there.
+        user_id: the user.
+        session_id: the session.
+        run_id: the run.
+        tag: one of the structural tags.
+        origin: the id that the grain had in a document of another format, such as a URN.
+        created_after: created at this time or later: ms since 1970, an aware datetime or RFC 3339
+            text.
+        created_before: created before this time, so that neighbouring spans share no grain.
+        valid_at: true at this time, by ``valid_from`` and ``valid_to``.
+        known_at: held to be so by the store at this time: neither later than it learned it nor
+            after it was superseded.
+        current: True: no grains that were superseded, retracted or restricted. False: only those.
+            None: all.
+        verification_status: what verification found.
+        min_confidence: at least this confidence, 0 to 1.
+        bookkeeping: also the grains that keep what is around the records of documents.
+        words: all of these words are in its texts, whatever their case and order.
+        sealed: with False sealed grains are left out. By default they are found too, if the keys
+            of the store open them; they can be asked for exact values and words only.
+    """
+
+    type: str | int | None
+    namespace: str | None
+    subject: str | None
+    relation: str | None
+    object: Any
+    user_id: str | None
+    session_id: str | None
+    run_id: str | None
+    tag: str | None
+    origin: str | None
+    created_after: Time | None
+    created_before: Time | None
+    valid_at: Time | None
+    known_at: Time | None
+    current: bool | None
+    verification_status: Verification | None
+    min_confidence: float | None
+    bookkeeping: bool
+    words: str | None
+    sealed: bool
+
+
+FilterKind: TypeAlias = Literal[
+    "type", "text", "value", "time", "current", "status", "fraction", "flag", "words"
+]
+
+
+class Filter(NamedTuple):
+    """One filter.
+
+    Attributes:
+        kind: of its values.
+        says: what it asks for, in a few words.
+        indexed: whether an index answers it; else each grain is tested.
+        equal: whether it compares a field of the grain for equality.
+    """
+
+    kind: FilterKind
+    says: str
+    indexed: bool = True
+    equal: bool = False
+
+
+FILTERS: dict[str, Filter] = {
+    "type": Filter("type", "the type of the grain", equal=True),
+    "namespace": Filter("text", "the namespace of the grain", equal=True),
+    "subject": Filter("text", "the subject of the grain", equal=True),
+    "relation": Filter("text", "the relation of the grain", equal=True),
+    "object": Filter("value", "the object of the grain", equal=True),
+    "user_id": Filter("text", "the user_id of the grain", equal=True),
+    "session_id": Filter("text", "the session_id of the grain", equal=True),
+    "run_id": Filter("text", "the run_id of the grain", equal=True),
+    "tag": Filter("text", "the tag of the grain", equal=True),
+    "origin": Filter("text", "the origin of the grain", equal=True),
+    "created_after": Filter("time", "created then or later"),
+    "created_before": Filter("time", "created before"),
+    "valid_at": Filter("time", "true at this time", indexed=False),
+    "known_at": Filter("time", "held to be so at this time", indexed=False),
+    "current": Filter("current", "past grains too?"),
+    "verification_status": Filter("status", "what verification found", indexed=False),
+    "min_confidence": Filter("fraction", "the least confidence", indexed=False),
+    "bookkeeping": Filter("flag", "bookkeeping grains of documents too?"),
+    "words": Filter("words", "all of these words are in it", indexed=False),
+    "sealed": Filter("flag", "sealed grains too?"),
+}
+"""All filters by name."""
+_TESTED = tuple(name for name, one in FILTERS.items() if not one.indexed)
+_EQUAL = frozenset(name for name, one in FILTERS.items() if one.equal)
+_CHOICES = frozenset(("current", "bookkeeping", "sealed"))  # which have a default
 
 
 def conditions(given: Mapping[str, Any]) -> Conditions:
     """Check what is asked, by name."""
-    if not given.keys() <= _KNOWN:
-        unknown = ascii(min(given.keys() - _KNOWN))[1:-1][:60]
-        raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(CONDITIONS))
+    if not given.keys() <= FILTERS.keys():
+        unknown = ascii(min(given.keys() - FILTERS.keys()))[1:-1][:60]
+        raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(FILTERS))
     current = given.get("current", True)
-    asked = {n: value for n, value in given.items() if value is not None and n != "current"}
-    bookkeeping = asked.pop("bookkeeping", False)
-    if not isinstance(bookkeeping, bool):
-        raise _wrong("bookkeeping", "True or False", bookkeeping)
+    bookkeeping, sealed = _flag(given, "bookkeeping", False), _flag(given, "sealed", True)
+    asked = {n: given[n] for n in FILTERS if n not in _CHOICES and given.get(n) is not None}
     if not (current is None or isinstance(current, bool)):
         raise _wrong("current", "True, False or None", current)
     if asked.keys() <= _EQUAL:  # the commonest questions
         equal, terms = _terms(asked)
         prefix = equal.pop("namespace") if _has_prefix(terms) else None
-        return Conditions(
-            equal, prefix, terms, 0, FOREVER, current, None, None, None, None, (), (), bookkeeping
-        )
+        return Conditions(equal, prefix, terms, current, bookkeeping, sealed)
     low = _bound("created_after", asked.pop("created_after", None), 0)
     high = _bound("created_before", asked.pop("created_before", None), FOREVER)
-    tested = tuple([name for name in TESTED if name in asked])
+    tested = tuple([name for name in _TESTED if name in asked])
     valid_at = known_at = status = confidence = None
     words: tuple[str, ...] = ()
     if tested:
@@ -208,17 +297,25 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         equal,
         prefix,
         terms,
-        low,
-        high,
         current,
-        valid_at,
-        known_at,
-        status,
-        confidence,
-        words,
-        tested,
         bookkeeping,
+        sealed,
+        low=low,
+        high=high,
+        valid_at=valid_at,
+        known_at=known_at,
+        status=status,
+        min_confidence=confidence,
+        words=words,
+        tested=tested,
     )
+
+
+def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = given.get(name)
+    if not (value is None or isinstance(value, bool)):
+        raise _wrong(name, "True or False", value)
+    return default if value is None else value
 
 
 def _terms(asked: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Term, ...]]:

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
 from omsgrain.grain import Grain
 from omsgrain.query import cursor as cursors
-from omsgrain.query.filters import Conditions, Time, conditions
-from omsgrain.query.walk import QueryContext, Walk, is_opened
+from omsgrain.query.filters import Conditions, Filters, conditions
+from omsgrain.query.walk import Opened, QueryContext, Walk, is_opened
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS
-from omsgrain.storage.records import Verification
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
 """Why a search ended early: too many matches that filters refused, or grains of too many bytes."""
@@ -116,30 +115,19 @@ Order = Literal["newest", "oldest"]
 
 _LIMIT = 10_000
 _USERS = 20_000  # with sealed grains: to look among those of all takes 25 us for each
-_NO_TESTS = (None,) * 5
 _FIRST = 16  # grains read for a first `next`
 
 
 def run(
     terms: QueryContext,
-    filters: Mapping[str, Any],
+    filters: Filters,
     *,
-    valid_at: Time | None = None,
-    known_at: Time | None = None,
-    current: bool | None = True,
-    verification_status: Verification | None = None,
-    min_confidence: float | None = None,
-    created_after: Time | None = None,
-    created_before: Time | None = None,
-    words: str | None = None,
     order: Order = "newest",
     limit: int = 50,
     cursor: str | None = None,
     count: bool = False,
     explain: bool = False,
     scan: bool = False,
-    sealed: bool = True,
-    bookkeeping: bool = False,
 ) -> Page:
     """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean."""
     if order not in ("newest", "oldest"):
@@ -151,21 +139,8 @@ def run(
             expected=f"1 to {_LIMIT}",
             found=number_found(limit),
         )
-    given: dict[str, Any] = {"current": current, "bookkeeping": bookkeeping}
-    tests = valid_at, known_at, verification_status, min_confidence, words
-    if tests != _NO_TESTS or created_after is not None or created_before is not None:
-        names = "valid_at", "known_at", "verification_status", "min_confidence", "words"
-        given.update(zip(names, tests, strict=True))
-        given.update(created_after=created_after, created_before=created_before)
-    given.update(filters)
-    asked = conditions(given)
-    terms = among(terms, asked, sealed, scan=scan)
-    if asked.scans and not scan:
-        raise UnsupportedError(
-            "no index answers this: every grain would be read",
-            expected="a filter that has an index, bounds in time, or scan=True",
-            found=", ".join(asked.tested),
-        )
+    asked = conditions(filters)
+    terms = among(terms, asked, scan=scan)
     newest = order == "newest"
     query = b"" if cursor is None else _fingerprint(asked, order)
     start = None if cursor is None else cursors.unpack(cursor, query)
@@ -188,14 +163,26 @@ def run(
     )
 
 
-def among(
-    terms: QueryContext, asked: Conditions, sealed: bool, *, scan: bool = False
-) -> QueryContext:
-    """Choose the grains to look among: with the sealed ones that are open here, or without."""
-    if not is_opened(terms):
-        return terms
-    if not sealed or not terms.has_sealed():
-        return terms.inner
+def among(terms: QueryContext, asked: Conditions, *, scan: bool) -> QueryContext:
+    """Choose the grains to look among: with the sealed ones that are open here, or without.
+
+    Raises:
+        UnsupportedError: sealed grains cannot be asked that, or no index answers it and ``scan``
+            does not allow to read every grain.
+    """
+    if is_opened(terms):
+        sealed = asked.sealed and terms.has_sealed()
+        terms = _among_sealed(terms, asked, scan) if sealed else terms.inner
+    if asked.scans and not scan:
+        raise UnsupportedError(
+            "no index answers this: every grain would be read",
+            expected="a filter that has an index, bounds in time, or scan=True",
+            found=", ".join(asked.tested),
+        )
+    return terms
+
+
+def _among_sealed(terms: Opened, asked: Conditions, scan: bool) -> QueryContext:
     if asked.ranges:
         raise UnsupportedError(
             "the store has sealed grains, and of those only exact values and words can be asked",
@@ -212,28 +199,23 @@ def among(
     return terms.narrowed(asked.equal.get("user_id"), asked.words)
 
 
-def match(
+def iterate(
     read: Callable[[], AbstractContextManager[QueryContext]],
-    subject: str | None = None,
-    relation: str | None = None,
-    object: Any = None,
+    filters: Filters,
+    *,
+    scan: bool = False,
 ) -> Iterator[Grain]:
-    """Walk the current grains with a subject, relation and object; None stands for any.
-
-    They are read by pages, each in a snapshot of its own, so a walk holds back no writer. What
-    arrives meanwhile and is older than the last grain given is met, too.
-    """
-    asked = conditions({"subject": subject, "relation": relation, "object": object})
-    return _match(read, asked)
+    """Walk all grains that match, newest first; ``GrainStore.iter_query`` says more."""
+    return _iterate(read, conditions(filters), scan)
 
 
-def _match(
-    read: Callable[[], AbstractContextManager[QueryContext]], asked: Conditions
+def _iterate(
+    read: Callable[[], AbstractContextManager[QueryContext]], asked: Conditions, scan: bool
 ) -> Iterator[Grain]:
     after: bytes | None = None
     most = _FIRST
     while True:
-        page, whole = _page(read, asked, after, most)
+        page, whole = _page(read, asked, scan, after, most)
         yield from (grain for _, grain in page)
         if whole:
             return
@@ -243,6 +225,7 @@ def _match(
 def _page(
     read: Callable[[], AbstractContextManager[QueryContext]],
     asked: Conditions,
+    scan: bool,
     after: bytes | None,
     most: int,
 ) -> tuple[list[tuple[bytes, Grain]], bool]:
@@ -250,7 +233,7 @@ def _page(
     page: list[tuple[bytes, Grain]] = []
     size = 0
     with read() as terms:
-        walk = Walk(terms, asked, True)
+        walk = Walk(among(terms, asked, scan=scan), asked, True)
         for place, grain in walk.matches(walk.places(after)):
             page.append((place, grain))
             size += len(grain.blob)

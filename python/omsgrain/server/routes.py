@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from omsgrain import _core
 from omsgrain.formats.aimem.check import RULES as AIMEM
 from omsgrain.formats.aimem.signature import HEADER
-from omsgrain.query.filters import FILTERS
+from omsgrain.query.filters import FILTERS, FilterKind
 from omsgrain.registry import TYPES
 from omsgrain.server import bundles, grains, public, sync
 from omsgrain.server import grains as finding
 from omsgrain.server.bodies import BLOB, BUNDLE, COSE_KEY, JSON, LINES
 from omsgrain.server.errors import MEDIA, RULES
 from omsgrain.server.request import Handler, Parameter
+from omsgrain.storage.records import Verification
 from omsgrain.storage.tokens import Scope
 from omsgrain.sync.protocol import MEDIA as SYNC
 
@@ -70,26 +71,21 @@ _EXPORT: Final = (
     ),
     Parameter("producer", "only what this producer has named; what all have by default"),
 )
-_FIND: Final = tuple(
-    Parameter(name, f"the {name} of the grain") for name in FILTERS if name not in ("user_id",)
-)
-_TYPE = Parameter("type", "the type of the grain", choices=tuple(kind.name for kind in TYPES))
+_KINDS: Final[dict[FilterKind, dict[str, Any]]] = {
+    "type": {"choices": tuple(kind.name for kind in TYPES)},
+    "time": {"kind": "time", "low": 0},
+    "current": {"choices": ("true", "false", "all"), "default": "true"},
+    "status": {"choices": get_args(Verification)},
+    "fraction": {"kind": "number", "low": 0, "high": 1},
+    "flag": {"kind": "boolean", "default": False},
+}
+"""Kind of a filter -> what its parameter is beside a text."""
+_FILTERS: Final = {
+    name: Parameter(name, one.says, **_KINDS.get(one.kind, {})) for name, one in FILTERS.items()
+}
 _QUERY: Final = (
-    _TYPE,
-    *(one for one in _FIND if one.name != "type"),
-    Parameter("created_after", "created then or later", "time", low=0),
-    Parameter("created_before", "created before", "time", low=0),
-    Parameter("valid_at", "true at this time", "time", low=0),
-    Parameter("known_at", "held to be so at this time", "time", low=0),
-    Parameter("current", "past grains too?", choices=("true", "false", "all"), default="true"),
-    Parameter(
-        "verification_status",
-        "what verification found",
-        choices=("unverified", "verified", "contested", "retracted"),
-    ),
-    Parameter("min_confidence", "the least confidence", "number", low=0, high=1),
-    Parameter("bookkeeping", "bookkeeping grains of documents too?", "boolean", default=False),
-    Parameter("words", "all of these words are in it"),
+    # The user is the token's tenant, and its sealed grains are its own.
+    *(one for name, one in _FILTERS.items() if name not in ("user_id", "sealed")),
     Parameter("order", "of the results", choices=("newest", "oldest"), default="newest"),
     Parameter("limit", "results a page", "integer", low=1, high=1_000, default=50),
     Parameter("cursor", "next_cursor of the page before"),
@@ -98,8 +94,8 @@ _QUERY: Final = (
 _SEARCH: Final = (
     Parameter("text", "something to search for", required=True),
     Parameter("limit", "results", "integer", low=1, high=1_000, default=10),
-    _TYPE,
-    Parameter("namespace", "the namespace of the grain"),
+    _FILTERS["type"],
+    _FILTERS["namespace"],
 )
 _ADAPT: Final = Parameter(
     "adapt",

@@ -25,7 +25,10 @@ from omsgrain.store.export_filter import Leavers, Numbered
 from omsgrain.store.mg_files import Moving
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from omsgrain.policy.rules import Purpose
+    from omsgrain.query.filters import Filters
     from omsgrain.store.parquet import WrittenParquet
     from omsgrain.store.state_merge import ImportReport
 
@@ -368,7 +371,11 @@ class Tabling(Moving):
     """The part of a GrainStore that makes tables of grains."""
 
     def to_arrow(
-        self, *, columns: Iterable[str] | None = None, unsealed: bool = False, **filters: Any
+        self,
+        *,
+        columns: Iterable[str] | None = None,
+        unsealed: bool = False,
+        **filters: Unpack[Filters],
     ) -> Any:
         """Return grains as a stream of Arrow batches, read from the store as they are taken.
 
@@ -407,7 +414,7 @@ class Tabling(Moving):
         columns: Iterable[str] | None = None,
         unsealed: bool = False,
         purpose: Purpose = "transfer",
-        **filters: Any,
+        **filters: Unpack[Filters],
     ) -> WrittenParquet:
         """Write grains to a Parquet file, by the rules of ``export_mg`` for what may leave.
 
@@ -467,9 +474,7 @@ class Tabling(Moving):
         put, merge = self._taking_in(allow_erased)
         return import_parquet(path, put, merge, errors=errors)
 
-    def _rows(
-        self, filters: dict[str, Any], leavers: Leavers, look: _RowChoice
-    ) -> Iterator[ArrowRow]:
+    def _rows(self, filters: Filters, leavers: Leavers, look: _RowChoice) -> Iterator[ArrowRow]:
         """The chosen grains, page by page, each page from one snapshot.
 
         The first page is read now: what cannot be asked is refused to who asks, and not to who
@@ -487,7 +492,7 @@ class Tabling(Moving):
         return rows()
 
 
-def _all_unless(filters: dict[str, Any]) -> dict[str, Any]:
+def _all_unless(filters: Filters) -> Filters:
     """Past grains too, unless it is said otherwise."""
     return {"current": None, **filters} if filters else {}
 

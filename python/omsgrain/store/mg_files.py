@@ -15,6 +15,7 @@ from omsgrain.batch import OnError
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT
+from omsgrain.query.filters import conditions
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RESTRICTED
@@ -28,10 +29,13 @@ from omsgrain.store.reading import Finding
 from omsgrain.store.write import Putting
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from omsgrain.container.layout import Codec
     from omsgrain.container.region import Block
     from omsgrain.container.write import WrittenContainer
     from omsgrain.policy.rules import Purpose
+    from omsgrain.query.filters import Filters
     from omsgrain.store.state_merge import Claim, ImportReport, Merge, Merged, PutMany
 
 _GRAINS_A_PAGE = 1_000
@@ -49,7 +53,7 @@ class Moving(Finding, Putting, Changing):
         seekable: bool = False,
         sort: bool = False,
         purpose: Purpose = "transfer",
-        **filters: Any,
+        **filters: Unpack[Filters],
     ) -> WrittenContainer:
         """Write grains to a .mg file, or to several if one cannot hold them.
 
@@ -88,7 +92,7 @@ class Moving(Finding, Putting, Changing):
         return replace(written, withheld=dict(leavers.withheld))
 
     def _leaving(
-        self, filters: dict[str, Any], purpose: Purpose
+        self, filters: Filters, purpose: Purpose
     ) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
         """See what may leave: what is told of it, which rules want a look, which grains."""
         if purpose not in ("move", "access", "transfer", "sale"):
@@ -121,7 +125,7 @@ class Moving(Finding, Putting, Changing):
             told["review"] = ",".join(sorted(rules))[:256]
         self._store.write(lambda w: self._note(w, "export", [], details=told))
 
-    def _marked(self, filters: dict[str, Any], leavers: Leavers) -> Iterator[Grain]:
+    def _marked(self, filters: Filters, leavers: Leavers) -> Iterator[Grain]:
         """The chosen grains that have a state, or that a rule may keep here."""
         if filters or self._settings.preset is not None:
             for page in self._chosen(filters):
@@ -157,7 +161,7 @@ class Moving(Finding, Putting, Changing):
             stays = dict.fromkeys(idle, export_filter.RESTRICTED)
             return Leavers(stays | dict.fromkeys(over, export_filter.OVER), last)
 
-    def _packed(self, filters: dict[str, Any], leavers: Leavers) -> Iterator[Block]:
+    def _packed(self, filters: Filters, leavers: Leavers) -> Iterator[Block]:
         """The chosen grains as they stand in a file."""
         from omsgrain.container.read import gather
 
@@ -180,15 +184,19 @@ class Moving(Finding, Putting, Changing):
             else:
                 yield page
 
-    def _chosen(self, filters: dict[str, Any]) -> Iterator[list[Numbered]]:
+    def _chosen(self, filters: Filters) -> Iterator[list[Numbered]]:
         if not filters:
             yield from map(_sound, pages(self._store))
             return
-        cursor, chosen = None, {"bookkeeping": True, **filters}
+        chosen: Filters = {"bookkeeping": True, **filters}
+        conditions(chosen)
+        cursor = None
         # An export is told of as one, and no reading by a user.
         asked = type(self)(self._below, replace(self._settings, count_access=False))
         while True:
-            page = asked.query(**chosen, limit=_GRAINS_A_PAGE, cursor=cursor, scan=True)
+            page = asked.query(
+                **chosen, order="oldest", limit=_GRAINS_A_PAGE, cursor=cursor, scan=True
+            )
             digests = [bytes.fromhex(hit.content_address) for hit in page.results]
             with self._store.read() as reader:
                 seqs = [seq for seq in reader.find(digests) if seq is not None]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops
@@ -15,10 +15,8 @@ from omsgrain.errors import IntegrityError, NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query import query as queries
-from omsgrain.query.filters import Time, conditions
 from omsgrain.query.query import Order, Page
 from omsgrain.storage.base import PAGE_GRAINS, KeyedReader, Reader
-from omsgrain.storage.records import Verification
 from omsgrain.storage.scan import ScannedBlob, damaged, entries, pages, stored
 from omsgrain.storage.tables import (
     DELETED,
@@ -36,6 +34,11 @@ from omsgrain.storage.tables import (
 from omsgrain.store.base import Base
 from omsgrain.store.policy_context import seq_of
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from omsgrain.query.filters import Filters
+
 _digest = bytes.fromhex
 
 
@@ -45,70 +48,26 @@ class Finding(Base):
     def query(
         self,
         *,
-        type: str | int | None = None,
-        namespace: str | None = None,
-        subject: str | None = None,
-        relation: str | None = None,
-        object: Any = None,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        run_id: str | None = None,
-        tag: str | None = None,
-        origin: str | None = None,
-        created_after: Time | None = None,
-        created_before: Time | None = None,
-        valid_at: Time | None = None,
-        known_at: Time | None = None,
-        current: bool | None = True,
-        verification_status: Verification | None = None,
-        min_confidence: float | None = None,
-        words: str | None = None,
         order: Order = "newest",
         limit: int = 50,
         cursor: str | None = None,
         count: bool = False,
         explain: bool = False,
         scan: bool = False,
-        sealed: bool = True,
-        bookkeeping: bool = False,
-        **unknown: NoReturn,
+        **filters: Unpack[Filters],
     ) -> Page:
         """Find grains that match every filter given.
 
         A grain is found from the moment its put returns, in this process and in others.
 
         Args:
-            type: name of a grain type, or its byte.
-            namespace: the whole namespace, or ``robots:*`` for all that begin with ``robots:``.
-            subject: the subject; with ``relation`` and ``object`` any of the eight patterns.
-            relation: the relation.
-            object: the object: a string, or what else the grain holds there.
-            user_id: the user.
-            session_id: the session.
-            run_id: the run.
-            tag: one of the structural tags.
-            origin: the id that the grain had in a document of another format, such as a URN.
-            created_after: created at this time or later: ms since 1970, an aware datetime or RFC
-                3339 text.
-            created_before: created before this time, so that neighbouring spans share no grain.
-            valid_at: true at this time, by ``valid_from`` and ``valid_to``.
-            known_at: held to be so by the store at this time: neither later than it learned it
-                nor after it was superseded.
-            current: True: no grains that were superseded, retracted or restricted. False: only
-                those. None: all.
-            verification_status: what verification found.
-            min_confidence: at least this confidence, 0 to 1.
-            words: all of these words are in its texts, whatever their case and order.
             order: "newest" first and then by address, or "oldest", its exact reverse.
             limit: results a page, 1 to 10,000.
             cursor: ``next_cursor`` of the page before; the filters must be the same.
             count: also count all that match, which may read them all.
             explain: also say how the query was answered.
             scan: allow a query that no index answers to read every grain.
-            sealed: look among sealed grains, too, those that the keys of the store open. They can
-                be asked for exact values and words; with False anything can be asked of the rest.
-            bookkeeping: also the grains that keep what is around the records of documents.
-            **unknown: none; a filter of another name is refused, with those that there are.
+            **filters: those of ``omsgrain.query.filters.Filters``.
 
         Raises:
             SchemaError: a filter or cursor that cannot be.
@@ -118,59 +77,37 @@ class Finding(Base):
 
         Spec: OMS §28.1
         """
-        filters = {
-            "type": type,
-            "namespace": namespace,
-            "subject": subject,
-            "relation": relation,
-            "object": object,
-            "user_id": user_id,
-            "session_id": session_id,
-            "run_id": run_id,
-            "tag": tag,
-            "origin": origin,
-        }
-        if unknown:
-            conditions(unknown)  # refuses them, and names those there are
         with self._store.read() as reader:
             page = queries.run(
                 reader,
                 filters,
-                valid_at=valid_at,
-                known_at=known_at,
-                current=current,
-                verification_status=verification_status,
-                min_confidence=min_confidence,
-                words=words,
-                created_after=created_after,
-                created_before=created_before,
                 order=order,
                 limit=limit,
                 cursor=cursor,
                 count=count,
                 explain=explain,
                 scan=scan,
-                sealed=sealed,
-                bookkeeping=bookkeeping,
             )
         if self._counts:
             self._count_reads([_digest(hit.content_address) for hit in page.results])
         return page
 
-    def match(
-        self, subject: str | None = None, relation: str | None = None, object: Any = None
-    ) -> Iterator[Grain]:
-        """Walk the current grains with a subject, relation and object, newest first.
+    def iter_query(self, *, scan: bool = False, **filters: Unpack[Filters]) -> Iterator[Grain]:
+        """Walk all grains that match every filter given, newest first.
+
+        The store is read by pages, each in a snapshot of its own, so a walk holds back no writer.
+        It also meets grains that arrive meanwhile and are older than the last one it returned.
 
         Args:
-            subject: the subject; None stands for any.
-            relation: the relation; None stands for any.
-            object: the object; None stands for any.
+            scan: as for ``query``.
+            **filters: as for ``query``.
 
         Raises:
-            SchemaError: what cannot be a subject, relation or object.
+            SchemaError: a filter that cannot be.
+            RangeError: the confidence.
+            UnsupportedError: as for ``query``, when the walk begins.
         """
-        return queries.match(self._store.read, subject, relation, object)
+        return queries.iterate(self._store.read, filters, scan=scan)
 
 
 _NOTHING = b""

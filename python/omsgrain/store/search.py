@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError, number_found
@@ -22,8 +22,10 @@ from omsgrain.store.base import Base
 from omsgrain.store.policy_context import seq_of, stored_digest
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from omsgrain.crypto.seal import Sealer
-    from omsgrain.query.filters import Conditions
+    from omsgrain.query.filters import Conditions, Filters
     from omsgrain.search.find import TextIndex
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.vectors import Vector
@@ -47,9 +49,8 @@ class Searching(Base):
         vector: Vector | None = None,
         model: str | None = None,
         limit: int = 10,
-        sealed: bool = True,
         most_bytes: int | None = None,
-        **filters: Any,
+        **filters: Unpack[Filters],
     ) -> Page:
         """Find the grains that best match words, a vector, or both.
 
@@ -62,11 +63,10 @@ class Searching(Base):
             vector: where to look, among the vectors of ``add_vector``.
             model: the model that made it; may be left out where the store has just one.
             limit: results, 1 to 1,000.
-            sealed: refuse if there are sealed grains that the keys of the store open: what is
-                sealed cannot be ranked, and to leave it out unasked would be an answer that lacks
-                something. With False the others are searched.
             most_bytes: end with the grain by which the blobs of the results are so many bytes.
             **filters: those of ``query``; past grains are left out unless ``current`` says so.
+                Sealed grains cannot be ranked. Where the keys of the store open some, a search is
+                refused unless ``sealed=False`` leaves them out.
 
         Returns:
             The best first, with ``score`` 1 for the best, ``matched_fields``, and a ``snippet``
@@ -94,7 +94,7 @@ class Searching(Base):
             expected = "an integer of at least 1"
             raise RangeError("no size of results", field="/most_bytes", expected=expected)
         asked = conditions(filters)
-        self._refuse_sealed(sealed)
+        self._refuse_sealed(asked.sealed)
         few = self._few(asked)
         most = limit if text is None or vector is None else max(_DEEP, 4 * limit)
         with ExitStack() as stack:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from omsgrain.formats.mif1 import checksum
-from omsgrain.formats.mif1.document import DocumentConsent, Metadata
+from omsgrain.formats.mif1.document import CHECKSUM, DocumentConsent, Metadata
 from omsgrain.formats.mif1.format import MIF1
 from support.mif1_documents import DOCUMENTS, MINIMAL, PUBLISHED, SEP
 from support.mif2_documents import spelled
@@ -25,18 +24,18 @@ def with_checksum(whole: dict[str, Any], text: str) -> dict[str, Any]:
 
 @given(DOCUMENTS)
 def test_our_checksum_is_known_again(whole: dict[str, Any]) -> None:
-    sealed = checksum.sealed(whole)
-    assert checksum.verify_checksum(sealed) == "matched-jcs"
+    sealed = CHECKSUM.sealed(whole)
+    assert CHECKSUM.verify(sealed) == "matched-jcs"
     other = sealed | {"one": "more"}
-    assert checksum.verify_checksum(other) == "unknown"
+    assert CHECKSUM.verify(other) == "unknown"
     upper = sealed["export"]["checksum"].upper().replace("SHA256", "sha256")
-    assert checksum.verify_checksum(with_checksum(sealed, upper)) == "matched-jcs"
+    assert CHECKSUM.verify(with_checksum(sealed, upper)) == "matched-jcs"
 
 
 def test_our_checksum_is_of_the_canonical_text() -> None:
     whole = {"mif_version": "1.0", "export": {"user_id": "u", "id": "exp_1", "checksum": "x"}}
     text = b'{"export":{"id":"exp_1","user_id":"u"},"mif_version":"1.0"}'
-    assert checksum.of_document(whole) == f"sha256:{sha256(text).hexdigest()}"
+    assert CHECKSUM.of_document(whole) == f"sha256:{sha256(text).hexdigest()}"
 
 
 @pytest.mark.parametrize("time", ["2026-01-03T10:45:00Z", "2026-01-03T10:45:00+00:00"])
@@ -46,12 +45,12 @@ def test_the_counts_of_the_reference_implementation(time: str, hashed: str) -> N
     whole["export"]["created_at"] = time
     whole["todos"] = [{}, {}]
     found = f"sha256:{sha256(f'12{hashed}'.encode()).hexdigest()}"
-    assert checksum.verify_checksum(with_checksum(whole, found)) == "matched-shodh-counts"
+    assert CHECKSUM.verify(with_checksum(whole, found)) == "matched-shodh-counts"
 
 
 def test_a_checksum_is_told_of_and_never_refused() -> None:
     for whole, expected in ((SEP, "unknown"), (PUBLISHED, "unknown"), (MINIMAL, None)):
-        assert checksum.verify_checksum(whole) == expected
+        assert CHECKSUM.verify(whole) == expected
         rules = {warning.rule for warning in MIF1.load(spelled(whole)).warnings}
         assert ("unknown_checksum" in rules) == (expected == "unknown")
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 
 import jcs
-from omsgrain.formats.mif2 import checksum, document
-from omsgrain.formats.mif2.checksum import of_counts, of_document, verify_checksum
+from omsgrain.formats.mif2 import document
+from omsgrain.formats.mif2.document import CHECKSUM, of_counts
 from omsgrain.formats.mif2.format import MIF2
 from support.conversion_pairs import FEWER
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
@@ -32,9 +32,9 @@ def test_ours_is_of_all_but_itself(whole: dict[str, Any]) -> None:
     bare = copy.deepcopy(whole)
     bare.get("export_meta", {}).pop("checksum", None)
     expected = f"sha256:{sha256(jcs.canonical(bare).encode()).hexdigest()}"
-    assert of_document(whole) == expected
-    sealed = checksum.sealed(whole)
-    assert verify_checksum(sealed) == "matched-jcs"
+    assert CHECKSUM.of_document(whole) == expected
+    sealed = CHECKSUM.sealed(whole)
+    assert CHECKSUM.verify(sealed) == "matched-jcs"
     assert list(sealed["export_meta"])[-1] == "checksum"
     assert document.validate(spelled(sealed)).total == 0
 
@@ -49,30 +49,30 @@ def test_ours_is_of_all_but_itself(whole: dict[str, Any]) -> None:
     ({"export_meta": None}, None),
 ])  # fmt: skip
 def test_what_a_checksum_was_made_of(whole: dict[str, Any], verdict: str | None) -> None:
-    assert verify_checksum(whole) == verdict
+    assert CHECKSUM.verify(whole) == verdict
 
 
 def test_a_change_is_seen_and_the_case_of_digits_is_not() -> None:
-    sealed = copy.deepcopy(checksum.sealed(FULL))  # FULL is of all tests
+    sealed = copy.deepcopy(CHECKSUM.sealed(FULL))  # FULL is of all tests
     shouted = copy.deepcopy(sealed)
     shouted["export_meta"]["checksum"] = sealed["export_meta"]["checksum"].upper()
-    assert verify_checksum(shouted) == "matched-jcs"
+    assert CHECKSUM.verify(shouted) == "matched-jcs"
     sealed["memories"][0]["content"] += "!"
-    assert verify_checksum(sealed) == "unknown"
+    assert CHECKSUM.verify(sealed) == "unknown"
 
 
 def test_a_checksum_that_was_read_is_kept() -> None:
-    for whole in (PLACEHOLDERS, DIALECT, checksum.sealed(FULL)):
+    for whole in (PLACEHOLDERS, DIALECT, CHECKSUM.sealed(FULL)):
         again = json.loads(MIF2.dump(MIF2.load(spelled(whole)).grains).data)
         assert again["export_meta"]["checksum"] == whole["export_meta"]["checksum"]
-        assert verify_checksum(again) == verify_checksum(whole)
+        assert CHECKSUM.verify(again) == CHECKSUM.verify(whole)
 
 
 def test_a_document_of_ours_that_is_written_in_part_has_a_checksum_of_that() -> None:
-    loaded = MIF2.load(spelled(checksum.sealed(FULL)))
+    loaded = MIF2.load(spelled(CHECKSUM.sealed(FULL)))
     whole = json.loads(MIF2.dump(loaded.grains).data)
     part = json.loads(MIF2.dump(loaded.grains, embeddings=False).data)
     assert "embeddings" in whole["memories"][0] and "embeddings" not in part["memories"][0]
-    assert verify_checksum(whole) == verify_checksum(part) == "matched-jcs"
+    assert CHECKSUM.verify(whole) == CHECKSUM.verify(part) == "matched-jcs"
     assert whole["export_meta"]["checksum"] != part["export_meta"]["checksum"]
-    assert whole == checksum.sealed(FULL)
+    assert whole == CHECKSUM.sealed(FULL)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from omsgrain.formats import json_text, times, yaml
+from omsgrain.formats.checksums import Checksums, of_bytes
 from omsgrain.formats.document import RecordItem, fill, lift
 from omsgrain.formats.json_text import spell as spell_json
-from omsgrain.formats.mif1 import checksum, json_lines
+from omsgrain.formats.mif1 import json_lines
 from omsgrain.formats.mif1.check import (
     ARRAYS,
     CONSENT,
@@ -34,6 +35,30 @@ _HEAD: Final = 64 << 10
 _HEADER = re.compile(rb'"type"\s*:\s*"header"')
 _SAID = re.compile(rb"\S")
 _YAML = re.compile(rb"""(?m)^["']?mif_version["']?\s*:\s*["']?1(?:\.[0-9]+)*["']?\s*(?:#.*)?$""")
+
+
+_EXPORT: Final = "export"
+
+
+def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
+    """The checksums that the reference implementation may write.
+
+    They are made of the number of memories, that of todos and the time of the export, which it
+    spells with Z in one place and with +00:00 in the other.
+    """
+    export = document.get(_EXPORT)
+    time = export.get("created_at") if isinstance(export, dict) else None
+    if not isinstance(time, str):
+        return frozenset()
+    arrays = (document.get("memories"), document.get("todos"))
+    counts = "".join(str(len(array) if isinstance(array, list) else 0) for array in arrays)
+    bare = time.removesuffix("Z").removesuffix("+00:00")
+    spelled = (time, bare + "Z", bare + "+00:00")
+    return frozenset(of_bytes((counts + one).encode()) for one in spelled)
+
+
+CHECKSUM: Final = Checksums(_EXPORT, of_counts)
+"""Ours, and those of the reference implementation."""
 
 
 @dataclass(slots=True)
@@ -248,8 +273,8 @@ def _checked(parsed: Parsed, checker: Mif1Checker) -> Mif1Document:
                 checker.refers(items[0].kind, record, f"{pointer}/{i}")
     if not parsed.left_out:
         checker.counts(document)
-    verdict = checksum.verify_checksum(document)
-    if checksum.own(document) and verdict != "matched-jcs" and not parsed.left_out:
+    verdict = CHECKSUM.verify(document)
+    if CHECKSUM.own(document) and verdict != "matched-jcs" and not parsed.left_out:
         says = RULES["checksum_mismatch"].says
         checker.faults.add(Problem("checksum_mismatch", "/export/checksum", says))
     elif verdict == "unknown":

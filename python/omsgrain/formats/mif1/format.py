@@ -30,9 +30,9 @@ from omsgrain.formats.document import (
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
 from omsgrain.formats.json_text import spell as spell_json
-from omsgrain.formats.mif1 import checksum, envelope
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1 import document as layouts
+from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif1.check import (
     ARRAYS,
     CONSENT,
@@ -171,7 +171,7 @@ class Mif1(Mif):
             return value
 
         arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
-        document = checksum.current(documents.together(found.envelope, arrays))
+        document = documents.CHECKSUM.current(documents.together(found.envelope, arrays))
         data = (
             layouts.spell(document, layout or kept)
             if changed
@@ -195,7 +195,7 @@ class Mif1(Mif):
         """A document that is made anew, with its counts."""
         counted = documents.counted(with_room(envelope, arrays), arrays, self.arrays)
         whole = documents.together(counted, arrays)
-        return checksum.sealed(whole) if summed else checksum.current(whole)
+        return documents.CHECKSUM.sealed(whole) if summed else documents.CHECKSUM.current(whole)
 
     def spelled(
         self,
@@ -244,14 +244,14 @@ class Mif1(Mif):
 
     def current(self, document: dict[str, Any]) -> dict[str, Any]:
         """A document whose checksum, if it is ours, is that of what it says now."""
-        return checksum.current(document)
+        return documents.CHECKSUM.current(document)
 
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """An export with its counts and its checksum."""
+        """An export with its counts and its documents.CHECKSUM."""
         made = {**document, "metadata": {"privacy": privacy}}
-        return checksum.sealed(documents.counted(made, arrays, self.arrays))
+        return documents.CHECKSUM.sealed(documents.counted(made, arrays, self.arrays))
 
     def options_of_path(self, path: Path) -> dict[str, Any]:
         """The layout that a file is called by."""

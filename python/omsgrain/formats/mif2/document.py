@@ -3,15 +3,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from omsgrain.formats import json_text
+from omsgrain.formats.checksums import Checksums, of_bytes
 from omsgrain.formats.document import RecordItem, bare, fill, lift
 from omsgrain.formats.json_text import spell
-from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2.check import ARRAYS, LIMITS, RULES, Mif2Checker, Mif2Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
+
+_COUNTED: Final = ("memories", "todos", "projects", "reminders")
+
+
+def of_counts(document: Mapping[str, Any]) -> str:
+    """The checksum that the reference implementation writes: of how many records there are."""
+    arrays = [document.get(name) for name in _COUNTED]
+    counts = (len(array) if isinstance(array, list) else 0 for array in arrays)
+    return of_bytes(":".join(map(str, counts)).encode("ascii"))
+
+
+CHECKSUM: Final = Checksums("export_meta", lambda document: (of_counts(document),))
+"""Ours, and those of the reference implementation."""
 
 
 @dataclass(slots=True)
@@ -86,7 +100,7 @@ def _apart(document: Any, checker: Mif2Checker) -> Mif2Document:
     checker.document(document)
     if not isinstance(document, dict):
         return Mif2Document({})
-    if checksum.own(document) and checksum.verify_checksum(document) != "matched-jcs":
+    if CHECKSUM.own(document) and CHECKSUM.verify(document) != "matched-jcs":
         says = RULES["checksum_mismatch"].says
         checker.faults.add(Problem("checksum_mismatch", "/export_meta/checksum", says))
     envelope, arrays = lift(document, ARRAYS)

@@ -29,7 +29,6 @@ from omsgrain.formats.document import (
     vector_of,
 )
 from omsgrain.formats.json_text import style_of
-from omsgrain.formats.mif2 import checksum
 from omsgrain.formats.mif2 import document as documents
 from omsgrain.formats.mif2.check import (
     ARRAYS,
@@ -131,7 +130,9 @@ class Mif2(Mif):
 
         arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
         return Dump(
-            spelled(found, checksum.current(fill(found.envelope, arrays)), get, exact=exact),
+            spelled(
+                found, documents.CHECKSUM.current(fill(found.envelope, arrays)), get, exact=exact
+            ),
             losses,
         )
 
@@ -149,7 +150,7 @@ class Mif2(Mif):
     ) -> dict[str, Any]:
         """A document that is made anew."""
         whole = fill(with_room(envelope, arrays), arrays)
-        return checksum.sealed(whole) if summed else checksum.current(whole)
+        return documents.CHECKSUM.sealed(whole) if summed else documents.CHECKSUM.current(whole)
 
     def spelled(
         self,
@@ -183,16 +184,16 @@ class Mif2(Mif):
 
     def current(self, document: dict[str, Any]) -> dict[str, Any]:
         """A document whose checksum, if it is ours, is that of what it says now."""
-        return checksum.current(document)
+        return documents.CHECKSUM.current(document)
 
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """An export with what was found in it, and its checksum."""
+        """An export with what was found in it, and its documents.CHECKSUM."""
         if privacy is not None:
             meta = {**document.get("export_meta", {}), "privacy": privacy}
             document = {**document, "export_meta": meta}
-        return checksum.sealed(document)
+        return documents.CHECKSUM.sealed(document)
 
 
 def _vector(item: RecordItem) -> Vector | None:

@@ -7,7 +7,6 @@ import errno
 import os
 import struct
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import lmdb
@@ -52,6 +51,8 @@ def failure(path: Path, doing: str, error: BaseException) -> StoreError:
 def _is_full(path: Path) -> bool:
     """Whether a commit of a usual size finds no room beside the store."""
     try:
+        from tempfile import TemporaryFile  # slow to import, and needed after a failed commit only
+
         with TemporaryFile(dir=path) as file:
             file.write(bytes(_ROOM))
     except OSError as error:

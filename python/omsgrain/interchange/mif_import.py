@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A MIF document into a store. Spec: MIF 2.0 §6, MIF 1.0 §8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from omsgrain.formats import times
+from omsgrain.formats.base import Reads
+from omsgrain.formats.document import Import
+from omsgrain.formats.json_text import drained
+from omsgrain.formats.mif1.document import DocumentConsent
+from omsgrain.formats.problems import Problem
+from omsgrain.grain import make
+from omsgrain.interchange import merge_outcome
+from omsgrain.interchange.apply import DONE, RecordImport, batches, check_batch_size, refusal
+from omsgrain.interchange.fresh_ids import lead, rename
+from omsgrain.interchange.merge_outcome import Decision
+from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
+from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
+from omsgrain.interchange.references import resolved
+from omsgrain.interchange.report import MifReport, RecordReport
+from omsgrain.interchange.snapshot import DocumentSnapshot
+from omsgrain.store.export_filter import SHARING
+from omsgrain.store.import_batch import ImportStep, RecordOutcome
+from omsgrain.store.source_index import SourceSnapshot
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+
+JUSTIFICATION: Final = "a document with another version of it was imported"
+"""What stands beside what a record supersedes, for policies that ask."""
+_TRIES: Final = 100  # times that somebody else may be faster than an import that is all or nothing
+
+
+def import_document(
+    store: GrainStore,
+    document: bytes | Import | ParsedDocument,
+    *,
+    user_id: str | None = None,
+    format: str = "auto",
+    merge_strategy: str = "skip_duplicates",
+    dry_run: bool = False,
+    atomic: bool = False,
+    allow_erased: bool = False,
+    keep_document: bool = True,
+    batch_size: int = 1_000,
+    actor: str | None = None,
+    alive: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> MifReport:
+    """Take a document into a store. Run again, it changes nothing.
+
+    A record that is not good, or that the store refuses, is reported and holds up nothing else.
+    """
+    check_batch_size(batch_size)
+    strategy = merge_outcome.strategy(merge_strategy)
+    if isinstance(document, bytes):
+        document = read(document, format=format, user_id=user_id, **options)
+    came = document if isinstance(document, ParsedDocument) else arrived(document, user_id)
+    del document  # of what was read all that is of use is in what arrived
+    alive()
+    terms = MergeTerms(
+        user_id=came.owner,
+        allow_erased=allow_erased,
+        dry_run=dry_run,
+        actor=actor,
+        strategy=strategy,
+        atomic=atomic,
+        keep_document=keep_document,
+    )
+    bound = consent(came, store._settings.clock())
+    hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
+    planner = Planner(terms, came, natives(store, came.owner, hashes, came.version))
+    del hashes
+    renamed = 0
+    if strategy == "rename":
+        changed = renamed = rename(store, came, planner)
+    else:
+        changed = lead(store, came, planner, overwrite=strategy == "overwrite")
+    came.warnings = resolved(store, came)
+    if changed:
+        planner.count()
+    work = _DocumentImport(store, terms, came, planner, bound)
+    alive()
+    if atomic:
+        work.all()
+    else:
+        each = (one for page in drained(came.records, batch_size) for one in page)
+        for batch in batches(each, batch_size, _weight):
+            work.take(batch)
+            alive()
+        work.keep()
+    report = work.report(renamed)
+    if report.stored:
+        store.note_import(came.version.name, report.audited(), actor=actor)
+    return report
+
+
+class _DocumentImport(RecordImport[Arrived, RecordPlan]):
+    """The import of one document."""
+
+    def __init__(
+        self,
+        store: GrainStore,
+        terms: MergeTerms,
+        document: ParsedDocument,
+        planner: Planner,
+        bound: ConsentBinding,
+    ) -> None:
+        super().__init__(store, terms)
+        self._terms: MergeTerms = terms
+        self._document, self._planner, self._bound = document, planner, bound
+        self._keeping = DocumentSnapshot(document, terms.keep_document)
+        self._reports: dict[str, RecordReport] = dict(document.bad)
+        self._warnings: list[Problem] = [*document.warnings, *bound.warnings]
+        self._failed = False
+
+    def plan(self, snapshot: SourceSnapshot, batch: list[Arrived]) -> list[RecordPlan]:
+        """Decide what becomes of records."""
+        return self._planner.plan(snapshot, batch)
+
+    def planned(self, bad: set[int], seq: int | None) -> None:
+        """Let the planner know what the store refused."""
+        self._planner.done(bad, seq)
+
+    def all(self) -> None:
+        """Take all records, or none of them."""
+        good = not self._document.bad
+        for _ in range(_TRIES):
+            with self.store.sources(self._terms.user_id) as snapshot:
+                plans = self._planner.plan(snapshot, self._document.records)
+            steps = self.steps(plans)
+            good = good and not any(one.decision.fate in ("refused", "erased") for one in plans)
+            kept = self._kept(plans, steps) if good else []
+            outcomes = [DONE] * len(steps)
+            if good:
+                outcomes = self._together(list(steps.values()), kept, snapshot.seq)
+            if not any(one.moved for one in outcomes):
+                break
+        done = dict(zip(steps, outcomes, strict=True))
+        for i, plan in enumerate(plans):
+            self.tell(plan, done.get(i, DONE), steps.get(i))
+        self._failed = any(one.fate in ("refused", "erased") for one in self._reports.values())
+
+    def keep(self) -> None:
+        """Keep what stood around the records."""
+        steps = self._new(self._keeping.steps(self._bound.until, self._erased))
+        self._warnings += self._keeping.warnings
+        if steps and any(one.error for one in self.record(steps, 0).outcomes):
+            self._warnings.append(self._keeping.not_kept())
+
+    def _together(
+        self, steps: list[ImportStep], kept: list[ImportStep], since: int
+    ) -> list[RecordOutcome]:
+        """Do all of some steps, with what is kept beside them if that can be."""
+        outcomes = self.record([*steps, *kept], since, together=True).outcomes
+        own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
+        if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
+            return own
+        self._warnings.append(self._keeping.not_kept())
+        return self.record(steps, since, together=True).outcomes
+
+    def _kept(self, plans: list[RecordPlan], steps: dict[int, ImportStep]) -> list[ImportStep]:
+        keeping = DocumentSnapshot(self._document, self._terms.keep_document)
+        for i, plan in enumerate(plans):
+            keeping.note(plan, plan.decision, steps.get(i))
+        self._keeping = keeping
+        return self._new(keeping.steps(self._bound.until, self._erased))
+
+    def _erased(self, ids: set[str]) -> set[str]:
+        """Which of some ids are those of records that were erased, of whatever kind."""
+        if self._terms.allow_erased or not ids:
+            return set()
+        version = self._document.version
+        asked = [(kind, name) for name in ids for kind in version.arrays.values()]
+        with self.store.sources(self._terms.user_id) as snapshot:
+            told = snapshot.erased(asked, format=version.name)
+        return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
+
+    def _new(self, steps: list[ImportStep]) -> list[ImportStep]:
+        """Those steps whose grain is not there: the time of what is there runs already."""
+        if not steps:
+            return steps
+        with self.store.sources(self._terms.user_id) as snapshot:
+            return [
+                one
+                for one in steps
+                if one.grain is not None and snapshot.get(one.grain.address) is None
+            ]
+
+    def steps(self, plans: list[RecordPlan]) -> dict[int, ImportStep]:
+        """What the store is to do, by the number of the plan."""
+        steps: dict[int, ImportStep] = {}
+        for i, plan in enumerate(plans):
+            if not plan.is_put:
+                continue
+            one, grain = plan.one, plan.grain
+            names = one.names or (grain.address,)
+            steps[i] = ImportStep(
+                names[0],
+                plan.seen if one.names else None,
+                grain,
+                one.parts,
+                plan.replaces,
+                None if plan.replaces is None else JUSTIFICATION,
+                vector=one.vector,
+                also=names[1:],
+                wave=plan.wave,
+                under=plan.under,
+                reads=self._reads_of(one),
+                until=None if one.kind == "consent" else self._bound.until,
+            )
+        return steps
+
+    def _reads_of(self, one: Arrived) -> Reads | None:
+        document = self._document
+        if one.kind != "memory":
+            return None
+        envelope = document.manifest.envelope
+        return document.version.reads_of(envelope, one.kept_id, partial(document.record_of, one))
+
+    def tell(self, plan: RecordPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
+        """Report what became of a record, and what it is kept as."""
+        decision, code, one = plan.decision, None, plan.one
+        if (refused := refusal(outcome)) is not None:
+            word, code = refused
+            decision = Decision(word, word)
+        if outcome.unkept is not None:
+            says = "a vector that the store cannot search was left in its record"
+            self._warnings.append(Problem("vector_not_searched", one.pointer, says))
+        old = one.id if one.old_id is None else one.old_id
+        new = None if one.old_id is None else one.id
+        self._reports[one.pointer] = RecordReport(
+            one.pointer, old or None, one.kind, decision.fate, decision.reason, code, new
+        )
+        if not self._terms.atomic:
+            self._keeping.note(plan, decision, step)
+
+    def report(self, renamed: int) -> MifReport:
+        """What it came to."""
+        records = tuple(self._reports[pointer] for pointer in self._order())
+        if renamed and self._terms.keep_document:
+            says = "the document is kept with the new ids"
+            self._warnings.append(Problem("document_renamed", "", says))
+        if self._terms.atomic:
+            self._warnings += self._keeping.warnings
+        return MifReport(
+            self._document.version.name,
+            self._terms.strategy,
+            not (self._terms.dry_run or self._failed),
+            records,
+            self._document.problems,
+            tuple(self._warnings),
+            self._failed,
+        )
+
+    def _order(self) -> list[str]:
+        """The keys of all records as they stand in the document."""
+        version, reports = self._document.version, self._reports
+        return sorted(reports, key=lambda key: version.order(reports[key].pointer))
+
+
+def _weight(one: Arrived) -> int:
+    """Bytes of the grains of a record."""
+    return len(one.grain.blob) + sum(len(part.blob) for part in one.parts)
+
+
+# -- consent --------------------------------------------------------------------------------------
+
+
+_LAST = 2**62
+
+
+class ConsentBinding(NamedTuple):
+    """What the consent of a document binds the records to that it stores, and no others.
+
+    After ``retention_days`` they are erased, and what is kept of the document; with
+    ``sharing_allowed`` false they leave for no purpose that is sharing. Spec: MIF 1.0 §6.3
+
+    Attributes:
+        until: when they must be gone, ms since 1970.
+        warnings: what follows from it that nobody may expect.
+    """
+
+    until: int | None = None
+    warnings: tuple[Problem, ...] = ()
+
+
+def consent(document: ParsedDocument, now: int) -> ConsentBinding:
+    """Read the consent of a document, and mark the records that are not to be shared."""
+    given = next((one for one in document.records if one.kind == "consent"), None)
+    if given is None:
+        return ConsentBinding()
+    said = DocumentConsent.of(document.record_of(given))
+    if said is None:
+        return ConsentBinding()
+    if not said.shares:
+        document.records = [_unshared(one) for one in document.records]
+    until = said.expires_at(_made(document, now))
+    if until is None:
+        return ConsentBinding()
+    if until > now:
+        return ConsentBinding(min(until, _LAST))
+    says = "the time is over for which the consent lets its records be kept"
+    return ConsentBinding(max(until, 0), (Problem("retention_over", given.pointer, says),))
+
+
+def _made(document: ParsedDocument, now: int) -> int:
+    """When the document was made, as far as it says."""
+    export = document.manifest.envelope.get("export")
+    made = export.get("created_at") if isinstance(export, Mapping) else None
+    instant = times.parse(made, floating=True) if isinstance(made, str) else None
+    return now if instant is None else instant.millis
+
+
+def _unshared(one: Arrived) -> Arrived:
+    # Its parts are named by their addresses, and leave only with what names them.
+    return one._replace(grain=make({**one.grain.fields, SHARING: False}))
