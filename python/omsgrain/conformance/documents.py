@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from omsgrain import formats
 from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.edits import edited, shown, value_of
 from omsgrain.conformance.rule import Entry, Tried, documents, spec_of
-from omsgrain.formats.mif1 import document as mif1
-from omsgrain.formats.mif2 import document as mif2
+from omsgrain.formats.base import Mif
 from omsgrain.formats.mif_ld import validate
 
 
@@ -21,15 +21,20 @@ def spelled(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def judged(spec: str, data: bytes, **options: Any) -> list[str]:
+def validated(spec: str, data: bytes) -> list[str]:
     """The errors in a document and, after a ``~``, the warnings: a rule and a pointer each."""
-    if spec == "mif-ld":
-        verdict = validate.judge(json.loads(data), **options)
-        errors, warnings = list(verdict.findings), list(verdict.warnings)
-        return [*map(_said, errors), *(f"~{_said(one)}" for one in warnings)]
-    found = (mif1 if spec == "mif1" else mif2).validate(data)
+    form = formats.FORMATS[spec]
+    assert isinstance(form, Mif)
+    found = form.validate(data, None)
     said = [_said(one) for one in (*found.faults, *found.problems)]
     return said + [f"~{_said(one)}" for one in found.warnings]
+
+
+def judged(data: bytes, **options: Any) -> list[str]:
+    """The same of a node of JSON-LD, whatever kind of node it is."""
+    verdict = validate.judge(json.loads(data), **options)
+    said = [_said(one) for one in verdict.findings]
+    return said + [f"~{_said(one)}" for one in verdict.warnings]
 
 
 def _said(one: Any) -> str:
@@ -44,10 +49,18 @@ def case_of(entry: Entry, case: Entry) -> Any:
 
 def changed(_: Bench, entry: Entry) -> Iterator[Tried]:
     """Kind ``document``: a good document, and each change with the finding that it must get."""
-    spec, options = spec_of(entry), entry.get("options", {})
-    yield Tried("a good document", [], judged(spec, spelled(case_of(entry, {})), **options))
+    return _changed(entry, partial(validated, spec_of(entry)))
+
+
+def nodes(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Kind ``node``: the same of a node of JSON-LD."""
+    return _changed(entry, partial(judged, **entry.get("options", {})))
+
+
+def _changed(entry: Entry, judge: Callable[[bytes], list[str]]) -> Iterator[Tried]:
+    yield Tried("a good document", [], judge(spelled(case_of(entry, {}))))
     for case in entry["cases"]:
-        found = judged(spec, spelled(case_of(entry, case)), **options)
+        found = judge(spelled(case_of(entry, case)))
         expected = case.get("finds", "")
         first = next((said for said in found if said == expected), None)
         yield Tried(shown(case), expected, first or (found[0] if found else ""))
@@ -57,7 +70,7 @@ def texts(_: Bench, entry: Entry) -> Iterator[Tried]:
     """Kind ``text``: texts that are no document, and the rule that refuses each."""
     for case in entry["cases"]:
         text = "".join(value_of(part) for part in case["text"])
-        found = judged(spec_of(entry), text.encode())
+        found = validated(spec_of(entry), text.encode())
         yield Tried(case.get("try", text), [case["finds"]], [said.split()[0] for said in found])
 
 

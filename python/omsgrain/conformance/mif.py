@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.conformance.bench import NOW, Bench, MissingError
-from omsgrain.conformance.documents import case_of, judged, spelled
+from omsgrain.conformance.documents import case_of, judged, spelled, validated
 from omsgrain.conformance.edits import edited
 from omsgrain.conformance.rule import Entry, Tried, documents, refuses
 from omsgrain.errors import packages_of
@@ -32,7 +32,7 @@ _USER: Final = "user-42"
 def minimal(_: Bench, entry: Entry) -> Iterator[Tried]:
     """The least document is judged and loaded."""
     least = case_of(entry, {})
-    yield Tried(json.dumps(least), [], judged("mif2", spelled(least)))
+    yield Tried(json.dumps(least), [], validated("mif2", spelled(least)))
     yield Tried("loaded", "mif2", formats.load(spelled(least)).format)
 
 
@@ -43,7 +43,7 @@ def schema(bench: Bench, entry: Entry) -> Iterator[Tried]:
     mif.import_document(store, spelled(case_of(entry, {})))
     dump, _ = mif.export_document(store, _USER, now=NOW, include_embeddings=True)
     found = json.loads(dump.data)
-    problems = [said for said in judged("mif2", dump.data) if not said.startswith("~")]
+    problems = [said for said in validated("mif2", dump.data) if not said.startswith("~")]
     yield Tried("problems", [], problems)
     try:
         from jsonschema_rs import Draft202012Validator
@@ -85,7 +85,7 @@ def yaml_bomb(_: Bench, entry: Entry) -> Iterator[Tried]:
     """Aliases of aliases, each nine times the one before."""
     lines = ["mif_version: '1.0'", "a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    found = judged("mif1", "\n".join(lines).encode())
+    found = validated("mif1", "\n".join(lines).encode())
     yield Tried("nine to the twelfth texts", True, bool(found) and not found[0].startswith("~"))
 
 
@@ -102,7 +102,7 @@ def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def _rules(data: bytes) -> list[str]:
-    return [said.split()[0] for said in judged("mif1", data)]
+    return [said.split()[0] for said in validated("mif1", data)]
 
 
 # MIF 1.0: documents under a passphrase or a key
@@ -195,9 +195,9 @@ def corpus_lines(_: Bench, entry: Entry) -> Iterator[Tried]:
     least, later = documents("mif-ld")["least"], documents("mif-ld")["memory 1.x"]
     records = [{"kind": "memory", "payload": one} for one in (least, later)]
     whole = {"@type": "MemoryCorpus", "records": records}
-    yield Tried("a corpus of two shapes", [], judged("mif-ld", spelled(whole)))
-    yield Tried("an array of two", [], judged("mif-ld", spelled([least, later])))
-    bad = judged("mif-ld", spelled([least, later | {"@id": "x"}]))
+    yield Tried("a corpus of two shapes", [], judged(spelled(whole)))
+    yield Tried("an array of two", [], judged(spelled([least, later])))
+    bad = judged(spelled([least, later | {"@id": "x"}]))
     yield Tried("the second of them bad", ["MIF-ID /1/@id"], bad)
     found = formats.load(b"\n".join(map(spelled, (least, later))), format="mif-ld")
     yield Tried("by lines", (), found.problems)
@@ -277,7 +277,7 @@ def offline(_: Bench, entry: Entry) -> Iterator[Tried]:
     schemas = Path(validate.__file__).with_name("schemas")
     yield Tried("schemas at hand", True, len(list(schemas.glob("*.json"))) >= 5)
     person = documents("mif-ld")["memory"]["entities"][0]
-    found = judged("mif-ld", spelled(person), kind="entity-reference")
+    found = judged(spelled(person), kind="entity-reference")
     yield Tried("an entity reference by its own schema", [], found)
 
 

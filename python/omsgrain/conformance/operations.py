@@ -13,7 +13,7 @@ from typing import Any, Final
 from omsgrain import formats
 from omsgrain.conformance import aimem, bundles
 from omsgrain.conformance.bench import NOW
-from omsgrain.conformance.documents import judged, spelled
+from omsgrain.conformance.documents import judged, spelled, validated
 from omsgrain.conformance.steps import Scene
 from omsgrain.errors import OmsError
 from omsgrain.interchange import aimem as gateway
@@ -212,12 +212,7 @@ def _load(scene: Scene, given: Any) -> None:
 
 
 def _import(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
-    """A document or a bundle into the store; its report."""
-    if scene.spec == "aimem":
-        summary = gateway.import_bundle(scene.store, aimem.read(given), **options)
-        return {**summary.to_dict(), "warnings": [one.rule for one in summary.warnings]}
-    if scene.spec == "mif-ld":
-        options = {"user_id": USER, "format": "mif-ld", **options}
+    """A document into the store; its report."""
     report = mif.import_document(scene.store, spelled(given), **options)
     return {
         "fates": [one.fate for one in report.records if one.kind == "memory"],
@@ -227,26 +222,36 @@ def _import(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
 
 
 def _export(scene: Scene, _: None, **options: Any) -> Any:
-    """An export of the store, as JSON."""
-    if scene.spec == "aimem":
-        return aimem.exported(scene.store, **options)
+    """An export of the store in the rule's format, as JSON."""
     form: Any = scene.spec
     dump, _report = mif.export_document(scene.store, USER, format=form, now=NOW, **options)
     return json.loads(dump.data)
+
+
+def _import_bundle(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
+    summary = gateway.import_bundle(scene.store, aimem.read(given), **options)
+    return {**summary.to_dict(), "warnings": [one.rule for one in summary.warnings]}
+
+
+def _export_bundle(scene: Scene, _: None, **options: Any) -> dict[str, Any]:
+    return aimem.exported(scene.store, **options)
 
 
 def _erase_tenant(scene: Scene, given: str) -> None:
     gateway.erase_tenant(scene.store, given, reason_code="gdpr17")
 
 
-def _judge(scene: Scene, given: Any, **options: Any) -> list[str]:
-    return judged(scene.spec, spelled(given), **options)
+def _judge(_: Scene, given: Any, **options: Any) -> list[str]:
+    return judged(spelled(given), **options)
 
 
 def _problems(scene: Scene, given: Any) -> list[str]:
-    if scene.spec == "aimem":
-        return aimem.rules(bundles.spelled(given))
-    return [found for found in judged(scene.spec, spelled(given)) if not found.startswith("~")]
+    found = validated(scene.spec, spelled(given))
+    return [said for said in found if not said.startswith("~")]
+
+
+def _bundle_problems(_: Scene, given: Any) -> list[str]:
+    return aimem.rules(bundles.spelled(given))
 
 
 # agents, and results at hand
@@ -302,9 +307,12 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "load": _load,
     "import": _import,
     "export": _export,
+    "import_bundle": _import_bundle,
+    "export_bundle": _export_bundle,
     "erase_tenant": _erase_tenant,
     "judge": _judge,
     "problems": _problems,
+    "bundle_problems": _bundle_problems,
     "tool": _tool,
     "tools": _tools,
     "value": _value,

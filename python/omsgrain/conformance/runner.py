@@ -25,6 +25,7 @@ KINDS: Final = {
     "policy": "policies.tried",
     "file": "containers.files",
     "document": "documents.changed",
+    "node": "documents.nodes",
     "text": "documents.texts",
     "round": "documents.returned",
     "kept": "documents.kept",
