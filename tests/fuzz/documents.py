@@ -6,9 +6,10 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from zlib import crc32
 
 from fuzz import seeds
@@ -16,13 +17,18 @@ from fuzz.target import Run, Target
 from omsgrain import formats
 from omsgrain.errors import OmsError
 from omsgrain.formats import ontology
+from omsgrain.formats.aimem import check as aimem_check
 from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif1.check import Mif1Limits
-from omsgrain.formats.mif_ld import markdown
+from omsgrain.formats.mif1.format import MIF1 as MIF1_FORMAT
+from omsgrain.formats.mif2.format import MIF2
+from omsgrain.formats.mif_ld import markdown, validate
+from omsgrain.formats.mif_ld.validate import judge
+from omsgrain.formats.schema import Shapes
 from omsgrain.formats.table import sniff_file
 from omsgrain.policy.presets import Preset, explain
 from omsgrain.policy.rule_files import read_rules
@@ -130,6 +136,32 @@ def _markdown(room: Path) -> Iterator[Run]:
     yield run
 
 
+@contextmanager
+def _at_sight(room: Path) -> Iterator[Run]:
+    """What the core takes for good at one look is good field by field."""
+
+    def verdicts(data: bytes) -> list[object]:
+        found: list[object] = [
+            bundle.validate(data),
+            MIF1_FORMAT.validate(data, None),
+            MIF2.validate(data, None),
+        ]
+        with suppress(ValueError, RecursionError):
+            found.append(judge(json.loads(data)))
+        return found
+
+    def run(data: bytes) -> None:
+        with (
+            patch.object(Shapes, "fit", return_value=False),
+            patch.object(aimem_check, "fits", return_value=False),
+            patch.object(validate, "shape_at_sight", return_value=None),
+        ):
+            walked = verdicts(data)
+        assert verdicts(data) == walked
+
+    yield run
+
+
 _MEMORY: dict[str, Any] = {
     "@id": "urn:mif:a",
     "namespace": "_semantic/garden",
@@ -207,6 +239,17 @@ TARGETS = {
         "json",
     ),
     "markdown": Target(_markdown, lambda: seeds.documents("mif-ld", "markdown"), "lines"),
+    "at sight": Target(
+        _at_sight,
+        lambda: [
+            *_of_mif1("json")(),
+            *seeds.documents("mif2"),
+            *seeds.documents("aimem", "document"),
+            *_spelled(FULL, REINFORCED),
+            *seeds.documents("mif-ld", "document", "array"),
+        ],
+        "json",
+    ),
     "any document": Target(_any, _every, "lines"),
     "ontology": Target(_ontology, seeds.ontologies, "lines"),
     "rules": Target(

@@ -24,7 +24,7 @@ from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain
 from omsgrain.interchange.aimem_plan import GrainColumns, NumberIndex
-from omsgrain.interchange.around import ManifestList
+from omsgrain.interchange.documents import ManifestList
 from omsgrain.interchange.report import note_export
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
 from omsgrain.search.vectors import Model

@@ -9,18 +9,19 @@ there is no document any more.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError
 from omsgrain.formats import problems
-from omsgrain.formats.base import Mif
+from omsgrain.formats.base import Format, Mif
+from omsgrain.formats.convert.base import lost
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import KIND, Dump, Loss, Manifest, bare, keyed, open_manifest
 from omsgrain.formats.json_text import COMPACT, JsonTexts
-from omsgrain.formats.mif1.document import together
+from omsgrain.formats.mif1.document import STAYS, together
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, Source
 from omsgrain.formats.table import FORMATS, VERSIONS, version
@@ -248,3 +249,71 @@ class Foreign:
     def envelope(self) -> dict[str, Any]:
         """All of it, as it stands around the records of one document."""
         return {problems.MEMBER: problems.merged(self._envelopes)}
+
+
+_COUNTERS: Final = "volatile"
+_COUNTED: Final = frozenset(("temporal/accessCount", "temporal/lastAccessed"))
+"""The counters of a memory that the store itself keeps."""
+_OTHERS: Final = "vendor_extensions/"
+"""What other systems say, which leaves in MIF 2.0."""
+
+
+class ManifestList:
+    """Gathers what documents say of themselves, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._documents: list[Manifest] = []
+
+    def add(self, grain: Grain, get: Get) -> Manifest | None:
+        """Take the manifest of a document; None if this grain is none that can be read."""
+        try:
+            found = open_manifest(grain, get)
+        except (NotFoundError, FormatError):  # something of it was erased
+            return None
+        if found is not None:
+            self._documents.append(replace(found, arrays={}, text=()))
+        return found
+
+    def counters(self) -> dict[str, Any]:
+        """The counters of memories of MIF in JSON-LD, by ``@id``; the last document counts."""
+        found: dict[str, Any] = {}
+        for one in self._documents:
+            said = one.envelope.get(_COUNTERS) if FORMATS[one.format].counters else None
+            found |= said if isinstance(said, dict) else {}
+        return found
+
+    def losses(self, to: Format, envelope: Mapping[str, Any]) -> list[Loss]:
+        """What an export does not say of what the documents say of themselves."""
+        there = to.hub.read([], envelope).document
+        found: dict[tuple[str, str], None] = {}
+        for one in self._documents:
+            of = FORMATS[one.format]
+            # Its id and its time are those of that document, and made anew.
+            around = replace(of.hub.read([], one.envelope).document, id="", user=None,
+                             exported_at=None)  # fmt: skip
+            for name, _ in lost(around, there, None, of.hub.told, to.title):
+                kept = to.vendors and name.startswith(_OTHERS)
+                if not kept and name not in to.made_anew:
+                    found[one.id, name] = None
+            if of.counters and not to.counters:
+                found |= dict.fromkeys((one.id, name) for name in self._counted(one))
+        return [Loss(id, name, STAYS) for id, name in found]
+
+    def _counted(self, one: Manifest) -> Iterator[str]:
+        """The names of the counters in a document that the store does not keep."""
+        for listed in (one.envelope.get(_COUNTERS) or {}).values():
+            for difference in listed:
+                yield from (at for at in _pointers(difference, "") if at not in _COUNTED)
+
+
+def _pointers(difference: Any, at: str) -> Iterator[str]:
+    """The members that a difference adds, by their ways."""
+    if not isinstance(difference, dict):
+        return
+    for name, inner in (difference.get("~") or {}).items():
+        yield from _pointers(inner, f"{at}{name}/")
+    for name, value in (difference.get("+") or {}).items():
+        if isinstance(value, dict):
+            yield from _pointers({"+": value}, f"{at}{name}/")
+        else:
+            yield f"{at}{name}"

@@ -30,10 +30,8 @@ from omsgrain.formats.problems import MEMBER, OURS, Problem, together
 from omsgrain.formats.source import Source, checking, getter, is_beside
 from omsgrain.formats.table import FORMATS, version
 from omsgrain.grain import Grain, as_put
-from omsgrain.interchange import mif_ld
-from omsgrain.interchange.around import ManifestList
-from omsgrain.interchange.documents import Foreign
-from omsgrain.interchange.redact import finished
+from omsgrain.interchange.documents import Foreign, ManifestList
+from omsgrain.interchange.redact import finished, finished_corpus
 from omsgrain.interchange.report import PLURALS, note_export
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
 from omsgrain.store import export_filter
@@ -435,7 +433,7 @@ def _linked(
         local=local,
         **({} if shape is None else {"shape": shape}),
     )
-    document, flags = mif_ld.finished(
+    document, flags = finished_corpus(
         json.loads(dumped.data),
         chosen.reads,
         chosen.around.counters(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import model
 from omsgrain.formats.aimem.records import NO_TEXT
@@ -28,7 +28,6 @@ from omsgrain.formats.convert.base import (
     of_address,
 )
 from omsgrain.formats.convert.gather import NATIVE, Heap, LocatedItem
-from omsgrain.formats.convert.ids import Renamed, kind_of, renamed
 from omsgrain.formats.document import Added, Loss, Vector
 from omsgrain.formats.table import FORMATS
 from omsgrain.formats.times import spell
@@ -228,3 +227,91 @@ def _member(one: LocatedItem, name: str) -> str:
         each for each in FORMATS[one.format].hub.classes.values() if each.cls is type(one.item)
     )
     return next((each.member(name) for each in shapes), None) or name
+
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+_KINDS: Final[dict[type[model.Item], model.Kind]] = {
+    model.Memory: "memory",
+    model.Todo: "todo",
+    model.Project: "project",
+    model.Reminder: "reminder",
+    model.Entity: "entity",
+    model.Relation: "relation",
+}
+_REFERENCES: Final[dict[type[model.Item], dict[str, model.Kind]]] = {
+    model.Memory: {"parent": "memory", "related": "memory", "related_todos": "todo"},
+    model.Todo: {"project": "project", "parent": "todo", "subtasks": "todo",
+                 "blocked_by": "todo", "related": "memory"},
+}  # fmt: skip
+
+
+class Renamed(NamedTuple):
+    """An item with its new ids, and whether the old one can be told from the new one."""
+
+    item: model.Item
+    kept: bool
+
+
+def kind_of(item: model.Item) -> model.Kind | None:
+    """Of what an item has the id; None if it has one of no kind that another format knows."""
+    return _KINDS.get(type(item))
+
+
+def renamed(held: Sequence[LocatedItem], names: DocumentIds) -> Iterator[Renamed]:
+    """The items with the ids of another format."""
+    given = [_given(one, names) for one in held]
+    for one, id in zip(held, given, strict=True):
+        yield _renamed(one, id, names)
+
+
+def _given(one: LocatedItem, names: DocumentIds) -> str:
+    kind, item = kind_of(one.item), one.item
+    if kind is None:
+        return item.id
+    external = getattr(item, "external", None)
+    name = item.name if isinstance(item, model.Entity) else None
+    return names.give(kind, item.id, external=external, name=name)
+
+
+def _renamed(one: LocatedItem, id: str, names: DocumentIds) -> Renamed:
+    item, kind = one.item, kind_of(one.item)
+    if kind is None:
+        return Renamed(item, False)
+    more: dict[str, Any] = {"id": id}
+    for name, of in _REFERENCES.get(type(item), {}).items():
+        value = getattr(item, name)
+        if isinstance(value, str):
+            more[name] = names.of(of, value)
+        elif value:
+            more[name] = tuple(names.of(of, each) for each in value)
+    if isinstance(item, model.Memory):
+        more["entities"] = tuple(
+            replace(each, of=None if each.of is None else names.of("entity", each.of))
+            for each in item.entities
+        )
+    if isinstance(item, model.Relation):
+        more["source"] = names.of(item.source_kind, item.source)
+        more["target"] = names.of(item.target_kind, item.target)
+    external = getattr(item, "external", None)
+    if names.format.external == "id" and external == id:
+        more["external"] = None  # which it is now
+    elif names.format.external == "member" and isinstance(item, model.Memory | model.Todo):
+        if one.format != NATIVE and external is None and not _returns(one, id, names, None):
+            external = more["external"] = item.id
+    kept = one.format == NATIVE or _returns(one, id, names, more.get("external", external))
+    return Renamed(replace(item, **more), kept)
+
+
+def _returns(one: LocatedItem, id: str, names: DocumentIds, external: str | None) -> bool:
+    """Whether an id gives the one that it was made of."""
+    kind, item = kind_of(one.item), one.item
+    assert kind is not None
+    if kind == "relation":
+        # Where relations have no id, it is made of what they join.
+        return not FORMATS[one.format].relation_ids
+    name = item.name if isinstance(item, model.Entity) else None
+    placed = external if names.format.external == "member" else None
+    hub = FORMATS[one.format].hub
+    return hub.id_of(kind, id, external=placed, name=name) == item.id

@@ -5,6 +5,11 @@ A validator of JSON Schema names every branch of an ``anyOf`` that fails, four e
 word; and which of them a person means, only the schema can say. So here a branch is chosen by the
 JSON type that stands there, and of a text only the first defect counts. The keywords are those
 that our schemas use; others are refused when a schema is read.
+
+Memories that are good are seen at one look of the core before (`shape_at_sight`), which takes a
+ninth of the time: 0.5 µs where the walk takes 4.5, for a full memory 6 where it takes 59 (row F1
+of `make bench`). ``tests/fuzz`` compares the two. jsonschema-rs, which is as fast as the look, is
+an extra, for the schemas that an ontology brings: those have all keywords, and no codes.
 """
 
 from __future__ import annotations
