@@ -16,11 +16,10 @@ from omsgrain.formats.problems import Problem
 from omsgrain.grain import make
 from omsgrain.interchange import merge_outcome
 from omsgrain.interchange.apply import DONE, RecordImport, batches, check_batch_size, refusal
-from omsgrain.interchange.fresh_ids import lead, rename
 from omsgrain.interchange.merge_outcome import Decision
 from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
 from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
-from omsgrain.interchange.references import resolved
+from omsgrain.interchange.references import lead, rename, resolved
 from omsgrain.interchange.report import MifReport, RecordReport
 from omsgrain.interchange.snapshot import DocumentSnapshot
 from omsgrain.store.export_filter import SHARING

@@ -4,15 +4,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid5
 
 from omsgrain.formats.base import Mif
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.schema import ANY
 from omsgrain.formats.source import Source
-from omsgrain.interchange.parse import ParsedDocument
+from omsgrain.interchange.parse import (
+    NATIVE,
+    Arrived,
+    ParsedDocument,
+    canonical,
+    rebuilt,
+)
+from omsgrain.interchange.plan import Look, Planner
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -174,3 +184,207 @@ class References:
         if isinstance(value, list):
             return [self._walk(one) for one in value]
         return value
+
+
+# -- fresh ids ------------------------------------------------------------------------------------
+
+
+_PREFIX = re.compile(r"[a-z]+_")
+_FRESH: Final = UUID("6d1bd5f4-7f0a-5c6e-9b53-2f6f0c8b7f11")
+"""The namespace of fresh ids."""
+_LookedUp = tuple[int, Arrived, Look]
+_PAGE = 1_000
+
+
+def rename(store: GrainStore, document: ParsedDocument, planner: Planner) -> int:
+    """Give new ids to the records of a document that need them, and say how many have one."""
+    work = _Renaming(store, document, planner)
+    records = document.records
+    work.texts([i for i, one in enumerate(records) if one.hash is not None])
+    bare = [i for i, one in enumerate(records) if one.hash is None]
+    order = _referred_first(document, bare)
+    while work.others(order):  # in a circle one that is renamed can lead to another
+        pass
+    return work.finish()
+
+
+def lead(store: GrainStore, document: ParsedDocument, planner: Planner, *, overwrite: bool) -> int:
+    """Lead references to memories whose text is stored to what is stored.
+
+    What overwrites that takes its id. Returns how many records have another id.
+    """
+    records = document.records
+    leads = skipped_before(store, document)
+    stored: dict[int, str] = {}
+    for page in _pages(range(len(records))):
+        with store.sources(document.owner) as snapshot:
+            known = planner.same_texts(snapshot, [records[i] for i in page])
+        stored.update((page[at], id_) for at, id_ in known.items())
+    stays: set[Key] = set()
+    for i, one in enumerate(records):
+        if i in stored:
+            leads[one.kind, one.id or ""] = stored[i]
+        elif one.id and not one.is_duplicate:
+            stays.add((one.kind, one.id))
+    for one in records:
+        if one.is_duplicate and one.id and (one.kind, one.id) not in stays:
+            of = str(one.grain["context"]["of"])
+            leads[one.kind, one.id] = leads.get((one.kind, of), of)
+    leads = {key: id_ for key, id_ in leads.items() if key not in stays}
+    if not leads and not stored:
+        return 0
+    references = References(document.version, leads, _ids_of(records))
+    for i, one in enumerate(records):
+        if one.is_duplicate or one.format != document.version.name or one.kind == NATIVE:
+            continue
+        record = document.record_of(one)
+        changed = references.of_record(one.kind, record)
+        old = None
+        if overwrite and i in stored:
+            changed, old = {**changed, "id": stored[i]}, one.id
+        if changed is not record:
+            came = one.grain, one.parts
+            records[i] = rebuilt(document, one, changed, original=came, old_id=old)
+    return len(stored) if overwrite else 0
+
+
+def _ids_of(records: Sequence[Arrived]) -> list[Key]:
+    """The ids of records, with their kinds."""
+    return [(one.kind, one.id) for one in records if one.id]
+
+
+class _Renaming:
+    """The new ids of a document while they are found.
+
+    Attributes:
+        new: by the number of the record.
+        leads: where references lead.
+    """
+
+    def __init__(self, store: GrainStore, document: ParsedDocument, planner: Planner) -> None:
+        self._store, self._document, self._planner = store, document, planner
+        self._first: dict[Key, int] = {}  # the number of the first record of an id
+        for i, one in enumerate(document.records):
+            if one.id and not one.is_duplicate and _is_renamed(document, one):
+                self._first.setdefault((one.kind, one.id), i)
+        self._ids = _ids_of(document.records)
+        self.new: dict[int, str] = {}
+        self.leads = skipped_before(store, document)
+
+    def texts(self, numbers: Sequence[int]) -> None:
+        """Look at memories, which are told from others by their text alone."""
+        for i, one, look in self._looked_up(numbers):
+            another = self._is_another(i)
+            if not another and self._first[one.kind, one.id or ""] != i:
+                continue  # it stands twice
+            id_ = self._planner.same_text(look, one)
+            if id_ is None and (another or self._planner.is_taken(look, one)):
+                id_ = fresh(self._document, one)
+            if id_ is not None:
+                self._lead(i, id_)
+        for one in self._document.records:
+            if one.is_duplicate and one.id and (one.kind, one.id) not in self._first:
+                of = str(one.grain["context"]["of"])
+                self.leads[one.kind, one.id] = self.leads.get((one.kind, of), of)
+
+    def others(self, numbers: Sequence[int]) -> int:
+        """Look at records that are told by all that they say, as they would be stored."""
+        before = len(self.new)
+        references = References(self._document.version, self.leads, self._ids)
+        for i, one, look in self._looked_up([i for i in numbers if i not in self.new]):
+            record = self._document.record_of(one)
+            changed = references.of_record(one.kind, record)
+            comes = one if changed is record else rebuilt(self._document, one, changed)
+            if self._is_another(i) or self._planner.is_taken(look, comes):
+                stood_for = references.stood_for(one.kind, one.id or "")
+                if self._lead(i, stood_for or fresh(self._document, comes)):
+                    references.add((one.kind, one.id or ""))
+        return len(self.new) - before
+
+    def _is_another(self, i: int) -> bool:
+        """Whether an earlier record of the document has the same id and says another thing."""
+        records = self._document.records
+        one = records[i]
+        first = records[self._first[one.kind, one.id or ""]]
+        return first.grain.address != one.grain.address
+
+    def _lead(self, i: int, id_: str) -> bool:
+        """Give a record a new id; whether references to its old one lead there."""
+        one = self._document.records[i]
+        key = one.kind, one.id or ""
+        self.new[i] = id_
+        if self._first[key] == i:
+            self.leads[key] = id_
+        return self._first[key] == i
+
+    def _looked_up(self, numbers: Sequence[int]) -> Iterator[_LookedUp]:
+        """Records that may need another id, with what is stored under their names."""
+        document = self._document
+        for page in _pages(numbers):
+            with self._store.sources(document.owner) as snapshot:
+                records = [document.records[i] for i in page]
+                look = self._planner.look(snapshot, records)
+                for i, one in zip(page, records, strict=True):
+                    if one.id and not one.is_duplicate and _is_renamed(document, one):
+                        yield i, one, look
+
+    def finish(self) -> int:
+        """Rename the records, and lead all references there; how many records have another id."""
+        document, new = self._document, self.new
+        if not new and not self.leads:
+            return 0
+        references = References(document.version, self.leads, self._ids)
+        for i, one in enumerate(document.records):
+            if one.id is None or one.format != document.version.name:
+                continue
+            record = document.record_of(one)
+            changed = references.of_record(one.kind, record)
+            if not one.is_duplicate and _is_renamed(document, one):
+                # Its own id is no reference: of two records with one id only one may be renamed.
+                own = new.get(i, one.id)
+                if changed.get("id") != own:
+                    changed = {**changed, "id": own}
+            if changed is not record:
+                old = one.id if i in new else None
+                document.records[i] = rebuilt(document, one, changed, old_id=old)
+        envelope = document.manifest.envelope
+        envelope.update(references.of_envelope(envelope))
+        return len(new)
+
+
+def _referred_first(document: ParsedDocument, numbers: Sequence[int]) -> list[int]:
+    """Records in such an order that those come first to which others refer, circles aside."""
+    records = document.records
+    at = {one.id: i for i in numbers if (one := records[i]).id}
+    order: list[int] = []
+    seen: set[int] = set()
+    for start in numbers:
+        waiting = [(start, False)]
+        while waiting:
+            i, done = waiting.pop()
+            if done:
+                order.append(i)
+            elif i not in seen:
+                seen.add(i)
+                waiting.append((i, True))
+                named = named_in(document.record_of(records[i])) if records[i].id else ()
+                waiting += [(at[name], False) for name in named if name in at]
+    return order
+
+
+def _is_renamed(document: ParsedDocument, one: Arrived) -> bool:
+    version = document.version
+    return one.format == version.name and one.kind in version.renamed
+
+
+def fresh(document: ParsedDocument, one: Arrived) -> str:
+    """The id of a record whose own is taken: of the shape that its own has."""
+    prefix = _PREFIX.match(one.id or "")
+    says = one.hash or sha256(canonical(document.record_of(one))).hexdigest()
+    return f"{prefix[0] if prefix else ''}{uuid5(_FRESH, f'{one.kind} {one.id} {says}')}"
+
+
+def _pages(whole: Sequence[int]) -> Iterator[list[int]]:
+    rest = iter(whole)
+    while page := list(islice(rest, _PAGE)):
+        yield page
