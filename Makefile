@@ -57,6 +57,7 @@ check: build ## format, lints, the crate as published, types, stubs, layers, fil
 	$(BIN)/python -m mypy.stubtest omsgrain._core --mypy-config-file pyproject.toml
 	$(BIN)/python tests/layers.py
 	$(BIN)/python tests/lengths.py
+	$(BIN)/python tests/names.py
 	$(BIN)/python docs/make_fields.py --check
 	$(BIN)/python docs/make_schemas.py --check
 

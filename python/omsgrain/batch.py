@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from omsgrain import _core
 from omsgrain.counts import counted
 from omsgrain.errors import OmsError, SchemaError
-from omsgrain.grain import Grain, as_unicode, options
+from omsgrain.grain import Grain, as_unicode, checked_grains, options
 from omsgrain.header import as_bytes
 
 OnError = Literal["raise", "collect"]
@@ -175,7 +175,7 @@ def decode_many(blobs: Iterable[bytes], *, errors: OnError = "raise") -> DecodeB
     fields, known, wrong = _core.decode_many(given)
     errors_found = [ItemError(i, None, error) for i, error in wrong]
     _raise_first(errors_found, stop)
-    grains = Grain._of_many(given, fields, known)
+    grains = checked_grains(given, fields, known)
     if not wrong:
         return DecodeBatch(cast("list[Grain]", grains), list(range(len(grains))), [])
     good = [(i, grain) for i, grain in enumerate(grains) if grain is not None]

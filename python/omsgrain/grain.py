@@ -152,68 +152,8 @@ class Grain(Mapping[str, Any]):
         self._fields = None
         self._address = None
 
-    @classmethod
-    def _of(
-        cls,
-        blob: bytes,
-        header: HeaderTuple | None,
-        name: str | None,
-        notes: Sequence[str],
-        fields: Mapping[str, Any] | None,
-    ) -> Grain:
-        """A grain of parts that the core has checked (or that the lenient reader made).
-
-        No header: that of the blob.
-        """
-        grain = cls.__new__(cls)
-        grain._blob = blob
-        grain._header = header
-        grain._known = (name, tuple(notes))
-        grain._fields = MappingProxyType(fields) if isinstance(fields, dict) else fields
-        grain._address = None
-        return grain
-
-    @classmethod
-    def _of_many(
-        cls,
-        blobs: Iterable[bytes],
-        read: Iterable[Mapping[str, Any] | None],
-        known: Iterable[Known | None],
-    ) -> list[Grain | None]:
-        """Grains of the columns of `_core.decode_many`; none in the place of what was refused.
-
-        Spelled out, since a call for each grain would cost more than all that is done here.
-        """
-        new = cls.__new__
-        grains: list[Grain | None] = []
-        add = grains.append
-        for blob, fields, said in zip(blobs, read, known, strict=True):
-            if fields is None:
-                add(None)
-                continue
-            grain = new(cls)
-            grain._blob = blob
-            grain._fields = fields
-            grain._known = said
-            grain._header = grain._address = None
-            add(grain)
-        return grains
-
-    @classmethod
-    def _stored(cls, blob: bytes, address: str) -> Grain:
-        """A grain of a store, which checked the blob when it was put; read when it is asked.
-
-        A blob with the signed bit needs no envelope here, since the store has it beside. A sealed
-        one has no fields. One that the store has opened keeps the address that it is stored under.
-        """
-        grain = cls.__new__(cls)
-        grain._blob = blob
-        grain._address = address
-        grain._fields = grain._header = grain._known = None
-        return grain
-
     def _look(self) -> Known:
-        """Type and warnings, read now if `_stored` left them open."""
+        """Type and warnings, read now if `stored_grain` left them open."""
         if self._known is not None:
             return self._known
         if self._blob[1] & ENCRYPTED_BIT:
@@ -243,7 +183,7 @@ class Grain(Mapping[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         own = self._address is None or self._address == _core.address(self.blob)
         if not own or self.blob[1] & (SIGNED_BIT | ENCRYPTED_BIT):
-            return (Grain._stored, (self.blob, self.address))
+            return (stored_grain, (self.blob, self.address))
         return (Grain, (self.blob,))
 
     @property
@@ -367,7 +307,65 @@ def as_put(grain: Grain) -> Grain:
     A sealed grain that was opened stands there under another. A signed one stays as it is; its
     envelope lies beside it in the store.
     """
-    return Grain._stored(grain.blob, _core.address(grain.blob))
+    return stored_grain(grain.blob, _core.address(grain.blob))
+
+
+def checked_grain(
+    blob: bytes,
+    header: HeaderTuple | None,
+    name: str | None,
+    notes: Sequence[str],
+    fields: Mapping[str, Any] | None,
+) -> Grain:
+    """Make a grain of parts that the core or the lenient reader has checked.
+
+    Without a header it is read from the blob.
+    """
+    grain = Grain.__new__(Grain)
+    grain._blob = blob
+    grain._header = header
+    grain._known = (name, tuple(notes))
+    grain._fields = MappingProxyType(fields) if isinstance(fields, dict) else fields
+    grain._address = None
+    return grain
+
+
+def checked_grains(
+    blobs: Iterable[bytes],
+    read: Iterable[Mapping[str, Any] | None],
+    known: Iterable[Known | None],
+) -> list[Grain | None]:
+    """Make grains of the columns of `_core.decode_many`; None where a blob was refused.
+
+    A call for each grain would cost more than the whole loop.
+    """
+    new = Grain.__new__
+    grains: list[Grain | None] = []
+    add = grains.append
+    for blob, fields, said in zip(blobs, read, known, strict=True):
+        if fields is None:
+            add(None)
+            continue
+        grain = new(Grain)
+        grain._blob = blob
+        grain._fields = fields
+        grain._known = said
+        grain._header = grain._address = None
+        add(grain)
+    return grains
+
+
+def stored_grain(blob: bytes, address: str) -> Grain:
+    """Make a grain of a blob that a store checked when it was put. It is decoded on first use.
+
+    The store keeps the envelope of a signed blob beside it. A sealed grain has no fields. A grain
+    that the store has opened keeps the address that it is stored under.
+    """
+    grain = Grain.__new__(Grain)
+    grain._blob = blob
+    grain._address = address
+    grain._fields = grain._header = grain._known = None
+    return grain
 
 
 def bare(blob: bytes) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from omsgrain import _core, registry
 from omsgrain.errors import CorruptError, OmsError, UnsupportedError
-from omsgrain.grain import Grain, make
+from omsgrain.grain import Grain, checked_grain, make
 
 __all__ = ["adapt", "read_leniently"]
 
@@ -32,7 +32,7 @@ def read_leniently(blob: bytes) -> Grain:
     grain_type = next((t for t in registry.TYPES if t.byte == type_byte), None)
     name = grain_type.name if grain_type else None
     fields = {_full_name(str(key), name): value for key, value in payload.items()}
-    return Grain._of(blob, header, name, [reason], fields)
+    return checked_grain(blob, header, name, [reason], fields)
 
 
 def _is_cbor(payload: bytes, flags: int) -> bool:

@@ -43,7 +43,7 @@ from omsgrain.errors import (
     SignatureError,
     TooLargeError,
 )
-from omsgrain.grain import Encoding, bare, make
+from omsgrain.grain import Encoding, bare, make, stored_grain
 from support.crafted_blobs import made
 from support.minimal_grains import minimal
 from support.random_grains import grains
@@ -376,7 +376,7 @@ def test_compressed(encoding: Encoding) -> None:
 
 def test_a_sealed_grain() -> None:
     sealed = bytes((1, 2)) + GRAIN.blob[2:]
-    stored = og.Grain._stored(sealed, "0" * 64)
+    stored = stored_grain(sealed, "0" * 64)
     for grain in (sealed, stored):
         with pytest.raises(KeyMissingError):
             disclose(grain, ["subject"])
@@ -388,7 +388,7 @@ def test_a_sealed_grain() -> None:
 
 def test_a_grain_that_a_store_opened() -> None:
     """It is named by its plain address: who gets the view cannot make the sealed blob."""
-    opened = og.Grain._stored(GRAIN.blob, "0" * 64)
+    opened = stored_grain(GRAIN.blob, "0" * 64)
     assert disclose(opened, ["subject", "user_id"]) == VIEW
     assert check_disclosure(VIEW, opened).verified
 

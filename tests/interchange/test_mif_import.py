@@ -19,7 +19,7 @@ from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaEr
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange.aimem import export_bundle
 from omsgrain.interchange.mif import export_document, export_kept, import_document
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from support.aimem_imports import holdings
 from support.child_process import ended
 from support.mif_imports import MAKERS, NOW, USER, Maker, contents, current, fates, opened
@@ -259,7 +259,7 @@ def test_retention_of_a_consent_binds(store: og.GrainStore) -> None:
     )
     assert not any(one.rule == "retention_over" for one in report.warnings)
     with store._store.read() as reader:
-        entries = list(due.due(reader))
+        entries = list(erasure_queue.due(reader))
     assert {entry.deadline for entry in entries} == {start + 30 * DAY}
     assert store.run_due_erasures(now=start + 29 * DAY).expired == 0
     assert contents(store) == ["for a month", "mine already"]
@@ -292,7 +292,7 @@ def test_what_may_be_kept_no_longer_leaves_for_the_person_alone(
     maker.take(store, maker.memory(1, "stays here"), consent={"retention_days": 0})
     maker.take(store, maker.memory(2, "leaves"))
     with store._store.read() as reader:
-        over = {entry.seq for entry in due.due(reader)}
+        over = {entry.seq for entry in erasure_queue.due(reader)}
     (found,) = export_bundle(store, USER, tenant_id=str(UUID(int=1)))
     said = [record["content"] for record in found.records["chunk"]]
     assert any(text.endswith("leaves") for text in said)

@@ -12,7 +12,7 @@ from omsgrain.errors import (
     InvalidationDeniedError,
     SchemaError,
 )
-from omsgrain.grain import Grain, make
+from omsgrain.grain import checked_grain, make
 from omsgrain.privacy import BUILT_IN, PURPOSES, explain, load
 from support.regulated_grains import (
     ALL,
@@ -61,7 +61,7 @@ def test_refusals_show_nothing_of_the_grain() -> None:
 def test_an_encrypted_grain_is_what_its_header_says() -> None:
     blob = bytearray(make(PERSON).blob)
     blob[1] |= 2
-    sealed = Grain._of(bytes(blob), (1, blob[1], 1, 0, 0), "belief", [], dict(PERSON))
+    sealed = checked_grain(bytes(blob), (1, blob[1], 1, 0, 0), "belief", [], dict(PERSON))
     assert load("gdpr").check_put(sealed) == ()
 
 
@@ -127,7 +127,7 @@ def test_opaque_grains_break_nothing(fields: dict[str, Any]) -> None:
     fields = {"created_at": CREATED, "user_id": "anna"} | fields
     made = make({k: v for k, v in fields.items() if k != "created_at"} | {"created_at": CREATED},
                 type_byte=0xF0)  # fmt: skip
-    odd = Grain._of(made.blob, (1, 0xC0, 0xF0, 0, 0), None, [], fields)
+    odd = checked_grain(made.blob, (1, 0xC0, 0xF0, 0, 0), None, [], fields)
     assert list(ALL.put_refusals(odd))
     list(ALL.delete_refusals(odd, CREATED))
     for purpose in PURPOSES:

@@ -40,7 +40,7 @@ def test_snapshots_of_a_commit_share_what_they_know(tmp_path: Path) -> None:
         assert isinstance(below, LmdbStorage)
         with below.read() as one, below.read() as two:
             assert one.head is two.head
-            assert one.recent is two.recent
+            assert one.memtable is two.memtable
         second = store.put(belief(2))
         with below.read() as three:
             assert three.head is not one.head

@@ -208,7 +208,7 @@ def test_a_tail_of_events_is_read_once(
 ) -> None:
     put(store, *facts(2))
     store.write(lambda writer: [writer.event(HELD, 1, b"x" * 32) for _ in range(3)])
-    store._env.recent = Memtable(0)  # as another process begins
+    store._env.memtable = Memtable(0)  # as another process begins
     read: list[int] = []
     page = LmdbReader.hashed_page
 
@@ -311,7 +311,7 @@ def test_works_that_share_a_commit(store: LmdbStorage) -> None:
 
 def together(store: LmdbStorage, *works: Callable[[Any], None]) -> None:
     """Let works of several threads share a commit, in this order."""
-    queue, inside, end = store._env._turns.queue, threading.Event(), threading.Event()
+    queue, inside, end = store._env._queue.queue, threading.Event(), threading.Event()
 
     def hold(_: object) -> None:
         inside.set()

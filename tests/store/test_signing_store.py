@@ -13,6 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain import policy
 from omsgrain.crypto import Signer, co_sign, with_signed_bit
+from omsgrain.grain import stored_grain
 from omsgrain.store.signature_policy import Required
 from support.signed_stores import (
     EVERYWHERE,
@@ -468,7 +469,7 @@ def test_which_grains_are_asked(value: Any, fields: dict[str, Any], asked: bool)
     ],
 )
 def test_sealed_grains_are_asked_if_in_doubt(value: Any, asked: bool) -> None:
-    sealed = og.Grain._stored(bytes((1, 2, 1)) + bytes(60), "ab" * 32)
+    sealed = stored_grain(bytes((1, 2, 1)) + bytes(60), "ab" * 32)
     required = Required.parse(value)
     assert required is not None and required.asks(sealed) is asked
 

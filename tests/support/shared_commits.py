@@ -34,7 +34,7 @@ def shared(store: PostgresStorage, *works: Callable[[PostgresWriter], object]) -
     for n in range(len(works)):
         threads.append(threading.Thread(target=write, args=(n,)))
         threads[-1].start()
-    while len(store._turns.queue._waiting) < len(works):
+    while len(store._queue.queue._waiting) < len(works):
         pass
     go_on.set()
     for thread in threads:

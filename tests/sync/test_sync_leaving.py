@@ -10,7 +10,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.sync import LocalPeer, states, sync
 from support.signed_stores import signed
 from support.signers import ALICE, BOB
@@ -54,8 +54,8 @@ def test_what_may_be_kept_no_longer_does_not_leave() -> None:
     for address in (over, held):
         with robot._store.read() as reader:
             seq = reader.find([bytes.fromhex(address)])[0]
-        what = {"kind": due.RETENTION, "seq": seq}
-        robot._store.write(partial(due.add, deadline=1, what=what))
+        what = {"kind": erasure_queue.RETENTION, "seq": seq}
+        robot._store.write(partial(erasure_queue.add, deadline=1, what=what))
     report = together(robot, hub)
     assert [(one.rule, one.address.hex()) for one in report.sent.refused] == [("retention", over)]
     assert addresses(hub) == {held}

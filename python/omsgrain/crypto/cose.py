@@ -34,7 +34,7 @@ from omsgrain.errors import (
     TooLargeError,
     UnsupportedError,
 )
-from omsgrain.grain import Grain, bare
+from omsgrain.grain import Grain, bare, checked_grain
 from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT, as_bytes, read_header
 
 IAT = "iat"
@@ -451,7 +451,7 @@ def _flagged(blob: bytes, at: int) -> Grain:
     blob = blob[:1] + bytes((blob[1] | SIGNED_BIT,)) + blob[2:]
     type_byte, ns_hash, created_at = rest
     header = (version, flags | SIGNED_BIT, type_byte, ns_hash, created_at)
-    return Grain._of(blob, header, name, notes, fields)
+    return checked_grain(blob, header, name, notes, fields)
 
 
 #: What the core reads of a blob: name of the type, warnings, fields.
@@ -563,7 +563,7 @@ def _opened(
     name, notes, fields = parts
     version, flags, type_byte, ns_hash, created_at = _core.header(blob)
     header = (version, flags | SIGNED_BIT, type_byte, ns_hash, created_at)
-    grain = Grain._of(blob, header, name, notes, fields)
+    grain = checked_grain(blob, header, name, notes, fields)
     author = grain.get("author_did")
     matches = None if author is None else author == proof.signer
     return Signed(grain, proof.signer, proof.iat, matches, envelope)

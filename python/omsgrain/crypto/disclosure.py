@@ -34,7 +34,7 @@ from omsgrain.errors import (
     SchemaError,
     SensitivityMismatchError,
 )
-from omsgrain.grain import Grain, bare, options
+from omsgrain.grain import Grain, bare, checked_grain, options
 from omsgrain.header import SIGNED_BIT, Header, as_bytes, read_header
 
 ELIDED, ORIGINAL = "_elided", "_disclosure_of"
@@ -190,7 +190,7 @@ def write(fields: Mapping[str, Any], header: Header, notes: Iterable[str] = ()) 
     """Encode the fields as a grain with this header has them; the notes become warnings."""
     blob, _ = _core.encode(fields, _options(header))
     parts, name, said = _core.check(blob)
-    return Grain._of(blob, parts, name, [*said, *notes], None)
+    return checked_grain(blob, parts, name, [*said, *notes], None)
 
 
 def _options(header: Header) -> tuple[str, bool, int, bool, int | None, str]:

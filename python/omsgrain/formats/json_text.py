@@ -110,7 +110,7 @@ def _likely(data: bytes) -> Iterator[Style]:
 _MANY: Final = 1_024  # orders of keys that are remembered
 
 
-class Orders:
+class MemberOrders:
     """The orders in which the records of a format have their keys."""
 
     def __init__(self, orders: Mapping[str, Sequence[str]]) -> None:

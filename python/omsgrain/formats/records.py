@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats import source as raw
-from omsgrain.formats.json_text import Orders
+from omsgrain.formats.json_text import MemberOrders
 from omsgrain.formats.source import (
     KEY,
     NOT_CHECKED,
@@ -30,7 +30,7 @@ from omsgrain.formats.source import (
     spell,
     spelled,
 )
-from omsgrain.grain import Grain, make, options
+from omsgrain.grain import Grain, make, options, stored_grain
 
 Fields = dict[str, Any]
 
@@ -157,7 +157,7 @@ class RecordTable:
         self.format = format
         self._shapes = dict(shapes)
         self._ordered = ordered
-        self._orders = Orders({kind: shape.order for kind, shape in shapes.items()})
+        self._orders = MemberOrders({kind: shape.order for kind, shape in shapes.items()})
 
     def name_of(self, kind: str, record: Record) -> str:
         """By what a record is known."""
@@ -207,7 +207,7 @@ class RecordTable:
         found = zip(same, batch.indices(), batch.addresses(), batch.blobs(), strict=True)
         for is_same, at, address, blob in found:
             if is_same:
-                made[at] = BuiltGrain(Grain._stored(blob, address))
+                made[at] = BuiltGrain(stored_grain(blob, address))
         return [
             self.to_grain(*given[at], owner=owner) if one is None else one
             for at, one in enumerate(made)

@@ -13,7 +13,7 @@ from omsgrain import container
 from omsgrain.container.layout import MAGIC
 from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import OmsError, UnsupportedError
-from omsgrain.grain import bare
+from omsgrain.grain import bare, stored_grain
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.inspect.graph import chains, triples
 from omsgrain.inspect.shown import FAILURES, failure, moment, said, shown
@@ -101,12 +101,12 @@ def _readable(blob: bytes) -> og.Grain | None:
     """The grain, checked but for its signature; sealed ones as they are."""
     header = og.read_header(blob)
     if header.encrypted:
-        return og.Grain._stored(blob, og.address(blob))
+        return stored_grain(blob, og.address(blob))
     try:
         og.Grain(bare(blob))
     except OmsError:
         return None
-    return og.Grain._stored(blob, og.address(blob))
+    return stored_grain(blob, og.address(blob))
 
 
 def _in_file(grain: og.Grain | None) -> dict[str, Any]:

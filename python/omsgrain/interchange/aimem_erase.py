@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain.storage import tombstones
-from omsgrain.storage.due import WITHIN
+from omsgrain.storage.erasure_queue import WITHIN
 
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey

@@ -27,7 +27,7 @@ from omsgrain.grain import Grain
 from omsgrain.interchange.merge_outcome import Decision
 from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument
 from omsgrain.interchange.plan import RecordPlan
-from omsgrain.storage.due import RETENTION
+from omsgrain.storage.erasure_queue import RETENTION
 from omsgrain.store.import_batch import ImportStep
 
 if TYPE_CHECKING:

@@ -421,9 +421,9 @@ class Walk:
         if len(keys) <= _OPEN:
             lists = [terms.places(key, start, newest, which) for key in keys]
             return heapq.merge(*lists, reverse=newest)
-        return self._in_turns(start)
+        return self._by_seeking(start)
 
-    def _in_turns(self, start: bytes | None) -> Iterator[bytes]:
+    def _by_seeking(self, start: bytes | None) -> Iterator[bytes]:
         """Walk many lists, none of which stays open: one more seek for each place."""
         newest = self._newest
 

@@ -29,7 +29,6 @@ from omsgrain.search.rank import PhraseCounts, RankedMatches
 from omsgrain.search.text_file import FILE, in_memory
 from omsgrain.storage.base import CheckProblem
 from omsgrain.storage.lmdb.files import Budget
-from omsgrain.storage.location import sidecar_of
 
 if TYPE_CHECKING:
     from omsgrain.search.nearest import Nearest
@@ -303,7 +302,7 @@ def _page_of(db: Connection, walk: RankedMatches, size: int, upto: int) -> list[
 
 def texts_of(store: Storage, budget: Budget) -> TextIndex:
     """Return the text index of a store: in its directory, in its database, or in memory."""
-    there = sidecar_of(store)
+    there = store.sidecar
     if there.database is not None:
         from omsgrain.search.postgres.text_index import PostgresTextIndex
 
@@ -319,7 +318,7 @@ def vectors_of(store: Storage) -> Nearest:
     """Return what finds neighbours among the vectors of a store."""
     from omsgrain.search.nearest import Nearest
 
-    there = sidecar_of(store)
+    there = store.sidecar
     if there.database is None:
         return Nearest(there.folder)
     from omsgrain.search.postgres.vectors import PostgresGraphs

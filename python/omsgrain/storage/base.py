@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from omsgrain.counts import counted
@@ -28,6 +29,7 @@ from omsgrain.storage.tables import Kind, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
+    from omsgrain.storage.postgres.connection import Database
 
 LONGEST = 2_000_000
 """Seconds: more than that PostgreSQL does not take, nor a lock of Python's."""
@@ -398,6 +400,21 @@ class Writer(Reader, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """Where a storage keeps derived data beside its tables; in memory it has no such place.
+
+    Attributes:
+        folder: a directory for further files.
+        database: the database that its tables are in, for further tables.
+        store_id: the number of the store in that database.
+    """
+
+    folder: Path | None = None
+    database: Database | None = None
+    store_id: int = 0
+
+
 class Storage(Protocol):
     """A place for blobs. Every method may be called from any thread.
 
@@ -407,6 +424,11 @@ class Storage(Protocol):
     @property
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
+        ...
+
+    @property
+    def sidecar(self) -> Sidecar:
+        """Where the text index and the graphs of vectors are."""
         ...
 
     def read(self) -> AbstractContextManager[Reader]:

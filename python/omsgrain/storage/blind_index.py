@@ -99,15 +99,15 @@ def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
 
 def add(writer: Writer, rows: list[tuple[int, bytes, BlindEntry]]) -> None:
     """Write the rows of sealed grains that were just put."""
-    blind = [(veil.number, veil.tokens, place) for _, place, veil in rows]
+    blind = [(entry.number, entry.tokens, place) for _, place, entry in rows]
     writer.set_rows(BLIND, _core.blind_rows(blind))
     if writer.row(META, SEALS_RECORD) != _YES:
         writer.set_row(META, SEALS_RECORD, _YES)
-    keys = [(SEQUENCE.pack(seq), veil) for seq, _, veil in rows]
-    writer.set_rows(PLAIN, [(veil.number + veil.plain, key) for key, veil in keys])
-    writer.set_rows(SEALED, [(key, veil.number) for key, veil in keys])
-    writer.set_rows(KEYED, [(veil.number + key, b"") for key, veil in keys])
-    if kept := [(veil.number + key, b"") for key, veil in keys if veil.kept]:
+    keys = [(SEQUENCE.pack(seq), entry) for seq, _, entry in rows]
+    writer.set_rows(PLAIN, [(entry.number + entry.plain, key) for key, entry in keys])
+    writer.set_rows(SEALED, [(key, entry.number) for key, entry in keys])
+    writer.set_rows(KEYED, [(entry.number + key, b"") for key, entry in keys])
+    if kept := [(entry.number + key, b"") for key, entry in keys if entry.kept]:
         writer.set_rows(KEPT, kept)
 
 
@@ -149,12 +149,12 @@ def forget(writer: Writer, seq: int) -> None:
         _delete(writer, number, key, blind, plain)
 
 
-def remove(writer: Writer, seq: int, place: bytes, veil: BlindEntry) -> None:
+def remove(writer: Writer, seq: int, place: bytes, entry: BlindEntry) -> None:
     """Delete the rows of a sealed grain whose key is here."""
-    number, tokens = veil.number, veil.tokens
+    number, tokens = entry.number, entry.tokens
     starts = range(0, len(tokens), TOKEN)
     blind = [number + tokens[at : at + TOKEN] + place for at in starts]
-    _delete(writer, number, SEQUENCE.pack(seq), blind, [number + veil.plain])
+    _delete(writer, number, SEQUENCE.pack(seq), blind, [number + entry.plain])
 
 
 def _delete(
@@ -169,7 +169,7 @@ def _delete(
     writer.set_row(SEALED, key, None)
 
 
-def veils(blobs: list[bytes], keys: list[UserKeys]) -> list[BlindEntry]:
+def blind_entries(blobs: list[bytes], keys: list[UserKeys]) -> list[BlindEntry]:
     """Make what is stored beside sealed grains, on all cores."""
     fields = [_core.decode(bare(blob)) for blob in blobs]
     words = [[word.encode() for word in words_of(one)] for one in fields]

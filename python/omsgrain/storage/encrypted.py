@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain import _core
 from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError, RangeError
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.base import (
@@ -32,13 +32,13 @@ from omsgrain.storage.base import (
     CompactReport,
     Reader,
     RebuildReport,
+    Sidecar,
     Storage,
     StoreStats,
     Which,
     Writer,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
-from omsgrain.storage.location import Sidecar, sidecar_of
 from omsgrain.storage.scan import placed, stored
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
@@ -167,7 +167,7 @@ class DecryptingReader:
             if self.inner.find([bytes.fromhex(address)])[0] != seq:
                 raise IntegrityError("the stored bytes are damaged", found=address) from None
             raise
-        return Grain._stored(plain, address)
+        return stored_grain(plain, address)
 
     def named(self, digest: bytes) -> Grain | None:
         """Return the grain at an address, stored or plain, opened as ``grain`` does."""
@@ -207,7 +207,7 @@ class DecryptingReader:
             if self._trying is None:
                 self._trying = blind_index.KeyTrial(self.ring)
             if (opened := self._trying.open(blob)) is not None:
-                return Grain._stored(open_plain(opened[0]), _core.address(blob))
+                return stored_grain(open_plain(opened[0]), _core.address(blob))
         self.keys_of(seq)  # says why it is not open
         raise KeyMissingError("no key of here opens the grain")
 
@@ -381,9 +381,9 @@ class EncryptingWriter(DecryptingReader):
         if number is None or grain is None or grain.sealed:
             return
         keys = self.ring.by_number(number)
-        (veil,) = blind_index.veils([grain.blob], [keys])
-        place = blind_index.place_of(veil.created_at, bytes.fromhex(grain.address), seq)
-        blind_index.remove(self.inner, seq, mask(keys.place, place), veil)
+        (entry,) = blind_index.blind_entries([grain.blob], [keys])
+        place = blind_index.place_of(entry.created_at, bytes.fromhex(grain.address), seq)
+        blind_index.remove(self.inner, seq, mask(keys.place, place), entry)
 
 
 T = TypeVar("T")
@@ -397,9 +397,9 @@ class EncryptedStorage:
         self.ring = ring
 
     @property
-    def sidecar_of(self) -> Sidecar:
-        """What the store has beside its tables."""
-        return sidecar_of(self.inner)
+    def sidecar(self) -> Sidecar:
+        """Where the text index and the graphs of vectors are."""
+        return self.inner.sidecar
 
     @property
     def readonly(self) -> bool:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a store is kept, and what that place offers: a directory, or a database.
+"""Where a store is kept: a directory, a database, or this process. Stores are opened from here.
 
-All that opens a store by name goes through here, and all that stands beside its tables:
-
-    home = location_of("memory.omsg")               # or "postgresql://robots@hub/memory?tenant=fleet7"
-    home.must_exist()
-    store = home.open(readonly=True)
-    beside(store).folder                        # where its text index and its graphs are
+location = location_of("memory.omsg")       # or "postgresql://robots@hub/memory?tenant=fleet7"
+location.must_exist()
+storage = location.open(readonly=True)
+storage.sidecar.folder                      # where its text index and its graphs are
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from omsgrain.storage.url import StoreUrl, is_url
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import CheckReport, Storage
-    from omsgrain.storage.postgres.connection import Database
 
 Where: TypeAlias = str | os.PathLike[str] | StoreUrl
 """What names a store: the path of its directory, a URL, or ``:memory:``."""
@@ -64,27 +61,6 @@ class Location(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Sidecar:
-    """What a store that is open has beside its tables. In memory it has nothing.
-
-    Attributes:
-        folder: a directory for further files.
-        database: the database that its tables are in, for further tables.
-        store_id: the number of the store in that database.
-    """
-
-    folder: Path | None = None
-    database: Database | None = None
-    store_id: int = 0
-
-
-def sidecar_of(store: Storage) -> Sidecar:
-    """Return what a store has beside its tables."""
-    found = getattr(store, "beside", None)
-    return found if isinstance(found, Sidecar) else Sidecar()
-
-
 def location_of(where: Where) -> Location:
     """Return where a store is kept."""
     if isinstance(where, str) and is_url(where):
@@ -100,13 +76,13 @@ def location_of(where: Where) -> Location:
 
 def directory_of(where: Where) -> Path:
     """Return the directory of a store that is files, and can be handled as such."""
-    home = location_of(where)
-    if isinstance(home, DirectoryLocation):
-        return home.path
+    location = location_of(where)
+    if isinstance(location, DirectoryLocation):
+        return location.path
     raise UnsupportedError(
         "only a store in files can be copied and restored; a database has its own tools",
         expected="a directory",
-        found=str(home),
+        found=str(location),
     )
 
 

@@ -24,6 +24,7 @@ from omsgrain.storage.base import (
     CompactReport,
     Reader,
     RebuildReport,
+    Sidecar,
     StoreStats,
     Which,
     Writer,
@@ -151,10 +152,11 @@ class MemoryStorage:
     """A ``Store`` in memory."""
 
     readonly = False
+    sidecar = Sidecar()
 
     def __init__(self) -> None:
         self._tables = _tables()
-        self._recent = Memtable(0)  # the index of it all
+        self._memtable = Memtable(0)  # the index of it all
         self._head = _Head()
         self._snapshots: Counter[int] = Counter()  # open ones, by commit
         self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to be pruned
@@ -170,7 +172,7 @@ class MemoryStorage:
         self._check_open()
         with self._lock:
             head = self._head
-            reader = _MemoryReader(self._tables, head, self._recent)
+            reader = _MemoryReader(self._tables, head, self._memtable)
             self._snapshots[head.commit] += 1
         try:
             yield reader
@@ -182,9 +184,9 @@ class MemoryStorage:
         """Run ``work`` in a write transaction; an exception takes back what it wrote."""
         if self._writer == threading.get_ident():
             raise StoreError("a write transaction inside another one of the same thread")
-        with self._turn():
+        with self._exclusive():
             self._writer = threading.get_ident()
-            writer = _MemoryWriter(self._tables, self._head, self._recent)
+            writer = _MemoryWriter(self._tables, self._head, self._memtable)
             try:
                 result = work(writer)
             except BaseException:
@@ -198,7 +200,7 @@ class MemoryStorage:
             return result
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         self._check_open()
         with self._writing:
             self._check_open()  # it may have been closed while we waited
@@ -217,22 +219,22 @@ class MemoryStorage:
 
     def rebuild(self) -> RebuildReport:
         """Make the index anew."""
-        with self._turn():
-            self._recent = Memtable(0)
+        with self._exclusive():
+            self._memtable = Memtable(0)
             with self.read() as reader:
                 reader.term_count(b"")
-                return RebuildReport(reader.count(), self._recent.tail.rows(), 0, ())
+                return RebuildReport(reader.count(), self._memtable.tail.rows(), 0, ())
 
     def check(self) -> CheckReport:
         """Look at every blob."""
         bad = [e for page in pages(self) for e in page if not e.sound]
         problems = tuple(CheckProblem("blob", e.seq, "not what was put") for e in bad)
-        return CheckReport(not bad, problems, self.stats().grains, self._recent.tail.rows())
+        return CheckReport(not bad, problems, self.stats().grains, self._memtable.tail.rows())
 
     def compact(self) -> CompactReport:
         """Forget the index rows of removed grains; all else of them is gone already."""
-        with self._turn():
-            self._recent = Memtable(0)
+        with self._exclusive():
+            self._memtable = Memtable(0)
         return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -252,7 +254,7 @@ class MemoryStorage:
     def close(self) -> None:
         """Forget everything."""
         self._closed = True
-        self._tables, self._recent = _tables(), Memtable(0)
+        self._tables, self._memtable = _tables(), Memtable(0)
 
     def _check_open(self) -> None:
         """Refuse use; asked before a lock is taken, which no thread of a forked child lets go."""
@@ -269,10 +271,10 @@ def _tables() -> _Tables:
 class _MemoryReader:
     """Rows as the commit left them that was the last one when the snapshot was taken."""
 
-    def __init__(self, tables: _Tables, head: _Head, recent: Memtable) -> None:
+    def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
         self._tables = tables
         self._commit = head.commit
-        self._recent = recent
+        self._memtable = memtable
         self.head = head
 
     def count(self) -> int:
@@ -362,8 +364,8 @@ class _MemoryReader:
 
     def _parts(self) -> list[tuple[Memtable, int, int]]:
         """Index rows, and between which numbers this may see them."""
-        self._recent.load_rows(self, self.head.last_seq)
-        return [(self._recent, 0, self.head.last_seq)]
+        self._memtable.load_rows(self, self.head.last_seq)
+        return [(self._memtable, 0, self.head.last_seq)]
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         return self._tables[table].get(key, self._commit)
@@ -383,9 +385,9 @@ class _MemoryReader:
 class _MemoryWriter(_MemoryReader):
     """Writes versions of the next commit, which readers do not see before it."""
 
-    def __init__(self, tables: _Tables, head: _Head, recent: Memtable) -> None:
-        super().__init__(tables, head, recent)
-        self._base = _MemoryReader(tables, head, recent)
+    def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
+        super().__init__(tables, head, memtable)
+        self._base = _MemoryReader(tables, head, memtable)
         self._own = Memtable(head.last_seq)  # index rows that may be taken back
         self._commit += 1
         self.head = head._replace(commit=self._commit)

@@ -209,7 +209,7 @@ def hold_of(authority: str) -> bytes:
     return _HOLD + sha256(authority.encode("utf-8")).digest()[:_NAME]
 
 
-def turn(reader: Reader, seq: int, what: bytes, on: bool) -> int:
+def toggle_epoch(reader: Reader, seq: int, what: bytes, on: bool) -> int:
     """Return the turn that something is at."""
     row = reader.row(TOGGLES, SEQUENCE.pack(seq) + what)
     return int(on) if row is None else _read(row)[0]
@@ -217,7 +217,7 @@ def turn(reader: Reader, seq: int, what: bytes, on: bool) -> int:
 
 def flip(writer: Writer, seq: int, what: bytes, on: bool, name: str = "") -> None:
     """Count that something was begun, or ended, just now."""
-    at = turn(writer, seq, what, not on) + 1
+    at = toggle_epoch(writer, seq, what, not on) + 1
     put(writer, seq, what, at if at <= MOST else at - 2, name)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from omsgrain import _core
 from omsgrain.errors import IntegrityError
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import Table
 
@@ -81,7 +81,7 @@ def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
 
 def stored(blob: bytes) -> Grain:
     """Make the grain of a stored blob; it is decoded when it is asked for its fields."""
-    return Grain._stored(blob, _core.address(blob))
+    return stored_grain(blob, _core.address(blob))
 
 
 def placed(

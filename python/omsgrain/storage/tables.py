@@ -41,7 +41,7 @@
     position.NAME       u64 last change that the follower NAME has seen to
 
 Blobs are written at once; addresses and terms cover the grains up to the watermark, and are
-written behind it in sorted runs (``recent.py`` has the rest). Keys and places of terms are made in
+written behind it in sorted runs (``memtable.py`` has the rest). Keys and places of terms come from
 ``rust/core/src/index_rows.rs``, which draws them. A grain that was superseded, retracted or
 restricted is past: its rows stand in past-1, all others in terms-1, none in both. The two together
 are a pure function of the blobs and of the bits in states-0.

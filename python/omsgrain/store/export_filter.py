@@ -13,7 +13,7 @@ from omsgrain import _core
 from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.scan import ScannedBlob, pages
@@ -92,9 +92,9 @@ def retention_over(reader: Reader, now: int) -> frozenset[int]:
     A consent or another term under which they were imported lets nobody keep them any longer. They
     are there until ``run_due_erasures``, perhaps since something keeps them.
     """
-    entries = due.due(reader, now)
+    entries = erasure_queue.due(reader, now)
     return frozenset(
-        one.seq for one in entries if one.kind == due.RETENTION and one.seq is not None
+        one.seq for one in entries if one.kind == erasure_queue.RETENTION and one.seq is not None
     )
 
 

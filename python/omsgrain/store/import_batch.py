@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from omsgrain.errors import NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 from omsgrain.store import lifecycle
@@ -319,7 +319,9 @@ class _ImportTransaction:
             digests = [self._given.pairs[i][0] for i in self._places[n]]
             for seq in writer.find(digests):
                 if seq is not None:
-                    due.add(writer, step.until, {"kind": due.RETENTION, "seq": seq})
+                    erasure_queue.add(
+                        writer, step.until, {"kind": erasure_queue.RETENTION, "seq": seq}
+                    )
 
     def _vectors(self, steps: Mapping[int, ImportStep], found: dict[int, RecordOutcome]) -> None:
         from omsgrain.search import vectors

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport, StoreStats, Writer
 from omsgrain.store.search import Searching
 
@@ -66,7 +66,11 @@ class Care(Searching):
                 store stays as it was.
         """
         with self._store.read() as reader:  # what asks for this by now is done by it
-            keys = [entry.key for entry in due.due(reader) if entry.kind == due.SCRUB]
+            keys = [
+                entry.key
+                for entry in erasure_queue.due(reader)
+                if entry.kind == erasure_queue.SCRUB
+            ]
         self._vectors().catch_up(self._store, make=False)  # first: it may have tables of its own
         with self._texts().scrubbing(self._store.read):
             report = self._store.compact()
@@ -74,7 +78,7 @@ class Care(Searching):
 
         def work(writer: Writer) -> None:
             for key in keys:
-                due.done(writer, key)
+                erasure_queue.done(writer, key)
             self._note(writer, "compact", [], details=told)
 
         self._store.write(work)

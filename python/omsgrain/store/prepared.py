@@ -26,7 +26,7 @@ from omsgrain.errors import (
     SignedMismatchError,
     TooShortError,
 )
-from omsgrain.grain import Grain, bare, options
+from omsgrain.grain import Grain, bare, options, stored_grain
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.blind_index import BlindEntry
@@ -371,8 +371,8 @@ class Incoming:
         """The grain as who holds the keys sees it, under the address that it will have."""
         digest, blob = self.pairs[i]
         if i in self.sealed:
-            return Grain._stored(self.sealed[i].plain, digest.hex())
-        return Grain._stored(blob, digest.hex())
+            return stored_grain(self.sealed[i].plain, digest.hex())
+        return stored_grain(blob, digest.hex())
 
     def plain(self, i: int) -> bytes:
         """The digest of the grain before it was sealed."""
@@ -486,7 +486,7 @@ def _adopt(ring: KeyRing, given: Incoming, resolver: Resolver | None) -> Incomin
             opened[i] = open_plain(inner), keys
         except OmsError as error:
             refused[i] = error
-    veils = blind_index.veils(
+    veils = blind_index.blind_entries(
         [blob for blob, _ in opened.values()], [k for _, k in opened.values()]
     )
     adopted = {
@@ -529,7 +529,7 @@ def _seal(
     from omsgrain.crypto.seal import Sealer
 
     sealers = {owner: Sealer(found.content) for owner, found in keys.items()}
-    veils = blind_index.veils(
+    veils = blind_index.blind_entries(
         [blobs[i] for i in owners], [keys[owner] for owner in owners.values()]
     )
     for (i, owner), veil in zip(owners.items(), veils, strict=True):

@@ -303,8 +303,8 @@ def _read(reader: Reader, digest: bytes) -> Grain:
     if grain is None:
         raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
     address = digest.hex()
-    if grain._address != address and _core.address(grain.blob) != address:
+    if grain.address != address and _core.address(grain.blob) != address:
         raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain._blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
+    if grain.blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
         return reader.tried(seq_of(reader, digest))
     return grain

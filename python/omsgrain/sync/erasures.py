@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.storage import blind_index, due, tombstones
+from omsgrain.storage import blind_index, erasure_queue, tombstones
 from omsgrain.storage import records as toggles
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, SEQUENCE, TOMBSTONES
@@ -117,7 +117,7 @@ def erase_released(store: GrainStore) -> int:
     with store._store.read() as reader:
         entries = [
             entry
-            for entry in due.due(reader)
+            for entry in erasure_queue.due(reader)
             if entry.kind == RELEASE
             and entry.what.get("reason_code") == _REASON
             and any(_is_blind_and_free(reader, seq) for seq in Order.of(entry).seqs)
@@ -127,10 +127,10 @@ def erase_released(store: GrainStore) -> int:
     return gone
 
 
-def _release(writer: Writer, store: GrainStore, entry: due.ErasureQueue) -> int:
+def _release(writer: Writer, store: GrainStore, entry: erasure_queue.QueuedErasure) -> int:
     if writer.row(DUE, entry.key) is None:
         return 0  # somebody else has done it
-    due.done(writer, entry.key)
+    erasure_queue.done(writer, entry.key)
     return _erase(writer, store, Order.of(entry).seqs)[0]
 
 
@@ -200,11 +200,11 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
     removal.remove_grains(writer, store._settings, gone, reason_code=_REASON)
     if gone:
         store._note(writer, "erase", list(gone.values()), reason_code=_REASON)
-        if not any(entry.kind == SCRUB for entry in due.due(writer)):
-            due.add(writer, now + _WITHIN * _DAY, {"kind": SCRUB})
+        if not any(entry.kind == SCRUB for entry in erasure_queue.due(writer)):
+            erasure_queue.add(writer, now + _WITHIN * _DAY, {"kind": SCRUB})
     if kept:
         waiting = Order((), (), 0, _REASON, seqs=tuple(kept))
-        due.add(writer, now, waiting.what(RELEASE))
+        erasure_queue.add(writer, now, waiting.what(RELEASE))
     return len(gone), [*kept.values(), *stays]
 
 

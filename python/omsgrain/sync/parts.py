@@ -16,7 +16,7 @@ from hashlib import sha256
 from omsgrain import _core
 from omsgrain.container.read import blob_of
 from omsgrain.errors import OmsError, SchemaError, StoreError
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage.base import KeyedReader, Reader
 from omsgrain.sync import states
@@ -181,7 +181,7 @@ class NamespaceScope:
             if grain is None or grain.sealed:
                 return False
         else:
-            grain = Grain._stored(blob, "")
+            grain = stored_grain(blob, "")
         name = grain.get("namespace")
         return isinstance(name, str) and (
             name in self._exact or name.startswith(self._families or ("\0",))

@@ -51,7 +51,7 @@ _ABOUT: dict[Space, tuple[Table, ...]] = {
 def state_told(reader: Reader, seq: int, address: bytes) -> GrainState | None:
     """Return what others are told of a grain; None if there is nothing to tell."""
     state = unpack(reader.row(STATES, SEQUENCE.pack(seq)))
-    restricted = records.turn(reader, seq, records.RESTRICTION, state.restricted)
+    restricted = records.toggle_epoch(reader, seq, records.RESTRICTION, state.restricted)
     told = GrainState(
         address,
         tuple(sorted(_shown(reader, state.successors))),

@@ -100,7 +100,7 @@ def _hold(
     what = records.hold_of(told.authority)
     held = {one.authority: one for one in holds.holds(writer, seq)}
     mine = held.get(told.authority)
-    turn = records.turn(writer, seq, what, mine is not None)
+    turn = records.toggle_epoch(writer, seq, what, mine is not None)
     wanted = Hold(told.authority, told.reason_code, told.since)
     if told.turn < turn or told.turn < 1:
         return None, None
@@ -262,7 +262,7 @@ def _restrict(
     if seq is None:
         return False, None
     on = unpack(writer.row(STATES, SEQUENCE.pack(seq))).restricted
-    turn = records.turn(writer, seq, records.RESTRICTION, on)
+    turn = records.toggle_epoch(writer, seq, records.RESTRICTION, on)
     if told.restricted <= turn:
         return False, None
     at = records.taken(turn, told.restricted)

@@ -15,7 +15,8 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
-from omsgrain.storage.location import Sidecar, location_of, sidecar_of
+from omsgrain.storage.base import Sidecar
+from omsgrain.storage.location import location_of
 from omsgrain.storage.postgres import migrate
 from omsgrain.storage.postgres.connection import Pause
 from support import store_kinds
@@ -45,7 +46,7 @@ def test_it_is_a_store_like_others(url: str, ring: KeyRing) -> None:
         plain = store.put(belief(1))
         sealed = store.put(belief(2, user_id="ann-17"))
         assert store.get(sealed)["subject"] == "s2"
-        assert sidecar_of(store._store) == sidecar_of(store._below) != Sidecar()
+        assert store._store.sidecar == store._below.sidecar != Sidecar()
     with og.open(url, readonly=True) as reader:
         assert reader.get(plain)["subject"] == "s1"
         assert reader.get(sealed).sealed

@@ -55,7 +55,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[PostgresStorage]:
 
 
 def graphs_of(store: PostgresStorage, *, readonly: bool = False) -> PostgresGraphs:
-    there = store.beside
+    there = store.sidecar
     assert there.database is not None
     return PostgresGraphs(there.database, there.store_id, readonly=readonly, large=50)
 

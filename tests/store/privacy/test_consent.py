@@ -14,7 +14,7 @@ from omsgrain import errors as err
 from omsgrain.crypto import sign
 from omsgrain.grain import make
 from omsgrain.privacy import load
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.store.base import Settings
 from omsgrain.store.privacy.consent import SLA_DAYS, check_basis, is_asked
@@ -394,7 +394,7 @@ def test_the_queue_has_numbers_and_no_addresses(store: og.GrainStore) -> None:
     address = based(store, "on", grant, invalidation_policy=CASCADE)
     store.withdraw_consent(grant)
     with store._store.read() as reader:
-        (entry,) = due.due(reader)
+        (entry,) = erasure_queue.due(reader)
     assert set(entry.what) == {"kind", "seq", "consent"}
     assert all(isinstance(entry.what[name], int) for name in ("seq", "consent"))
     assert address not in str(entry)

@@ -194,14 +194,14 @@ def _read(found: re.Match[str]) -> str:
         return HOLE
     entity = found["entity"]
     if entity is None:
-        return _letters(found[0])
+        return _plain_letters(found[0])
     if entity[0] != "#" and entity not in html5:
         return found[0]
-    return "".join(map(_letters, unescape(f"&{entity}")))
+    return "".join(map(_plain_letters, unescape(f"&{entity}")))
 
 
 @lru_cache(maxsize=65_536)
-def _letters(odd: str) -> str:
+def _plain_letters(odd: str) -> str:
     """What one code point is for a reader: nothing, itself, or plain letters."""
     return _ODD.sub(_plain, _UNSEEN_ONE.sub("", unicodedata.normalize("NFKC", odd)))
 

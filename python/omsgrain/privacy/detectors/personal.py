@@ -253,7 +253,7 @@ class Phones:
             yield found.span()
         yield from _told(text)
         if self.region is not None:
-            yield from _at_home(phones, text, self.region)
+            yield from _national_numbers(phones, text, self.region)
 
     def find_under(self, key: str, text: str) -> Spans:
         """Yield the numbers in a text that stands under a word for a phone."""
@@ -279,7 +279,7 @@ def _counted(text: str, found: re.Match[str]) -> bool:
     return _COUNTED.search(text[max(0, found.start() - 40) : found.start()]) is not None
 
 
-def _at_home(phones: Any, text: str, region: str) -> Spans:
+def _national_numbers(phones: Any, text: str, region: str) -> Spans:
     found = _HOME.search(text)
     while found is not None:
         end = None if _NO_PHONE.fullmatch(found[0]) else _valid(phones, found[0], region)

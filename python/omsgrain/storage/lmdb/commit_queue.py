@@ -136,11 +136,11 @@ class WorkFailedError(Exception):
 class CommitQueue:
     """The threads of a process that write to one store: one of them commits for all that wait."""
 
-    __slots__ = ("_commit", "_leader", "_turn", "queue")
+    __slots__ = ("_commit", "_commit_lock", "_leader", "queue")
 
     def __init__(self, commit: Callable[[list[PendingWrite]], None]) -> None:
         self._commit = commit
-        self._turn = threading.Lock()
+        self._commit_lock = threading.Lock()
         self._leader: int | None = None
         self.queue = _Queue()
 
@@ -150,7 +150,7 @@ class CommitQueue:
         member = PendingWrite(work, alone, expecting)
         self.queue.append(member)
         while not member.done:
-            with self._turn:
+            with self._commit_lock:
                 if not member.done:
                     self._lead(member)
         return member.outcome()
@@ -175,10 +175,10 @@ class CommitQueue:
             self._leader = None
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Have the turn without a commit."""
         self._check()
-        with self._turn:
+        with self._commit_lock:
             self._leader = threading.get_ident()
             try:
                 yield

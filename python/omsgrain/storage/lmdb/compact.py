@@ -39,7 +39,7 @@ def compact(env: Environment) -> CompactReport:
     """Write the store's file anew, without free pages, and put it in the place of the old one."""
     if os.name != "posix":
         raise UnsupportedError("compaction needs a system that can replace an open file")
-    with env.turn():
+    with env.exclusive():
         env.must_be_in_place()
         with env.reading():
             before, head, model = env.file_size(), env.file.head(), os.fstat(env.file.fd)

@@ -51,7 +51,7 @@ descriptor that holds the door."""
 @contextmanager
 def passing(path: Path, patience: float) -> Iterator[None]:
     """Be the only one to open the files; finish a replacement first."""
-    with _door(path, patience):
+    with _file_swap(path, patience):
         if (path / NEXT_FILE).exists():  # whoever began it is dead, having left the door
             try:
                 _finish(path)
@@ -79,7 +79,7 @@ def replace(path: Path, patience: float) -> None:
 
     The caller has the writers' turn.
     """
-    with _door(path, patience):
+    with _file_swap(path, patience):
         os.rename(path / PART_DIRECTORY / DATA_FILE, path / NEXT_FILE)
         _finish(path)
 
@@ -111,7 +111,7 @@ def _finish(path: Path) -> None:
 
 
 @contextmanager
-def _door(path: Path, patience: float) -> Iterator[None]:
+def _file_swap(path: Path, patience: float) -> Iterator[None]:
     with guard:
         if fcntl is None:
             yield

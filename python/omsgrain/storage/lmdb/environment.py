@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lmdb import Transaction
 
 PAUSE = 2.0
-"""Seconds without a write that make a quiet moment."""
+"""Seconds without a write that make a idle moment."""
 
 LEAST = 256
 """Fewer grains than this are not worth a commit."""
@@ -43,7 +43,7 @@ class IdleFlush:
 
     def __init__(self, flush: Callable[[int], None]) -> None:
         self._flush = flush
-        self._flushed = 0  # so many writes were followed by a quiet moment
+        self._flushed = 0  # so many writes were followed by a idle moment
         self._writes = 0  # two threads may count as one; only that it has changed matters
         self._resting = False
         self._woken = threading.Condition()
@@ -59,7 +59,7 @@ class IdleFlush:
                 self._woken.notify()
                 if self._thread is None and not self._ended.is_set():
                     self._thread = threading.Thread(
-                        target=self._run, name="omsgrain-quiet", daemon=True
+                        target=self._run, name="omsgrain-idle-flush", daemon=True
                     )
                     with suppress(RuntimeError):  # the interpreter is ending
                         self._thread.start()
@@ -106,8 +106,8 @@ class Environment(StoreDirectory):
             path, readonly=readonly, durable=durable, patience=patience, budget=budget
         )
         self.users = 0
-        self._quiet: IdleFlush | None = None
-        self._turns = CommitQueue(self._commit_all)
+        self._idle_flush: IdleFlush | None = None
+        self._queue = CommitQueue(self._commit_all)
 
     def write(
         self, work: Callable[[Transaction[bytes], CommitBatch], T], *, alone: bool = False
@@ -117,7 +117,7 @@ class Environment(StoreDirectory):
         Threads that wait for each other here share a commit, unless the work is ``alone``.
         """
         self._check_writer()
-        return cast("T", self._turns.write(work, alone=alone))
+        return cast("T", self._queue.write(work, alone=alone))
 
     def _check_writer(self) -> None:
         self._check()
@@ -192,31 +192,31 @@ class Environment(StoreDirectory):
         return result, None
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Have the writers' turn without a transaction: nobody writes, all may read."""
         self._check_writer()
-        with self._turns.turn(), self._lock:
+        with self._queue.exclusive(), self._lock:
             self.begin(write=True).abort()  # on the right files, and they can be written
             self.done()
             yield
 
-    def when_quiet(self, flush: Callable[[Environment, int], None]) -> None:
+    def flush_when_idle(self, flush: Callable[[Environment, int], None]) -> None:
         """Say how to write the index, of so many grains at least, when nobody writes for a while.
 
         The first call counts.
         """
-        if self._quiet is None:
-            self._quiet = IdleFlush(partial(flush, self))
+        if self._idle_flush is None:
+            self._idle_flush = IdleFlush(partial(flush, self))
 
     def written(self) -> None:
-        """Say that something was written just now; a quiet moment is counted from here."""
-        if self._quiet is not None:
-            self._quiet.written()
+        """Say that something was written just now; a idle moment is counted from here."""
+        if self._idle_flush is not None:
+            self._idle_flush.written()
 
     def close(self) -> None:
         """Close the files."""
         try:
             super().close()
         finally:
-            if self.closed and self._quiet is not None:
-                self._quiet.end()
+            if self.closed and self._idle_flush is not None:
+                self._idle_flush.end()

@@ -202,7 +202,7 @@ class StoreDirectory:
         readonly: no handle may write.
         durable: every commit is synced to the disk before it returns.
         file: the data file. Opening again changes it, so look it up in each transaction.
-        recent: what this process knows beyond the watermark.
+        memtable: what this process knows beyond the watermark.
         seen: what the last snapshot made of its commit (``reading.py``); None if nothing.
         side: the note of how far the store had come.
         budget: how much memory it may take: the tightest that any of its handles asked for.
@@ -220,7 +220,7 @@ class StoreDirectory:
         self.patience = patience
         self.readonly = readonly
         self.durable = durable
-        self.recent = Memtable(0)
+        self.memtable = Memtable(0)
         self.seen: SnapshotCache | None = None
         self.side = HeadFile(path / HEAD_FILE)
         self.closed = False
@@ -392,7 +392,7 @@ class StoreDirectory:
             noted = self.side.read()
             self.file.close()
             self._open(0, readonly=not write)
-            self.recent = Memtable(0)
+            self.memtable = Memtable(0)
             try:
                 compare(noted, self.file.head()[0], self.path)
             except StoreError as error:

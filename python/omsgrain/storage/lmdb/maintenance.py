@@ -238,7 +238,7 @@ def upgrade(env: Environment) -> None:
             txn.drop(old)
 
         def done() -> None:
-            env.recent = Memtable(writer.head.watermark)
+            env.memtable = Memtable(writer.head.watermark)
 
         session.after = done
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import lmdb
 
 from omsgrain import _core
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
 from omsgrain.storage.lmdb.commit_queue import CommitBatch
 from omsgrain.storage.lmdb.environment import Environment
@@ -68,14 +68,14 @@ class LmdbHead(NamedTuple):
 class TermReader:
     """The index as one transaction sees it."""
 
-    __slots__ = ("_plain", "_tables", "_txn", "_whole", "head", "recent")
+    __slots__ = ("_plain", "_tables", "_txn", "_whole", "head", "memtable")
 
     _txn: Transaction[bytes]
     _tables: dict[Table, _Database]
     _plain: bool | None
     _whole: bool | None
     head: LmdbHead
-    recent: Memtable
+    memtable: Memtable
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term; at least so many as can be seen."""
@@ -109,11 +109,11 @@ class TermReader:
         walks: list[Iterator[bytes]] = [
             self._disk_places(table, key, after, newest) for table in _WHERE[which]
         ]
-        recent = [one for one in self._parts() if one[0].tail.count(key)]
-        if recent:  # where nothing is on disk: to merge costs as much as all the rest
+        memtable = [one for one in self._parts() if one[0].tail.count(key)]
+        if memtable:  # where nothing is on disk: to merge costs as much as all the rest
             heads = [(next(walk, None), walk) for walk in walks]
             walks = [chain((first,), walk) for first, walk in heads if first is not None]
-        for part, low, high in recent:
+        for part, low, high in memtable:
             walks.append(self._seen(part.places(key, after, newest, low, high), which))
         return walks[0] if len(walks) == 1 else merge(*walks, reverse=newest)
 
@@ -164,7 +164,7 @@ class TermReader:
                 yield key
 
     def _parts(self) -> list[tuple[Memtable, int, int]]:
-        """The recent grains with their index rows, and between which numbers this may see them."""
+        """The memtables with index rows, each with the range of numbers that this may see."""
         raise NotImplementedError
 
     def _seen(self, places: Iterator[bytes], which: Which) -> Iterator[bytes]:
@@ -191,7 +191,7 @@ class TermReader:
         """Whether all grains known beyond the watermark are there, and so none was removed."""
         if self._whole is None:
             there = self.head.grains - self.entries(ADDRESSES)
-            self._whole = self.recent.known(self.head.last_seq) == there
+            self._whole = self.memtable.known(self.head.last_seq) == there
         return self._whole
 
     def is_past(self, seq: int) -> bool:
@@ -230,7 +230,7 @@ class SnapshotCache(NamedTuple):
         file: the data file: each counts its commits.
         commit: the number of the commit.
         head: its head.
-        recent: what lies beyond the watermark, loaded up to this commit.
+        memtable: what lies beyond the watermark, loaded up to this commit.
         plain: whether all of that is still there, and nothing is said of any.
         whole: whether all of that is still there.
     """
@@ -238,7 +238,7 @@ class SnapshotCache(NamedTuple):
     file: DataFile
     commit: int
     head: LmdbHead
-    recent: Memtable
+    memtable: Memtable
     plain: bool
     whole: bool
 
@@ -246,7 +246,7 @@ class SnapshotCache(NamedTuple):
 class LmdbReader(TermReader):
     """Reads in one transaction.
 
-    ``recent`` may know less or more than this snapshot: what it lacks is loaded from here, and
+    ``memtable`` may know less or more than this snapshot: what it lacks is loaded from here, and
     what lies outside ``(watermark, last_seq]``, or is not in this snapshot, is passed over.
     """
 
@@ -256,7 +256,7 @@ class LmdbReader(TermReader):
         self,
         env: Environment,
         txn: Transaction[bytes],
-        recent: Memtable,
+        memtable: Memtable,
         session: CommitBatch | None = None,
     ) -> None:
         self._txn = txn
@@ -264,27 +264,27 @@ class LmdbReader(TermReader):
         self._plain = self._whole = None
         record = txn.get(HEAD_RECORD, None, self._tables[META])
         self.head = LmdbHead() if record is None else LmdbHead(*HEAD.unpack(record))
-        if recent.watermark < self.head.watermark:
-            # A run was written since: what was recent is in the tables now.
-            recent = env.recent = Memtable(self.head.watermark)
-        self.recent = recent
+        if memtable.watermark < self.head.watermark:
+            # A run was written since: the tables have what the memtable had.
+            memtable = env.memtable = Memtable(self.head.watermark)
+        self.memtable = memtable
         committed = self.head.last_seq
         if session is not None:
             # What the works before this one wrote is not committed, and not to be loaded.
             if session.base is None:
                 session.base = committed
             committed = session.base
-        recent.load(self, committed)
-        if recent.filled > committed and not self._all_known():
+        memtable.load(self, committed)
+        if memtable.filled > committed and not self._all_known():
             # A later snapshot has filled it, without what was removed by then.
-            self.recent = Memtable(self.head.watermark)
-            self.recent.load(self, committed)
+            self.memtable = Memtable(self.head.watermark)
+            self.memtable.load(self, committed)
 
     def _all_known(self) -> bool:
-        """Whether ``recent`` knows every grain of this snapshot beyond the watermark."""
+        """Whether ``memtable`` knows every grain of this snapshot beyond the watermark."""
         last = self.head.last_seq
         missing = set(self._numbers(self.head.watermark, last))
-        missing.difference_update(self.recent.numbers[: self.recent.known(last)])
+        missing.difference_update(self.memtable.numbers[: self.memtable.known(last)])
         return not missing
 
     def _numbers(self, after: int, last: int) -> Iterator[int]:
@@ -315,11 +315,11 @@ class LmdbReader(TermReader):
 
     def seq_of(self, digest: bytes) -> int | None:
         """Return the sequence number of an address; None if it is not there."""
-        seq = self.recent.digests.get(digest)
+        seq = self.memtable.digests.get(digest)
         if seq is not None:
             if seq <= self.head.last_seq and self._is_whole():
                 return seq
-            for seq in self.recent.numbers_of(digest):
+            for seq in self.memtable.numbers_of(digest):
                 if seq <= self.head.last_seq and self.has_blob(seq):
                     return seq
         return self.row_of(digest)
@@ -347,7 +347,7 @@ class LmdbReader(TermReader):
 
     def _unsettled(self) -> tuple[Container[bytes], ...]:
         """Addresses of which the table alone does not tell."""
-        return (self.recent.digests,) if self.recent.digests else ()
+        return (self.memtable.digests,) if self.memtable.digests else ()
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number."""
@@ -360,11 +360,11 @@ class LmdbReader(TermReader):
         if row is None:
             return None
         blob = row[MARK:]
-        return Grain._stored(blob, _core.address(blob))  # as `stored`, but for its call
+        return stored_grain(blob, _core.address(blob))  # as `stored`, but for its call
 
     def named(self, digest: bytes) -> Grain | None:
         """Return the grain at an address; a sealed one stays so."""
-        if not self.recent.digests:
+        if not self.memtable.digests:
             key = self._txn.get(digest, None, self._tables[ADDRESSES])
             if key is None:
                 return None
@@ -373,7 +373,7 @@ class LmdbReader(TermReader):
                 if row is None:
                     return None
                 blob = row[MARK:]
-                return Grain._stored(blob, _core.address(blob))
+                return stored_grain(blob, _core.address(blob))
         seq = self.seq_of(digest)
         return None if seq is None else self.grain(seq)
 
@@ -394,7 +394,7 @@ class LmdbReader(TermReader):
         found = _core.blobs_at([row for row in rows if row is not None], places, MARK)
         if found is None:
             raise misplaced()
-        make = Grain._stored
+        make = stored_grain
         return [
             (place, make(blob, address))
             for place, (blob, address) in zip(places, found, strict=True)
@@ -455,8 +455,8 @@ class LmdbReader(TermReader):
     def _parts(self) -> list[tuple[Memtable, int, int]]:
         if self.head.last_seq == self.head.watermark:
             return []
-        self.recent.load_rows(self, self.head.last_seq)
-        return [(self.recent, self.head.watermark, self.head.last_seq)]
+        self.memtable.load_rows(self, self.head.last_seq)
+        return [(self.memtable, self.head.watermark, self.head.last_seq)]
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
@@ -552,20 +552,22 @@ class LmdbSnapshot(LmdbReader):
         env = self._env
         # Taken before the transaction begins: a run that is written in between is in the tables of
         # this snapshot, and still in this object.
-        recent = env.recent
+        memtable = env.memtable
         txn = self._txn = env.begin()
         seen = env.seen
         if seen is not None:
             file, commit, head, known, plain, whole = seen
-            if known is recent and commit == txn.id() and file is env.file:
+            if known is memtable and commit == txn.id() and file is env.file:
                 self._tables, self._plain, self._whole = file.tables, plain, whole
-                self.head, self.recent = head, recent
+                self.head, self.memtable = head, memtable
                 return self
         try:
-            super().__init__(env, txn, recent)
-            if self.recent is env.recent:
+            super().__init__(env, txn, memtable)
+            if self.memtable is env.memtable:
                 plain, whole = self._is_plain(), self._is_whole()
-                env.seen = SnapshotCache(env.file, txn.id(), self.head, self.recent, plain, whole)
+                env.seen = SnapshotCache(
+                    env.file, txn.id(), self.head, self.memtable, plain, whole
+                )
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
@@ -573,7 +575,7 @@ class LmdbSnapshot(LmdbReader):
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number of each; None where there is no such grain."""
-        if self.recent.digests or len(digests) >= _MANY:
+        if self.memtable.digests or len(digests) >= _MANY:
             return super().find(digests)
         get, table = self._txn.get, self._tables[ADDRESSES]
         found: list[int | None] = []

@@ -17,6 +17,7 @@ from omsgrain.storage.base import (
     CheckReport,
     CompactReport,
     RebuildReport,
+    Sidecar,
     StoreStats,
     is_durable,
     see_range,
@@ -31,7 +32,6 @@ from omsgrain.storage.lmdb.memtable import RUN, Memtable, run_in
 from omsgrain.storage.lmdb.open import identity, prepare
 from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader, LmdbSnapshot
 from omsgrain.storage.lmdb.writer import LmdbWriter
-from omsgrain.storage.location import Sidecar
 from omsgrain.storage.tables import FORMAT
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class LmdbStorage:
         )
         self._let_go = weakref.finalize(self, release, self._env)
         if not readonly:
-            self._env.when_quiet(_flush)
+            self._env.flush_when_idle(_flush)
         try:
             noted = self._env.side.read()  # before the snapshot, which is then no older
             with self.read() as reader:
@@ -157,8 +157,8 @@ class LmdbStorage:
         return self._readonly
 
     @property
-    def beside(self) -> Sidecar:
-        """What stands beside the tables: further files in the directory."""
+    def sidecar(self) -> Sidecar:
+        """Where the text index and the graphs of vectors are."""
         return Sidecar(folder=self.path)
 
     def read(self) -> AbstractContextManager[LmdbReader]:
@@ -174,12 +174,12 @@ class LmdbStorage:
         def run(txn: Transaction[bytes], session: CommitBatch) -> T:
             writer = LmdbWriter(env, txn, session)
             result = work(writer)
-            session.after = lambda: _committed(env, writer.recent, session, writer.head)
+            session.after = lambda: _committed(env, writer.memtable, session, writer.head)
             return result
 
         result = env.write(run)
-        gathered = env.recent.last - env.recent.watermark
-        most = min(run_in(RUN, env.recent.last), env.budget.run)
+        gathered = env.memtable.last - env.memtable.watermark
+        most = min(run_in(RUN, env.memtable.last), env.budget.run)
         if gathered >= max(most, self._next_flush):
             try:
                 self.flush(most)
@@ -267,8 +267,8 @@ class LmdbStorage:
         return env
 
 
-def _committed(env: Environment, recent: Memtable, session: CommitBatch, head: LmdbHead) -> None:
-    recent.extend(session.added, head.last_seq)
+def _committed(env: Environment, memtable: Memtable, session: CommitBatch, head: LmdbHead) -> None:
+    memtable.extend(session.added, head.last_seq)
     if env.durable:
         # The grains are safe; without this note only damage to the newest root goes unseen.
         with suppress(OSError):
@@ -286,4 +286,4 @@ def _flush(env: Environment, least: int) -> None:
 
 
 def _flushed(env: Environment, head: LmdbHead) -> None:
-    env.recent = Memtable(head.watermark)
+    env.memtable = Memtable(head.watermark)

@@ -47,7 +47,7 @@ class LmdbWriter(LmdbReader):
     __slots__ = ("_session",)
 
     def __init__(self, env: Environment, txn: Transaction[bytes], session: CommitBatch) -> None:
-        super().__init__(env, txn, env.recent, session)
+        super().__init__(env, txn, env.memtable, session)
         self._session = session
         self._plain = self._whole = False  # it would have to be asked again after every row
 
@@ -86,7 +86,7 @@ class LmdbWriter(LmdbReader):
         session, unlike = self._session, set(digests)
         if len(unlike) < len(digests):
             return False
-        for known in (session.fresh, session.pending, self.recent.digests):
+        for known in (session.fresh, session.pending, self.memtable.digests):
             if not known.keys().isdisjoint(unlike):
                 return False
         if len(digests) == 1:
@@ -177,7 +177,7 @@ class LmdbWriter(LmdbReader):
                     self._txn.delete(term, place, self._tables[table])
         else:
             # Older snapshots need its index rows, which could not be made later.
-            self.recent.load_rows(self, self._session.base or 0)
+            self.memtable.load_rows(self, self._session.base or 0)
         forget(self, seq)
         for digest, _ in list(self.rows(ADDRESSES, prefix=row[:MARK])):
             if self.row_of(digest) == seq:
@@ -227,11 +227,11 @@ class LmdbWriter(LmdbReader):
         """What is not committed yet stands apart: it may be taken back."""
         session, last = self._session, self.head.last_seq
         base = session.base or 0
-        self.recent.load_rows(self, base)
+        self.memtable.load_rows(self, base)
         if session.rows is None:
             session.rows = Memtable(base)
         session.rows.load_rows(self, last)
-        return [(self.recent, self.head.watermark, base), (session.rows, base, last)]
+        return [(self.memtable, self.head.watermark, base), (session.rows, base, last)]
 
     def _set_head(self, head: LmdbHead) -> None:
         self.head = head
@@ -239,17 +239,17 @@ class LmdbWriter(LmdbReader):
 
     def flush(self) -> None:
         """Write the addresses and index rows of all grains beyond the watermark."""
-        recent, head = self.recent, self.head
-        recent.load_rows(self, head.last_seq)
+        memtable, head = self.memtable, self.head
+        memtable.load_rows(self, head.last_seq)
         removed: set[int] = set()
-        if len(recent.numbers) != head.grains - self.entries(ADDRESSES):  # some, or damage
+        if len(memtable.numbers) != head.grains - self.entries(ADDRESSES):  # some, or damage
             there = self._numbers(head.watermark, head.last_seq)
-            removed = set(recent.numbers).difference(there)
-        digests = recent.digests
+            removed = set(memtable.numbers).difference(there)
+        digests = memtable.digests
         if removed:
             digests = {d: n for d, n in digests.items() if n not in removed}
         self.add_addresses(digests)
-        self.add_rows(recent, removed)
+        self.add_rows(memtable, removed)
         self.set_watermark()
 
     def set_watermark(self) -> None:
@@ -262,17 +262,17 @@ class LmdbWriter(LmdbReader):
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
             cursor.putmulti(rows)
 
-    def add_rows(self, recent: Memtable, removed: AbstractSet[int] = frozenset()) -> None:
+    def add_rows(self, memtable: Memtable, removed: AbstractSet[int] = frozenset()) -> None:
         """Write index rows in order, those of past grains apart, of removed ones none."""
-        numbers = recent.digests.values()
+        numbers = memtable.digests.values()
         ends = self.past_between(min(numbers, default=0), max(numbers, default=0))
         past = {int.from_bytes(end, "big") for end in ends}  # numbers that places hold: 4 bytes
         if past:
-            self._append(PAST_TERMS, recent, past, True)
-        self._append(TERMS, recent, past | removed, False)
+            self._append(PAST_TERMS, memtable, past, True)
+        self._append(TERMS, memtable, past | removed, False)
 
     def _append(
-        self, table: Table, recent: Memtable, numbers: AbstractSet[int], inside: bool
+        self, table: Table, memtable: Memtable, numbers: AbstractSet[int], inside: bool
     ) -> None:
         """Write the index rows of some grains, or of all others.
 
@@ -281,7 +281,7 @@ class LmdbWriter(LmdbReader):
         """
         with self._txn.cursor(self._tables[table]) as cursor:
             key: bytes | None = None
-            while part := recent.tail.part(key, _ROWS_TOGETHER, numbers, inside):
+            while part := memtable.tail.part(key, _ROWS_TOGETHER, numbers, inside):
                 rows, key = part
                 taken, added = cursor.putmulti(rows, append=True)
                 if added < taken:

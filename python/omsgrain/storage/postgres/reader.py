@@ -19,7 +19,7 @@ import psycopg
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
 from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
@@ -437,7 +437,7 @@ class PostgresReader:
         if found is None:
             raise misplaced()
         return [
-            (place, Grain._stored(blob, address))
+            (place, stored_grain(blob, address))
             for place, (blob, address) in zip(there, found, strict=True)
         ]
 

@@ -18,12 +18,12 @@ from omsgrain.storage.base import (
     CheckReport,
     CompactReport,
     RebuildReport,
+    Sidecar,
     StoreStats,
     is_durable,
     see_range,
 )
 from omsgrain.storage.lmdb.commit_queue import CommitQueue
-from omsgrain.storage.location import Sidecar
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.connection import (
     PATIENCE,
@@ -119,7 +119,7 @@ class PostgresStorage:
         self._counts = TermCounts()
         watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
         self._copies = not watched
-        self._turns = CommitQueue(Commits(self._database, self._begin, self._kept).commit)
+        self._queue = CommitQueue(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
 
     @property
@@ -128,8 +128,8 @@ class PostgresStorage:
         return self._readonly
 
     @property
-    def beside(self) -> Sidecar:
-        """What stands beside the tables: further ones in the same database."""
+    def sidecar(self) -> Sidecar:
+        """Where the text index and the graphs of vectors are."""
         return Sidecar(database=self._database, store_id=self.store_id)
 
     @contextmanager
@@ -150,7 +150,7 @@ class PostgresStorage:
     def write(self, work: Callable[[PostgresWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
         self._writable()
-        return cast("T", self._turns.write(work, expecting=expecting))
+        return cast("T", self._queue.write(work, expecting=expecting))
 
     def _begin(self, expecting: list[bytes]) -> PostgresWriter:
         database, number = self._open(), self.store_id
@@ -192,7 +192,7 @@ class PostgresStorage:
                 writer.run("SET LOCAL synchronous_commit = on")
                 writer.touch()
 
-            self._turns.write(touch, alone=True)
+            self._queue.write(touch, alone=True)
         else:
             with self.read() as reader:
                 reader.ask()
@@ -204,7 +204,7 @@ class PostgresStorage:
     def rebuild(self) -> RebuildReport:
         """Make the index rows anew from the blobs, in one transaction; other writers wait."""
         self._writable()
-        return cast("RebuildReport", self._turns.write(rebuild, alone=True))
+        return cast("RebuildReport", self._queue.write(rebuild, alone=True))
 
     def check(self) -> CheckReport:
         """Look at every blob, address and index row of this store."""

@@ -23,7 +23,7 @@ from omsgrain.policy.reach import HOPS
 from omsgrain.query.graph import is_address, named, time_of
 from omsgrain.query.history import members
 from omsgrain.registry import field
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RETRACTED, SUPERSEDED
 from omsgrain.storage.tables import SEQUENCE, STATES
@@ -337,7 +337,11 @@ class Withdrawing(Putting):
         deadline = min(time_of(withdrawal), self._settings.clock()) + days * _DAY
         added = [seq for seq in queued if seq not in before]
         for seq in added:
-            due.add(writer, deadline, {"kind": due.CONSENT, "seq": seq, "consent": consent.seq})
+            erasure_queue.add(
+                writer,
+                deadline,
+                {"kind": erasure_queue.CONSENT, "seq": seq, "consent": consent.seq},
+            )
         if fresh or added:
             known = field("scope").open_enum
             scope = [word for word in consent.grain.get("scope", ()) if word in known]
@@ -365,13 +369,13 @@ class Withdrawing(Putting):
 
 def _queued(
     reader: Reader, consent: Consent, seqs: Collection[int]
-) -> dict[int, due.ErasureQueue]:
+) -> dict[int, erasure_queue.QueuedErasure]:
     """What is in the queue for this consent, or another version of it, by the grain's number."""
     versions = members(reader, consent.seq)
     return {
         entry.seq: entry
-        for entry in due.due(reader)
-        if entry.kind == due.CONSENT
+        for entry in erasure_queue.due(reader)
+        if entry.kind == erasure_queue.CONSENT
         and entry.seq is not None
         and entry.seq in seqs
         and entry.what["consent"] in versions

@@ -20,9 +20,9 @@ from omsgrain.counts import counted
 from omsgrain.errors import IntegrityError, KeyMissingError, OmsError, RangeError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
-from omsgrain.storage import due, mentions, tombstones
+from omsgrain.storage import erasure_queue, mentions, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
-from omsgrain.storage.due import WITHIN, ErasureQueue
+from omsgrain.storage.erasure_queue import WITHIN, QueuedErasure
 from omsgrain.storage.tables import DUE, KEYED, Table
 from omsgrain.store import lifecycle
 from omsgrain.store.base import check_reason
@@ -44,7 +44,7 @@ ERASE: Final = "erase"
 """The kind of an erasure under way."""
 RELEASE: Final = "release"
 """The kind of what was kept by a hold, or for a time, and goes when that ends."""
-SCRUB: Final = due.SCRUB
+SCRUB: Final = erasure_queue.SCRUB
 """The kind of a compaction: free pages still have bytes of what was erased."""
 
 _KNOWN = 10_000  # names that are remembered
@@ -87,7 +87,7 @@ class Order:
         return {*other.seqs} <= {*self.seqs} and {*other.numbers} <= {*self.numbers}
 
     @classmethod
-    def of(cls, entry: ErasureQueue) -> Order:
+    def of(cls, entry: QueuedErasure) -> Order:
         """Read an entry of the queue."""
         what = {name: value for name, value in entry.what.items() if name != "kind"}
         try:
@@ -104,7 +104,7 @@ def under_way(reader: Reader, name: str) -> int:
     marks = {tombstones.mark(key, "identity", name) for key in tombstones.keys(reader)}
     if not marks:
         return 0
-    orders = (Order.of(entry) for entry in due.due(reader) if entry.kind == ERASE)
+    orders = (Order.of(entry) for entry in erasure_queue.due(reader) if entry.kind == ERASE)
     return max((one.last for one in orders if not marks.isdisjoint(one.marks)), default=0)
 
 
@@ -234,7 +234,7 @@ class Carrying(Running, Care):
             removal.forget_talk(writer, self._settings, names, reason_code=code)
             removal.mark_names(writer, [one.plain for one in names if one.plain is not None])
             key_destruction.drop_beside(writer, list(found))
-            due.drop(writer, found.keys())
+            erasure_queue.drop(writer, found.keys())
         if names:
             self._note(writer, "erase", [name.stored for name in names], reason_code=code)
         self._note_consents(writer, [grain for _, grain in found.values() if grain], code)
@@ -304,16 +304,16 @@ class Carrying(Running, Care):
     ) -> None:
         """Take an order out of the queue; what was kept, and the scrubbing, go into it."""
         now = self._settings.clock()
-        due.done(writer, key)
+        erasure_queue.done(writer, key)
         if done.kept or done.kept_keys:
             rest = replace(order, numbers=tuple(done.kept_keys), seqs=tuple(done.kept))
-            for entry in list(due.due(writer)):
+            for entry in list(erasure_queue.due(writer)):
                 if entry.kind == RELEASE and rest.covers(Order.of(entry)):
-                    due.done(writer, entry.key)
-            due.add(writer, now, rest.what(RELEASE))
-        due.add(writer, now + days * _DAY, {"kind": SCRUB})
+                    erasure_queue.done(writer, entry.key)
+            erasure_queue.add(writer, now, rest.what(RELEASE))
+        erasure_queue.add(writer, now + days * _DAY, {"kind": SCRUB})
 
-    def _run(self, entry: due.ErasureQueue, now: int) -> bool:
+    def _run(self, entry: erasure_queue.QueuedErasure, now: int) -> bool:
         """Go on with an erasure, or do what was left of one."""
         if entry.kind == SCRUB:
             return self._scrub()
@@ -334,7 +334,7 @@ class Carrying(Running, Care):
             return True
         return self._store.write(partial(self._release, entry=entry, now=now))
 
-    def _release(self, writer: Writer, entry: due.ErasureQueue, now: int) -> bool:
+    def _release(self, writer: Writer, entry: erasure_queue.QueuedErasure, now: int) -> bool:
         """Remove what is kept no longer, and then the keys that nothing needs any more."""
         if writer.row(DUE, entry.key) is None:
             return True
@@ -343,8 +343,8 @@ class Carrying(Running, Care):
         seqs = [seq for seq in order.seqs if not destroyed(writer, seq)]
         gone, kept = self._take_out(writer, seqs, order.reason_code, now)
         if gone:
-            due.add(writer, now + WITHIN * _DAY, {"kind": SCRUB})
-        due.done(writer, entry.key)
+            erasure_queue.add(writer, now + WITHIN * _DAY, {"kind": SCRUB})
+        erasure_queue.done(writer, entry.key)
         left: list[bytes] = []
         for number in order.numbers:
             # Grains that came after the order are new, and theirs the key is now.
@@ -357,7 +357,7 @@ class Carrying(Running, Care):
                     pass  # it is destroyed already
         if kept or left:
             rest = replace(order, seqs=tuple(kept), numbers=order.numbers if kept else tuple(left))
-            due.add(writer, entry.deadline, rest.what(RELEASE))
+            erasure_queue.add(writer, entry.deadline, rest.what(RELEASE))
         return not kept and not left
 
     def _scrub(self) -> bool:
@@ -550,7 +550,7 @@ class Erasing(Carrying):
         for name in people:
             tombstones.again(writer, "identity", name, now, order.reason_code)
         order = replace(order, marks=marks, last=writer.last_seq())
-        key = due.add(writer, now, order.what(ERASE))
+        key = erasure_queue.add(writer, now, order.what(ERASE))
         told: dict[str, int | str] = {"keys": len(order.numbers)}
         self._note(writer, "erase", [], reason_code=order.reason_code, details=told)
         return key, order

@@ -13,7 +13,7 @@ from omsgrain.counts import counted
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.policy.export import is_privileged
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import DUE, HOLDS, SEQUENCE
 from omsgrain.store import lifecycle
@@ -25,7 +25,7 @@ from omsgrain.store.privacy.removal import remove_grains
 
 _PAGE = 1_000  # grains a transaction: as many as an entry of the audit trail can name
 _DAY = 86_400_000
-_CODES = {due.CONSENT: "consent_withdrawn", due.RETENTION: "retention_over"}
+_CODES = {erasure_queue.CONSENT: "consent_withdrawn", erasure_queue.RETENTION: "retention_over"}
 """The kinds that are about grains, and the word for the reason."""
 
 
@@ -96,7 +96,7 @@ class Running(Base):
                 DueErasure(
                     entry.deadline, entry.kind, _address(reader, entry.seq), entry.deadline <= now
                 )
-                for entry in due.due(reader, until)
+                for entry in erasure_queue.due(reader, until)
             ]
 
     def retention_due(self, now: int | None = None) -> Iterator[str]:
@@ -130,7 +130,7 @@ class Running(Base):
         """
         at = _time(self, now)
         with self._store.read() as reader:
-            entries = list(due.due(reader, None if everything else at))
+            entries = list(erasure_queue.due(reader, None if everything else at))
         counts = {"erased": 0, "dropped": 0, "finished": 0, "waiting": 0}
         kept: list[tuple[str, str]] = []
         expired = 0
@@ -141,7 +141,7 @@ class Running(Base):
                 gone, dropped, stay = self._store.write(
                     partial(self._erase, page=page, now=at, code=_CODES[kind])
                 )
-                if kind == due.CONSENT:
+                if kind == erasure_queue.CONSENT:
                     counts["erased"] += gone
                 else:
                     expired += gone
@@ -158,15 +158,17 @@ class Running(Base):
     def _scrub_due(self) -> int | None:
         """By when the files must be written anew; None if nothing asks for that."""
         with self._store.read() as reader:
-            entries = (entry for entry in due.due(reader) if entry.kind == due.SCRUB)
+            entries = (
+                entry for entry in erasure_queue.due(reader) if entry.kind == erasure_queue.SCRUB
+            )
             return next((entry.deadline for entry in entries), None)
 
-    def _run(self, entry: due.ErasureQueue, now: int) -> bool:
+    def _run(self, entry: erasure_queue.QueuedErasure, now: int) -> bool:
         """Do an entry of another kind, and take it out; False if it must wait."""
         return False
 
     def _erase(
-        self, writer: Writer, page: Sequence[due.ErasureQueue], now: int, code: str
+        self, writer: Writer, page: Sequence[erasure_queue.QueuedErasure], now: int, code: str
     ) -> tuple[int, int, list[tuple[str, str]]]:
         """Erase what is due: how many, how many entries were void, and what stays."""
         gone: dict[int, bytes] = {}
@@ -184,12 +186,12 @@ class Running(Base):
             back = given is not None and stands[given]
             if address is None or destroyed(writer, entry.seq) or back:
                 dropped += 1
-                due.done(writer, entry.key)
+                erasure_queue.done(writer, entry.key)
                 continue
             rule = self._refusal(writer, entry.seq, now)
             if rule is None:
                 gone[entry.seq] = bytes.fromhex(address)
-                due.done(writer, entry.key)
+                erasure_queue.done(writer, entry.key)
                 continue
             kept.append((address, rule))
             if (digest := lifecycle.restrict(writer, entry.seq, True)) is not None:
@@ -284,8 +286,8 @@ class Running(Base):
 
 
 def _queue_scrub(writer: Writer, now: int) -> None:
-    if not any(entry.kind == due.SCRUB for entry in due.due(writer)):
-        due.add(writer, now + due.WITHIN * _DAY, {"kind": due.SCRUB})
+    if not any(entry.kind == erasure_queue.SCRUB for entry in erasure_queue.due(writer)):
+        erasure_queue.add(writer, now + erasure_queue.WITHIN * _DAY, {"kind": erasure_queue.SCRUB})
 
 
 def _time(store: Base, now: int | None) -> int:

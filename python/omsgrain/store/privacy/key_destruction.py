@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, RangeError
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import forget_vectors
@@ -139,9 +139,7 @@ def opened(
         plain = open_plain(Sealer(keys.content).unseal(blob))
     except OmsError:  # damaged
         return GrainAddresses(stored, None), None
-    return GrainAddresses(stored, sha256(plain).digest(), plain), Grain._stored(
-        plain, stored.hex()
-    )
+    return GrainAddresses(stored, sha256(plain).digest(), plain), stored_grain(plain, stored.hex())
 
 
 def drop_beside(writer: Writer, seqs: Sequence[int]) -> None:

@@ -31,7 +31,7 @@ from omsgrain.errors import (
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.history import members
-from omsgrain.storage import blind_index, due, mentions, tombstones
+from omsgrain.storage import blind_index, erasure_queue, mentions, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.blind_index import key_of
 from omsgrain.storage.tables import (
@@ -139,7 +139,7 @@ def remove_grains(
         policy_context.leave(writer, seq)
         writer.remove(seq)
         writer.event(DELETED, seq, marks.get(names.stored, names.stored))
-    due.drop(writer, found.keys())
+    erasure_queue.drop(writer, found.keys())
     mentions.catch_up(writer)  # or the next erasure would pay for the events of this one
     return len(found)
 

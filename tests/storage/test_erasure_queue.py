@@ -13,7 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.privacy import load
-from omsgrain.storage import due
+from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Writer
 from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.storage.memory import MemoryStorage
@@ -50,18 +50,18 @@ def test_entries_come_back_by_their_deadlines() -> None:
     rng = Random(7)
     wanted = [(rng.randrange(5), {"kind": "consent", "seq": n, "consent": 1}) for n in range(50)]
     wanted += [(rng.randrange(5), {"kind": "scrub", "left": [n]}) for n in range(20)]
-    keys = store.write(lambda w: [due.add(w, at, what) for at, what in wanted])
+    keys = store.write(lambda w: [erasure_queue.add(w, at, what) for at, what in wanted])
     assert len(set(keys)) == len(wanted)
     with store.read() as reader:
-        found = list(due.due(reader))
+        found = list(erasure_queue.due(reader))
         assert [entry.key for entry in found] == sorted(keys)
         by_key = {entry.key: (entry.deadline, dict(entry.what)) for entry in found}
         assert by_key == dict(zip(keys, wanted, strict=True))
-        assert [e for e in due.due(reader, 2)] == [e for e in found if e.deadline <= 2]
-    store.write(lambda w: due.done(w, keys[0]))
-    assert store.write(lambda w: due.drop(w, {1, 2, 60})) == 2
+        assert [e for e in erasure_queue.due(reader, 2)] == [e for e in found if e.deadline <= 2]
+    store.write(lambda w: erasure_queue.done(w, keys[0]))
+    assert store.write(lambda w: erasure_queue.drop(w, {1, 2, 60})) == 2
     with store.read() as reader:
-        assert {entry.key for entry in due.due(reader)} == set(keys[3:])
+        assert {entry.key for entry in erasure_queue.due(reader)} == set(keys[3:])
 
 
 def test_a_writer_may_take_out_what_it_meets() -> None:
@@ -69,17 +69,17 @@ def test_a_writer_may_take_out_what_it_meets() -> None:
 
     def work(writer: Writer) -> int:
         for n in range(10):
-            due.add(writer, n, {"kind": "consent", "seq": n, "consent": 1})
-        for entry in due.due(writer):
-            due.done(writer, entry.key)
-        return len(list(due.due(writer)))
+            erasure_queue.add(writer, n, {"kind": "consent", "seq": n, "consent": 1})
+        for entry in erasure_queue.due(writer):
+            erasure_queue.done(writer, entry.key)
+        return len(list(erasure_queue.due(writer)))
 
     assert store.write(work) == 0
 
 
 def test_a_time_before_1970_is_refused() -> None:
     with pytest.raises(err.RangeError):
-        MemoryStorage().write(lambda w: due.add(w, -1, {"kind": "consent"}))
+        MemoryStorage().write(lambda w: erasure_queue.add(w, -1, {"kind": "consent"}))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_damaged_row_is_told(key: bytes, row: bytes) -> None:
     store = MemoryStorage()
     store.write(lambda w: w.set_row(DUE, key, row))
     with store.read() as reader, pytest.raises(err.IntegrityError):
-        list(due.due(reader))
+        list(erasure_queue.due(reader))
 
 
 # Withdrawn consents
@@ -299,7 +299,7 @@ def _erase_many(store: og.GrainStore) -> None:
 
 
 def test_other_kinds_wait_where_nobody_does_them(store: og.GrainStore) -> None:
-    store._store.write(lambda w: due.add(w, NOW, {"kind": "unheard of"}))
+    store._store.write(lambda w: erasure_queue.add(w, NOW, {"kind": "unheard of"}))
     assert [entry.kind for entry in store.due_erasures()] == ["unheard of"]
     done = store.run_due_erasures()
     assert (done.waiting, done.finished, done.complete) == (1, 0, False)

@@ -9,14 +9,13 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
+from omsgrain.storage.base import Sidecar
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.location import (
     DirectoryLocation,
     ServerLocation,
-    Sidecar,
     directory_of,
     location_of,
-    sidecar_of,
 )
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.url import StoreUrl
@@ -89,9 +88,9 @@ def test_paths_are_directories(tmp_path: Path) -> None:
 
 def test_what_stands_beside_a_store(tmp_path: Path) -> None:
     store = LmdbStorage(tmp_path / "memory.omsg")
-    assert sidecar_of(store) == Sidecar(folder=tmp_path / "memory.omsg")
+    assert store.sidecar == Sidecar(folder=tmp_path / "memory.omsg")
     store.close()
-    assert sidecar_of(MemoryStorage()) == Sidecar()
+    assert MemoryStorage().sidecar == Sidecar()
 
 
 def test_what_makes_no_sense_in_a_database(tmp_path: Path) -> None:

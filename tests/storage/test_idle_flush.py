@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The index is written in a quiet moment, by a thread that costs nothing until then."""
+"""The index is written in a idle moment, by a thread that costs nothing until then."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Moments:
 
 
 def quiet_of(store: LmdbStorage) -> IdleFlush:
-    found = store._env._quiet
+    found = store._env._idle_flush
     assert found is not None
     return found
 

@@ -37,7 +37,7 @@ KEY = struct.Struct(">QQ")
 
 
 @dataclass(frozen=True, slots=True)
-class ErasureQueue:
+class QueuedErasure:
     """An entry of the queue.
 
     Attributes:
@@ -66,7 +66,7 @@ def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:
     return key
 
 
-def due(reader: Reader, until: int | None = None) -> Iterator[ErasureQueue]:
+def due(reader: Reader, until: int | None = None) -> Iterator[QueuedErasure]:
     """Walk the entries by rising deadlines."""
     for key, row in reader.rows(DUE):
         found = _read(key, row)
@@ -88,7 +88,7 @@ def drop(writer: Writer, seqs: Collection[int]) -> int:
     return len(keys)
 
 
-def _read(key: bytes, row: bytes) -> ErasureQueue:
+def _read(key: bytes, row: bytes) -> QueuedErasure:
     try:
         deadline, _ = KEY.unpack(key)
         what = msgpack.unpackb(row)
@@ -108,4 +108,4 @@ def _read(key: bytes, row: bytes) -> ErasureQueue:
         sound = False
     if not sound:
         raise IntegrityError("an erasure that is due cannot be read: its row is damaged")
-    return ErasureQueue(key, deadline, kind, seq, what)
+    return QueuedErasure(key, deadline, kind, seq, what)

@@ -53,7 +53,7 @@ class Together:
 
     def go(self) -> list[Any]:
         """Let them all queue up behind a first work, then let that one end."""
-        queue = self.store._env._turns.queue
+        queue = self.store._env._queue.queue
         inside, end = threading.Event(), threading.Event()
 
         def hold(_: object) -> None:
