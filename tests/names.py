@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
