@@ -174,7 +174,7 @@ def sync(
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
     with output.progress(None, "bytes", as_json) as advance:
-        side = _Side(
+        side = _Endpoint(
             purpose=purpose,
             policy=policy,
             actor=actor,
@@ -210,7 +210,7 @@ def sync(
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _Endpoint:
     """How a store, or the server of one, is opened as a side of the sync."""
 
     purpose: Purpose
@@ -256,7 +256,7 @@ class _Side:
 def _sync(
     source: str,
     target: str,
-    side: _Side,
+    side: _Endpoint,
     *,
     namespaces: Iterable[str] | None,
     direction: Direction,

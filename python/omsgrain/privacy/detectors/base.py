@@ -308,7 +308,7 @@ class Words:
 Join: TypeAlias = Literal["sign", "word", "space"]
 
 
-class Said(NamedTuple):
+class LabelledValue(NamedTuple):
     """A value after a telling word.
 
     Attributes:
@@ -325,7 +325,7 @@ class Said(NamedTuple):
     join: Join
 
 
-def said(text: str, words: Words) -> Iterator[Said]:
+def said(text: str, words: Words) -> Iterator[LabelledValue]:
     """Yield what is said after each of the words.
 
     Cost: linear. What a value covers is not looked at again for the same word.
@@ -345,15 +345,15 @@ def said(text: str, words: Words) -> Iterator[Said]:
                 yield value
 
 
-def _value(text: str, start: int, join: Join) -> Said | None:
+def _value(text: str, start: int, join: Join) -> LabelledValue | None:
     if quoted := _QUOTED.match(text, start):
-        return Said(*quoted.span(quoted.lastindex or 0), True, join)
+        return LabelledValue(*quoted.span(quoted.lastindex or 0), True, join)
     one = _ASCII if text[start : start + 1].isascii() else _ANY
     found = one.match(text, start)
     if found is None:
         return None
     length = len(found[0].rstrip(_TRAILING))
-    return Said(start, start + length, False, join) if length else None
+    return LabelledValue(start, start + length, False, join) if length else None
 
 
 def _ends(small: str, word: str, alone: bool) -> Iterator[int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from omsgrain.privacy.detectors.base import PLACEHOLDER, Said, Spans, Words, lower, said
+from omsgrain.privacy.detectors.base import PLACEHOLDER, LabelledValue, Spans, Words, lower, said
 
 _SURE = tuple(
     f"{first}{between}{second}"
@@ -179,7 +179,7 @@ class PasswordsInAddresses:
                     yield user.end(), host
 
 
-def _is_password(text: str, value: Said) -> bool:
+def _is_password(text: str, value: LabelledValue) -> bool:
     word = text[value.start : value.end]
     if PLACEHOLDER.fullmatch(word) is not None or word.startswith(("/", "~/", "./")):  # pwd
         return False
