@@ -141,7 +141,7 @@ CEILINGS: dict[str, tuple[Callable[[og.GrainStore], Trace], int]] = {
     "store.delete": (delete, 23),
     "store.erase_subject": (erase, 39),
 }
-HTTP_IMPORT, CLI_IMPORT = 46, 65
+HTTP_IMPORT, CLI_IMPORT = 46, 64
 """Two more than there are: a thread may write the index meanwhile."""
 
 

@@ -37,6 +37,7 @@ from omsgrain.formats.convert.base import (
     Record,
     SourcedItem,
     in_utc,
+    no_export_id,
     shape,
     uuid_of,
 )
@@ -362,9 +363,4 @@ def id_of(
     return named if fields.parse_urn(named) else fields.urn(producer, uuid_of(kind, id))
 
 
-def export_id(id: str) -> tuple[str, bool]:
-    """No id: an export has none here."""
-    return "", not id
-
-
-HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)
+HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, no_export_id)

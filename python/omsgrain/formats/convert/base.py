@@ -468,6 +468,11 @@ def local_id(id: str) -> str:
     return found.local if found is not None and found.producer == PRODUCER else id
 
 
+def no_export_id(id: str) -> tuple[str, bool]:
+    """No id, where an export has none; the old one is kept if there is none."""
+    return "", not id
+
+
 class DocumentIds:
     """The ids of one document in another format: none twice for what was two.
 

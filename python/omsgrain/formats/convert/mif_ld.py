@@ -24,6 +24,7 @@ from omsgrain.formats.convert.base import (
     count,
     date_time,
     local_id,
+    no_export_id,
     rate,
     uuid_of,
 )
@@ -474,9 +475,4 @@ def id_of(
     return local if local.startswith(prefix) else prefix + local
 
 
-def export_id(id: str) -> tuple[str, bool]:
-    """No id: an export has none here."""
-    return "", not id
-
-
-HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)
+HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, no_export_id)
