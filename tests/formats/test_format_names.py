@@ -40,10 +40,10 @@ def constants(trees: dict[str, ast.Module]) -> Constants:
     return found
 
 
-def imported(tree: ast.Module, known: Constants) -> tuple[dict[str, str], dict[str, str]]:
+def imported(nodes: list[ast.AST], known: Constants) -> tuple[dict[str, str], dict[str, str]]:
     """The names of formats and the modules that a module imports, by the names they have there."""
     names, modules = {}, {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             for one in node.names:
                 as_ = one.asname or one.name
@@ -55,7 +55,8 @@ def imported(tree: ast.Module, known: Constants) -> tuple[dict[str, str], dict[s
 
 def comparisons(module: str, tree: ast.Module, known: Constants) -> Iterator[tuple[int, str]]:
     """The lines where a module compares names of formats, has them as keys or lists several."""
-    names, modules = imported(tree, known)
+    nodes = list(ast.walk(tree))
+    names, modules = imported(nodes, known)
     names |= {name: value for (of, name), value in known.items() if of == module}
 
     def said(node: ast.AST | None) -> list[str]:
@@ -70,7 +71,7 @@ def comparisons(module: str, tree: ast.Module, known: Constants) -> Iterator[tup
             return [name for one in node.elts for name in said(one)]
         return []
 
-    for node in ast.walk(tree):
+    for node in nodes:
         told: list[str] = []
         if isinstance(node, ast.Compare):
             told = [name for one in (node.left, *node.comparators) for name in said(one)]
