@@ -8,15 +8,19 @@ import json
 import math
 import random
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 import omsgrain as og
 from omsgrain.formats.aimem.document import validate
+from omsgrain.interchange.aimem_export import AimemExportReport, export_bundle
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.server import bundles
 from omsgrain.server.options import ServerOptions
 from support.http_server import (
@@ -83,6 +87,38 @@ def test_a_header_counts_what_the_store_keeps_back(served: Site) -> None:
         answer = served.ask("GET", path, token)
         assert answer.headers["aimem-withheld"] == "1, restricted"
     assert len(chunks(served.ask("GET", EXPORT, token))) == 1
+
+
+def test_headers_count_what_is_lost_and_what_is_made_up(served: Site) -> None:
+    token = served.token()
+    imported(served, token, bundle(chunk(1)))
+    for path in (EXPORT, STREAM):
+        headers = served.ask("GET", path, token).headers
+        assert not {"aimem-lost", "aimem-added"} & {*headers}
+    with og.open(served.path) as store:
+        memories = [
+            {"id": str(UUID(int=n)), "content": f"fact {n}", "created_at": "2026-01-15T10:00:00Z"}
+            for n in range(1, 4)
+        ]
+        document = {"mif_version": "2.0", "memories": memories}
+        import_document(store, json.dumps(document).encode(), user_id=ADA)
+        store.put({"type": "event", "content": "x" * 600_000, "created_at": 5, "user_id": ADA})
+        report = AimemExportReport()
+        export_bundle(store, ADA, together=True, report=report)
+    assert (report.lost, len(report.added)) == (1, 3)
+    for path in (EXPORT, STREAM):
+        headers = served.ask("GET", path, token).headers
+        assert headers["aimem-lost"] == "1, content"
+        assert headers["aimem-added"] == "3, memory_type"
+
+
+def test_a_header_shows_no_name_that_could_end_it() -> None:
+    fields = Counter({"a b": 9, "x\r\nSet-Cookie: a": 2, "scope": 3, "y" * 65: 1})
+    assert bundles._counts("aimem-lost", fields) == {"aimem-lost": "3, scope; 12, other"}
+    many = Counter({f"f{n}": 1 for n in range(1_000)})
+    header = bundles._counts("aimem-lost", many)["aimem-lost"]
+    assert header.count(";") == 20 and header.endswith("; 980, other")
+    assert bundles._counts("aimem-lost", Counter()) == {}
 
 
 def test_one_producer_keeps_its_bundle(served: Site) -> None:

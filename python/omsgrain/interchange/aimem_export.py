@@ -164,6 +164,8 @@ class AimemExportReport:
             first thousand.
         lost: how many there are.
         added: what AIMEM needs and the memory does not say; the first thousand.
+        lost_fields: how often each field is lost; of all losses.
+        added_fields: how often each field was made up.
         passed_over: grains that are no memory of their own: parts of records, lists of documents.
         withheld: how many memories a restriction or the end of their retention keeps back, by
             reason; none for ``access``.
@@ -175,6 +177,8 @@ class AimemExportReport:
     losses: list[Loss] = field(default_factory=list)
     lost: int = 0
     added: list[Added] = field(default_factory=list)
+    lost_fields: Counter[str] = field(default_factory=Counter)
+    added_fields: Counter[str] = field(default_factory=Counter)
     passed_over: int = 0
     withheld: dict[str, int] = field(default_factory=dict)
 
@@ -184,10 +188,12 @@ class AimemExportReport:
         """Tell of more losses, and of values that were made up."""
         for loss in losses:
             if isinstance(loss, Added):
+                self.added_fields[loss.field] += 1
                 if len(self.added) < MOST:
                     self.added.append(loss)
                 continue
             self.lost += 1
+            self.lost_fields[loss.field] += 1
             if len(self.losses) < MOST:
                 self.losses.append(loss)
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import zlib
+from collections import Counter
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -54,7 +56,14 @@ PRODUCERS: Final = "aimem-producers"
 """The header that names the producers of what an export holds."""
 WITHHELD: Final = "aimem-withheld"
 """The header that counts what the store keeps back, by reason."""
+LOST: Final = "aimem-lost"
+"""The header that counts what the format cannot hold, by field."""
+ADDED: Final = "aimem-added"
+"""The header that counts the values that the server made up, by field."""
 _TOLD = 100
+_FIELDS = 20  # that a header names; the others are counted together
+_FIELD = re.compile(r"[A-Za-z0-9_.:/$-]{1,64}")  # a person may have chosen the name
+_OTHER = "other"
 _IN_MEMORY = 1 << 20
 _NAMES: Final = {kind: name for name, kind in ARRAYS.items()}
 _STARTS: Final = {
@@ -140,7 +149,18 @@ def lines_of(
     headers = {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
     if report.withheld:
         headers[WITHHELD] = "; ".join(f"{n}, {reason}" for reason, n in report.withheld.items())
+    headers |= _counts(LOST, report.lost_fields) | _counts(ADDED, report.added_fields)
     return pieces, headers
+
+
+def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
+    """A header with the commonest fields and how often each occurs; none without fields."""
+    shown = {
+        field: count for field, count in fields.most_common(_FIELDS) if _FIELD.fullmatch(field)
+    }
+    if others := fields.total() - sum(shown.values()):
+        shown[_OTHER] = shown.get(_OTHER, 0) + others
+    return {name: "; ".join(f"{n}, {field}" for field, n in shown.items())} if shown else {}
 
 
 def watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
