@@ -136,12 +136,12 @@ CEILINGS: dict[str, tuple[Callable[[og.GrainStore], Trace], int]] = {
     "og.encode": (encode, 1),
     "store.get": (get, 7),
     "store.query": (query, 12),
-    "store.put": (put, 15),
-    "store.supersede": (supersede, 24),
-    "store.delete": (delete, 23),
-    "store.erase_subject": (erase, 39),
+    "store.put": (put, 14),
+    "store.supersede": (supersede, 23),
+    "store.delete": (delete, 22),
+    "store.erase_subject": (erase, 38),
 }
-HTTP_IMPORT, CLI_IMPORT = 46, 64
+HTTP_IMPORT, CLI_IMPORT = 45, 63
 """Two more than there are: a thread may write the index meanwhile."""
 
 

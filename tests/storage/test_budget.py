@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import OmsError, RangeError, SchemaError
 from omsgrain.storage.base import Storage
-from omsgrain.storage.lmdb.files import LEAST, Budget, parse
+from omsgrain.storage.lmdb.budget import LEAST, Budget, parse
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import run
 from support.shell import Shell, belief, lines

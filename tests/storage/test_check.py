@@ -17,7 +17,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.storage.check import check_in_child
-from omsgrain.storage.lmdb.files import HeadFile
+from omsgrain.storage.lmdb.environment import HeadFile
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from support import damaged_stores
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.storage.lmdb import environment, files
+from omsgrain.storage.lmdb import environment
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import run
 from support.store_contract import Pair, contents, make_pairs, pair, put
@@ -169,7 +169,7 @@ def test_an_interrupt_leaves_the_others_served(
 def test_the_map_grows_inside_a_shared_commit(
     path: Path, monkeypatch: pytest.MonkeyPatch, commits: list[int]
 ) -> None:
-    monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
+    monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
     store = LmdbStorage(path, durability="relaxed")
     together = Together(store)
     pairs = [pair(Random(n).randbytes(50_000)) for n in range(30)]

@@ -148,7 +148,7 @@ os.chmod(path + "/data.mdb", 0o644)
 NO_SIDE_FILE = """
 import os
 addresses.append(store.put(event(1)))
-store._store._env.side.close()
+store._store._env.head_file.close()
 os.unlink(path + "/head")
 os.mkdir(path + "/head")  # it can be written no more
 addresses.append(store.put(event(2)))

@@ -18,7 +18,7 @@ import pytest
 
 from omsgrain.errors import OmsError, StoreDamagedError, StoreError
 from omsgrain.storage.base import Storage
-from omsgrain.storage.lmdb import files, storage
+from omsgrain.storage.lmdb import environment, storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import (
@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def small_map(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
+    monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -446,7 +446,7 @@ def test_a_vanished_directory(path: Path) -> None:
 
 def test_a_transaction_that_does_not_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omsgrain.storage.lmdb.data_file.PATIENCE", 0.01)
-    monkeypatch.setattr(files, "FIRST_MAP", 256 << 10)
+    monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
     store = LmdbStorage(path)
     with store.read(), pytest.raises(StoreError):
         put(store, *(pair(Random(n).randbytes(20_000)) for n in range(100)))

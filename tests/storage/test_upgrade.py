@@ -16,7 +16,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import maintenance, storage
-from omsgrain.storage.lmdb.files import HeadFile
+from omsgrain.storage.lmdb.environment import HeadFile
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import FORMAT
 from support.child_process import check, ended

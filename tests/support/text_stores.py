@@ -14,7 +14,7 @@ from omsgrain.search.find import TextIndex, TextMatches
 from omsgrain.search.text_file import FILE
 from omsgrain.search.text_index import SqliteTextIndex, texts_of
 from omsgrain.storage.base import Storage
-from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import DELETED
 from support.store_kinds import made

@@ -28,7 +28,7 @@ from omsgrain.search.find import TRIES, Query, Row, Start, TextIndex
 from omsgrain.search.rank import PhraseCounts, RankedMatches
 from omsgrain.search.text_file import FILE, in_memory
 from omsgrain.storage.base import CheckProblem
-from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.lmdb.budget import Budget
 
 if TYPE_CHECKING:
     from omsgrain.search.nearest import Nearest

@@ -122,7 +122,7 @@ class DirectoryLocation:
         memory: int | str | None = None,
     ) -> Storage:
         """Open the store."""
-        from omsgrain.storage.lmdb.files import parse
+        from omsgrain.storage.lmdb.budget import parse
         from omsgrain.storage.lmdb.storage import LmdbStorage
 
         budget = parse(memory)

@@ -105,7 +105,7 @@ def open(
             kind.
     """
     from omsgrain.storage.base import is_durable
-    from omsgrain.storage.lmdb.files import parse
+    from omsgrain.storage.lmdb.budget import parse
     from omsgrain.storage.location import location_of
 
     budget = parse(memory)

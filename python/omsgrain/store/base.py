@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain.errors import SchemaError, StoreError
 from omsgrain.storage.base import Storage, Writer
-from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from omsgrain.errors import StoreError
 from omsgrain.search.postgres import vectors
 from omsgrain.search.text_index import texts_of
 from omsgrain.server import serving
-from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of, tables_of
 from omsgrain.sync import LocalPeer, sync

@@ -20,7 +20,7 @@ from omsgrain.search import rank
 from omsgrain.search.postgres.text_index import PostgresTextIndex
 from omsgrain.search.text_index import SqliteTextIndex, texts_of
 from omsgrain.storage.base import CompactReport, Storage
-from omsgrain.storage.lmdb.files import Budget
+from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.location import location_of
 from omsgrain.storage.postgres import PostgresStorage, maintenance
 from omsgrain.storage.postgres.pool import Connection

@@ -54,7 +54,7 @@ def compact(env: Environment) -> CompactReport:
         finally:
             clean(env.path)
         with suppress(OSError):
-            env.side.write(*head)
+            env.head_file.write(*head)
     return CompactReport(before, after)
 
 

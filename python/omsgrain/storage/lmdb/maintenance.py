@@ -17,8 +17,7 @@ from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import RebuildReport, Writer
 from omsgrain.storage.lmdb.commit_queue import CommitBatch
-from omsgrain.storage.lmdb.environment import Environment
-from omsgrain.storage.lmdb.files import HeadFile
+from omsgrain.storage.lmdb.environment import Environment, HeadFile
 from omsgrain.storage.lmdb.memtable import RUN, Memtable
 from omsgrain.storage.lmdb.open import DATA_FILE, HEAD_FILE, failure, sync_names
 from omsgrain.storage.lmdb.writer import LmdbWriter

@@ -23,10 +23,10 @@ from omsgrain.storage.base import (
     see_range,
 )
 from omsgrain.storage.lmdb import data_file
+from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.commit_queue import PATIENCE, CommitBatch
 from omsgrain.storage.lmdb.compact import compact
-from omsgrain.storage.lmdb.environment import Environment
-from omsgrain.storage.lmdb.files import Budget, compare
+from omsgrain.storage.lmdb.environment import Environment, compare
 from omsgrain.storage.lmdb.maintenance import copy, rebuild, upgrade
 from omsgrain.storage.lmdb.memtable import RUN, Memtable, run_in
 from omsgrain.storage.lmdb.open import identity, prepare
@@ -143,7 +143,7 @@ class LmdbStorage:
         if not readonly:
             self._env.flush_when_idle(_flush)
         try:
-            noted = self._env.side.read()  # before the snapshot, which is then no older
+            noted = self._env.head_file.read()  # before the snapshot, which is then no older
             with self.read() as reader:
                 compare(noted, reader.last_seq(), self.path)
         except BaseException:
@@ -272,7 +272,7 @@ def _committed(env: Environment, memtable: Memtable, session: CommitBatch, head:
     if env.durable:
         # The grains are safe; without this note only damage to the newest root goes unseen.
         with suppress(OSError):
-            env.side.write(head.last_seq, head.blob_bytes)
+            env.head_file.write(head.last_seq, head.blob_bytes)
 
 
 def _flush(env: Environment, least: int) -> None:
