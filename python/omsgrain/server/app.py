@@ -31,7 +31,7 @@ from omsgrain.server.bodies import BUNDLE, VERSION, Body, Gone, answer_early, me
 from omsgrain.server.errors import HttpRefusal, answer, refusal_of
 from omsgrain.server.log import Log
 from omsgrain.server.options import ServerOptions
-from omsgrain.server.request import Call
+from omsgrain.server.request import RequestContext
 from omsgrain.server.routes import ROUTES, Route
 from omsgrain.server.service import (
     HEAD,
@@ -139,7 +139,9 @@ class _Resource:
             return Response(status_code=204, headers=self._allow)
         raise HttpRefusal("method_not_allowed", headers=self._allow)
 
-    async def _call(self, route: Route, scope: Scope, receive: Receive, head: bool) -> Call:
+    async def _call(
+        self, route: Route, scope: Scope, receive: Receive, head: bool
+    ) -> RequestContext:
         """Look at all but the body: who asks, for what, and in which form."""
         service, headers = self._service, Headers(scope=scope)
         service.check_running()
@@ -155,7 +157,9 @@ class _Resource:
                 scope[TOKEN] = token.name
         given = request.read(scope["query_string"], route.parameters)
         media = _media(route, headers) if route.bodies else ""
-        return Call(service, headers, receive, head, scope["path_params"], given, media, token)
+        return RequestContext(
+            service, headers, receive, head, scope["path_params"], given, media, token
+        )
 
 
 async def _send(response: Response, scope: Scope, receive: Receive, send: Send) -> None:

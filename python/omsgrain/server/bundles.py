@@ -45,7 +45,7 @@ from omsgrain.server import auth
 from omsgrain.server.bodies import BUNDLE, LINES, weights
 from omsgrain.server.errors import HttpRefusal, refusal_of
 from omsgrain.server.options import ServerOptions
-from omsgrain.server.request import Call, as_json, is_gone
+from omsgrain.server.request import RequestContext, as_json, is_gone
 from omsgrain.server.service import Flag, Stopped
 from omsgrain.server.streaming import PIECE, Stream, gathered
 
@@ -225,7 +225,7 @@ _TOO_LARGE = 413
 _OURS = 500  # a status from here on is no fault of the bundle
 
 
-async def export(call: Call) -> Response:
+async def export(call: RequestContext) -> Response:
     """The tenant's memory as one bundle."""
     asked = wanted(call.given)
     if call.head:
@@ -243,7 +243,7 @@ async def export(call: Call) -> Response:
         return await _stream(call, BUNDLE, headers, held, check, _pieces(call, sent))
 
 
-async def export_lines(call: Call) -> Response:
+async def export_lines(call: RequestContext) -> Response:
     """The same by lines, of any length in bounded memory."""
     asked = wanted(call.given)
     if call.head:
@@ -282,7 +282,7 @@ def _head(media: str) -> Response:
 
 
 def _lines(
-    call: Call, asked: BundleRequest, flag: Flag
+    call: RequestContext, asked: BundleRequest, flag: Flag
 ) -> tuple[Generator[bytes, None, None], dict[str, str]]:
     """The lines of an export, and the headers that tell of it."""
     lines, headers = lines_of(
@@ -294,7 +294,7 @@ def _lines(
 
 
 def _document(
-    call: Call, asked: BundleRequest, flag: Flag
+    call: RequestContext, asked: BundleRequest, flag: Flag
 ) -> tuple[IO[bytes], int, dict[str, str]]:
     lines, headers = _lines(call, asked, flag)
     with closing(lines):
@@ -330,13 +330,13 @@ def _read(file: IO[bytes], flag: Flag) -> Iterator[bytes]:
         yield piece
 
 
-def _packs(call: Call) -> bool:
+def _packs(call: RequestContext) -> bool:
     """Whether the client asks for gzip."""
     asked = weights(call.headers, "accept-encoding")
     return asked.get("gzip", asked.get("*", 0)) > 0
 
 
-async def _signed(call: Call, size: int, text: Callable[[], bytes]) -> dict[str, str]:
+async def _signed(call: RequestContext, size: int, text: Callable[[], bytes]) -> dict[str, str]:
     options = call.service.options
     if options.signer is None:
         return {}
@@ -358,7 +358,7 @@ def _text_of_lines(file: IO[bytes]) -> bytes:
 
 
 async def _stream(
-    call: Call,
+    call: RequestContext,
     media: str,
     headers: dict[str, str],
     held: AsyncExitStack,
@@ -378,7 +378,7 @@ async def _stream(
 
 
 async def _pieces(
-    call: Call, file: IO[bytes], rest: tuple[Flag, Iterator[bytes]] | None = None
+    call: RequestContext, file: IO[bytes], rest: tuple[Flag, Iterator[bytes]] | None = None
 ) -> AsyncIterator[bytes]:
     service = call.service
     file.seek(0)
@@ -390,7 +390,7 @@ async def _pieces(
             yield piece
 
 
-async def _packed(call: Call, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _packed(call: RequestContext, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     packer = zlib.compressobj(wbits=_GZIP)
     async for piece in pieces:
         if packed := await call.service.quick(partial(packer.compress, piece)):
@@ -398,7 +398,7 @@ async def _packed(call: Call, pieces: AsyncIterator[bytes]) -> AsyncIterator[byt
     yield packer.flush()
 
 
-async def _unerased(call: Call) -> Callable[[], Awaitable[None]]:
+async def _unerased(call: RequestContext) -> Callable[[], Awaitable[None]]:
     """A check that the tenant was not erased since: then nothing more may go out."""
     service, tenant = call.service, call.tenant
     before = await service.erasures(tenant)
@@ -411,7 +411,7 @@ async def _unerased(call: Call) -> Callable[[], Awaitable[None]]:
 
 
 @asynccontextmanager
-async def _stopping(call: Call, flag: Flag) -> AsyncIterator[None]:
+async def _stopping(call: RequestContext, flag: Flag) -> AsyncIterator[None]:
     """Stop the work of the block when the client goes away."""
 
     async def watch() -> None:
@@ -427,7 +427,7 @@ async def _stopping(call: Call, flag: Flag) -> AsyncIterator[None]:
             await watching
 
 
-async def import_(call: Call) -> Response:
+async def import_(call: RequestContext) -> Response:
     """Take a bundle in."""
     options = call.service.options
     lines = call.media == LINES
@@ -442,7 +442,7 @@ async def import_(call: Call) -> Response:
         return await call.do(partial(_audited, call, work), size=0 if lines else size)
 
 
-def _audited(call: Call, work: Callable[[Flag], Response], flag: Flag) -> Response:
+def _audited(call: RequestContext, work: Callable[[Flag], Response], flag: Flag) -> Response:
     """Take a bundle in; that it was refused stands in the audit trail too, with the rule."""
     try:
         return work(flag)
@@ -463,7 +463,7 @@ def _to_lines(refusal: HttpRefusal) -> HttpRefusal:
     return refusal
 
 
-def _import_document(call: Call, file: IO[bytes], flag: Flag) -> Response:
+def _import_document(call: RequestContext, file: IO[bytes], flag: Flag) -> Response:
     data = file.read()
     options = call.service.options
     limits = AimemLimits(document=options.document, values=options.values)
@@ -472,7 +472,7 @@ def _import_document(call: Call, file: IO[bytes], flag: Flag) -> Response:
     return _taken(call, bundle, done, flag)
 
 
-def _import_lines(call: Call, file: IO[bytes], flag: Flag) -> Response:
+def _import_lines(call: RequestContext, file: IO[bytes], flag: Flag) -> Response:
     source: Any = _Watched(file, flag)
     if call.service.options.require_signature or signature.HEADER in call.headers:
         document.scan(source)  # only of a bundle that is good a canonical text can be made
@@ -488,12 +488,12 @@ def _import_lines(call: Call, file: IO[bytes], flag: Flag) -> Response:
     return _taken(call, source, done, flag)
 
 
-def _checked(call: Call, text: Callable[[], bytes | Pieces]) -> Checked:
+def _checked(call: RequestContext, text: Callable[[], bytes | Pieces]) -> Checked:
     """See who signed; the audit trail of the import tells what was done about it."""
     return auth.checked(call.headers, text, call.service.options)
 
 
-def _taken(call: Call, source: Any, done: Checked, flag: Flag) -> Response:
+def _taken(call: RequestContext, source: Any, done: Checked, flag: Flag) -> Response:
     summary = import_bundle(
         call.service.stores.main,
         source,
@@ -539,7 +539,7 @@ class _Watched:
         return self._file.read(size)
 
 
-async def erase(call: Call) -> Response:
+async def erase(call: RequestContext) -> Response:
     """Erase the tenant's memory."""
 
     def work(_: Flag) -> Response:

@@ -32,7 +32,7 @@ from omsgrain.query.envelope import envelope
 from omsgrain.query.query import Page
 from omsgrain.server.bodies import BLOB, BUNDLE, JSON, weights
 from omsgrain.server.errors import HttpRefusal, refusal_of
-from omsgrain.server.request import Call, as_json
+from omsgrain.server.request import RequestContext, as_json
 from omsgrain.server.service import Flag
 
 _DEPTH = 64
@@ -50,7 +50,7 @@ def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
     return grain
 
 
-async def get(call: Call) -> Response:
+async def get(call: RequestContext) -> Response:
     """Give one grain: as JSON, or its blob."""
     store, tenant, address = call.service.stores.main, call.tenant, call.path["address"]
 
@@ -69,7 +69,7 @@ async def get(call: Call) -> Response:
     return await call.do(work)
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: RequestContext) -> Response:
     """Delete one grain."""
     store, tenant = call.service.stores.of(call.actor), call.tenant
     address = call.path["address"]
@@ -82,7 +82,7 @@ async def delete(call: Call) -> Response:
     return await call.do(work)
 
 
-async def put(call: Call) -> Response:
+async def put(call: RequestContext) -> Response:
     """Store grains: all of them, or none."""
     store, tenant = call.service.stores.of(call.actor), call.tenant
     file = await call.body(call.service.options.document)
@@ -109,7 +109,7 @@ async def put(call: Call) -> Response:
 
 
 def _items(
-    file: IO[bytes], call: Call, flag: Flag
+    file: IO[bytes], call: RequestContext, flag: Flag
 ) -> tuple[Sequence[bytes | og.Grain], list[og.Grain], set[str]]:
     """What is to be put, the same as grains that can be looked into, and what was adapted.
 
@@ -147,7 +147,7 @@ def _items(
     return found, found, set()
 
 
-def _dicts(file: IO[bytes], call: Call, flag: Flag) -> Iterable[Any]:
+def _dicts(file: IO[bytes], call: RequestContext, flag: Flag) -> Iterable[Any]:
     """The dicts of a JSON document, or of lines."""
     data, options = file.read(), call.service.options
     known: dict[str, Any] = {
@@ -242,7 +242,7 @@ _QUESTION: Final = 4 << 10  # bytes of one that has an address in it
 _TOGETHER: Final = 100  # grains that are read before these are counted
 
 
-async def query(call: Call) -> Response:
+async def query(call: RequestContext) -> Response:
     """A page of grains that match all filters; of large grains fewer than were asked for."""
     given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
 
@@ -255,7 +255,7 @@ async def query(call: Call) -> Response:
     return await call.do(work)
 
 
-def _page(call: Call, given: dict[str, Any], flag: Flag) -> dict[str, Any]:
+def _page(call: RequestContext, given: dict[str, Any], flag: Flag) -> dict[str, Any]:
     store, tenant, left, size = call.service.stores.main, call.tenant, given["limit"], 0
     told: dict[str, Any] = {"results": [], "total": None}
     while True:
@@ -270,7 +270,7 @@ def _page(call: Call, given: dict[str, Any], flag: Flag) -> dict[str, Any]:
         flag.check()
 
 
-async def search(call: Call) -> Response:
+async def search(call: RequestContext) -> Response:
     """The grains that best match words; where sealed ones cannot be ranked, all that match.
 
     Of large grains it gives fewer than were asked for, and says so: no cursor goes on from there.
@@ -315,7 +315,7 @@ def _told(page: Page) -> dict[str, Any]:
     return {name: told[name] for name in ("results", "total", "next_cursor")}
 
 
-async def verify(call: Call) -> Response:
+async def verify(call: RequestContext) -> Response:
     """Say what is wrong with a blob, a bundle, or a stored grain."""
     options, store, tenant = call.service.options, call.service.stores.main, call.tenant
 
@@ -368,7 +368,7 @@ def _problem(error: OmsError) -> dict[str, Any]:
     return told | {"message": error.message}
 
 
-async def changes(call: Call) -> Response:
+async def changes(call: RequestContext) -> Response:
     """What happened to the tenant's grains after a number.
 
     One that is gone is nobody's any more, so its deletion is not told.

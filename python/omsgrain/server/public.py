@@ -9,10 +9,10 @@ from omsgrain.crypto import signers
 from omsgrain.crypto.did import PublicKey, resolve
 from omsgrain.server.bodies import COSE_KEY
 from omsgrain.server.errors import HttpRefusal
-from omsgrain.server.request import Call, as_json
+from omsgrain.server.request import RequestContext, as_json
 
 
-async def pubkey(call: Call) -> Response:
+async def pubkey(call: RequestContext) -> Response:
     """The key that signs our exports. Spec: AIMEM §5.3."""
     signer = call.service.options.signer
     if signer is None:
@@ -21,14 +21,14 @@ async def pubkey(call: Call) -> Response:
     return Response(signers.dumps_public(key, signer.did), media_type=COSE_KEY)
 
 
-async def health(call: Call) -> Response:
+async def health(call: RequestContext) -> Response:
     """Whether the store can be read."""
     call.service.check_running()
     await call.service.quick(lambda: len(call.service.stores.main))
     return as_json({"status": "ok"})
 
 
-async def openapi(call: Call) -> Response:
+async def openapi(call: RequestContext) -> Response:
     """The description of all routes."""
     from omsgrain.server.routes import document
 

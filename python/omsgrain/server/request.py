@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Call:
+class RequestContext:
     """One request.
 
     Attributes:
@@ -110,7 +110,7 @@ async def is_gone(receive: Receive) -> None:
         pass
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[RequestContext], Awaitable[Response]]
 
 
 def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

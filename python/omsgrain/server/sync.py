@@ -14,14 +14,14 @@ from starlette.responses import Response
 
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.server.errors import HttpRefusal
-from omsgrain.server.request import Call
+from omsgrain.server.request import RequestContext
 from omsgrain.server.service import Flag
 from omsgrain.sync import protocol
 from omsgrain.sync.peer import SIZE, Batch, Hello, Peer
 from omsgrain.sync.protocol import Changes, Give, Lacking, Ranges
 
 
-async def greet(call: Call) -> Response:
+async def greet(call: RequestContext) -> Response:
     """Say who is here."""
 
     def act(peer: Peer, hello: Hello) -> Any:
@@ -30,7 +30,7 @@ async def greet(call: Call) -> Response:
     return await _answer(call, "greet", act)
 
 
-async def share(call: Call) -> Response:
+async def share(call: RequestContext) -> Response:
     """Exchange keys of tombstones."""
 
     def act(peer: Peer, keys: tuple[bytes, ...]) -> Any:
@@ -39,7 +39,7 @@ async def share(call: Call) -> Response:
     return await _answer(call, "share", act)
 
 
-async def changes(call: Call) -> Response:
+async def changes(call: RequestContext) -> Response:
     """Give what came after a position."""
 
     def act(peer: Peer, asked: Changes) -> Any:
@@ -48,7 +48,7 @@ async def changes(call: Call) -> Response:
     return await _answer(call, "changes", act)
 
 
-async def ranges(call: Call) -> Response:
+async def ranges(call: RequestContext) -> Response:
     """Give digests over ranges."""
 
     def act(peer: Peer, asked: Ranges) -> Any:
@@ -57,7 +57,7 @@ async def ranges(call: Call) -> Response:
     return await _answer(call, "ranges", act)
 
 
-async def listing(call: Call) -> Response:
+async def listing(call: RequestContext) -> Response:
     """Give the items in ranges."""
 
     def act(peer: Peer, asked: Ranges) -> Any:
@@ -66,7 +66,7 @@ async def listing(call: Call) -> Response:
     return await _answer(call, "listing", act)
 
 
-async def lacking(call: Call) -> Response:
+async def lacking(call: RequestContext) -> Response:
     """Say which items are not here."""
 
     def act(peer: Peer, asked: Lacking) -> Any:
@@ -75,7 +75,7 @@ async def lacking(call: Call) -> Response:
     return await _answer(call, "lacking", act)
 
 
-async def give(call: Call) -> Response:
+async def give(call: RequestContext) -> Response:
     """Give items."""
 
     def act(peer: Peer, asked: Give) -> Any:
@@ -84,7 +84,7 @@ async def give(call: Call) -> Response:
     return await _answer(call, "give", act)
 
 
-async def take(call: Call) -> Response:
+async def take(call: RequestContext) -> Response:
     """Take a batch."""
 
     def act(peer: Peer, batch: Batch) -> Any:
@@ -93,7 +93,7 @@ async def take(call: Call) -> Response:
     return await _answer(call, "take", act)
 
 
-async def _answer(call: Call, name: str, act: Callable[[Peer, Any], Any]) -> Response:
+async def _answer(call: RequestContext, name: str, act: Callable[[Peer, Any], Any]) -> Response:
     """Hear a question, wait for the turn of its token, and answer it."""
     token = call.token
     assert token is not None, "the route asks for one"
