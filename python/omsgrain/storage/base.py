@@ -2,7 +2,7 @@
 """What every store offers: blobs under their 32-byte digests, in order of arrival.
 
 A digest is the SHA-256 of its blob: a store may trust the one it is told, and may make it again
-from the blob. ``GrainStore`` verifies before it puts and after it gets, and ``pages.pages`` as it
+from the blob. ``GrainStore`` verifies before it puts and after it gets, and ``scan.pages`` as it
 walks.
 Reading and writing happen in transactions, and only there:
 

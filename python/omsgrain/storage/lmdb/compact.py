@@ -3,7 +3,7 @@
 
 LMDB keeps the pages of removed rows for use later, with their bytes in them, and the file never
 shrinks. Here every table is copied, row by row in the order of its keys, into a file beside, which
-then takes the place of the store's (``door.py``). Readers go on with the old file until their
+then takes the place of the store's (``data_file.py``). Readers go on with the old file until their
 snapshot ends; writers wait for their turn.
 """
 

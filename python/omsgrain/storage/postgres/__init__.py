@@ -5,7 +5,7 @@
 
 Tables (``schema.py``). Every key begins with the number of the store. Blobs lie under their
 sequence numbers, addresses lead to those, index rows are (key, past, place), and each table of
-life STATE or BLIND of ``store/tables.py`` is one of (key, value). What grows with the grains is
+life STATE or BLIND of ``storage/tables.py`` is one of (key, value). What grows with the grains is
 hash-partitioned by what stands behind the store's number, so that extensions and engines that
 speak PostgreSQL's language can spread it.
 
@@ -21,32 +21,25 @@ nobody waits for their end. What will be asked next is said beforehand (``expect
 there is nothing beyond a watermark.
 
 Tenants. Row-level security, forced on owners too, shows a connection the rows of the store that it
-was made for, and only if the store's row names the connection's role (``tenants.py``). It is not
-forced on the owner of the text index (``texts.py``).
+was made for, and only if the store's row names the connection's role (``migrate.py``). It is not
+forced on the owner of the text index (``schema.py``).
 
 A server or a connection that goes away: reads that have begun fail, everything else is tried again
 until ``patience`` is over; where a commit's answer was lost, it is found out what became of it.
 
 What is here:
 
-place        what a URL says, and how it is shown without its password
-failures     errors of the database as StoreError; what may be tried again
-schema       every table as SQL;  samples: no values of them among the server's statistics
-migrating    versions of the schema, and how a database gets the newest
-tenants      stores by name, and the roles that may see them
-wire         a connection: many statements in one round trip
-pool         connections;  database: how transactions begin and end
-statements   everything that the database is asked, as SQL
-reading      a snapshot;  ahead: what is read of many grains at once
-writing      a write transaction: what waits;  indexing: what is sent, and index rows
-held         what a write transaction need not ask twice
-arrays       columns as the server takes them
-adding       grains and index rows on their way in, by COPY or INSERT
-counting     how many grains have a term, for terms that many have
-turns        works that share a commit, and those that are run again
-upkeep       rebuild, compact, backup
-check        is everything what it must be
-store        ``PostgresStorage``
+pool         what a URL says, connections, many statements in one round trip
+connection   errors of the database as StoreError, what may be tried again; transactions
+schema       every table as SQL
+migrate      versions of the schema, and how a database gets the newest; tenants and their roles
+statements   all other SQL
+rows         grains and index rows as columns, on their way in by COPY or INSERT
+reader       a snapshot, and what is read of many grains at once
+writer       a write transaction, index rows, and how waiting works share a commit
+write_cache  what a write transaction need not ask twice
+maintenance  check, rebuild, compact, backup
+storage      ``PostgresStorage``
 """
 
 from __future__ import annotations

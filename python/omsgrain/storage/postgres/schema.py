@@ -4,7 +4,7 @@
     versions    version, when it was applied
     stores      store_id ++ tenant, roles that may see it, format of its rows
     heads       store_id ++ last number, bytes of all blobs, grains, ordinal of the last count,
-                names of the last commits (``turns.py``)
+                names of the last commits (``writer.py``)
     blobs       store_id, seq ++ address, blob                            hash-partitioned by seq
     addresses   store_id, digest ++ seq                                   by digest
     terms       store_id, key, past, place                                by key
