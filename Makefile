@@ -84,7 +84,7 @@ HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 SANITIZED := target/sanitize/python
 BOUND := $(foreach file,lane.py python_types.py jsonl.py jcs.py reading_many.py strictness.py \
 	compressed.py container_blocks.py container_packed.py signatures_many.py formats_shapes.py \
-	formats_like.py blind.py recent.py fingerprint.py,$(wildcard tests/*/test_$(file)))
+	formats_like.py blind.py memtable.py fingerprint.py,$(wildcard tests/*/test_$(file)))
 sanitize: build ## the core's tests, and those of the binding, with AddressSanitizer
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --features binding --lib --tests \
 		--target $(HOST) --target-dir target/sanitize

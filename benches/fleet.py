@@ -24,7 +24,7 @@ import omsgrain as og
 from benches.room import room
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.sync import Batch, LocalPeer, sync
 from omsgrain.sync.protocol import pack_value
 
@@ -169,7 +169,7 @@ class Robot:
                 self.sync(store, hub, loss)
             except Lost:
                 pass
-            self.failed += getattr(store._below, "failed", 0)
+            self.failed += getattr(context_of(store).inner, "failed", 0)
 
     def _set_up(self, store: og.GrainStore, hub: og.GrainStore, loss: float) -> None:
         """Sync before it erases anything, so that its tombstones have the key of the fleet."""
@@ -224,7 +224,7 @@ class Robot:
             return (
                 shared <= mine
                 and all(hub.exists(name) for name in mine)
-                and all(hub.state(name) == store.state(name) for name in mine)
+                and all(hub.status(name) == store.status(name) for name in mine)
                 and self.erased.isdisjoint(mine)
                 and not any(hub.exists(name) for name in self.erased)
             )

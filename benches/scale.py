@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("out", nargs="?", type=Path, default=growth.FILE)
     parser.add_argument("--step", type=int, default=100_000, help="grains a step (100,000)")
     parser.add_argument("--store", type=Path, help="a directory for the store, which is kept")
-    parser.add_argument("--memory", help="a budget, as open(memory=) takes it (none)")
+    parser.add_argument("--memory", help="a budget, as open(memory_limit=) takes it (none)")
     parser.add_argument("--doc", action="store_true", help="write docs/scale.md from OUT")
     options = parser.parse_args()
     if options.doc:
@@ -73,7 +73,7 @@ def grow(directory: Path, grains: int, step: int, out: Path, memory: str | None 
     found = _before(path, out, step) | {"memory": memory}
     size = found["steps"][-1]["grains"] if found["steps"] else 0
     looks = points(grains, step)
-    store = og.open(path, memory=memory)
+    store = og.open(path, memory_limit=memory)
     try:
         while size < grains:
             count = min(step, grains - size)
@@ -87,7 +87,7 @@ def grow(directory: Path, grains: int, step: int, out: Path, memory: str | None 
             found["steps"].append(done)
             if size in looks:
                 opened = opened_in_child(path)
-                store = og.open(path, memory=memory)
+                store = og.open(path, memory_limit=memory)
                 look = {"fresh": fresh, **opened, **_look(store, size)}
                 if looks.index(size) in UPKEEP or size == grains:
                     look |= _upkeep(store, directory)
@@ -173,10 +173,10 @@ def _look(store: og.GrainStore, size: int) -> dict[str, Any]:
 
 def _upkeep(store: og.GrainStore, directory: Path) -> dict[str, float]:
     copy = directory / "backup.omsg"
-    backup = _timed(lambda: store.backup(copy))
+    backup = _timed(lambda: store.maintenance.backup(copy))
     shutil.rmtree(copy)
     start = time.perf_counter()
-    check(store.check().ok, "the store is good")
+    check(store.maintenance.check().ok, "the store is good")
     return {"backup": backup, "check": time.perf_counter() - start}
 
 

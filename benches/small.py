@@ -84,7 +84,7 @@ _OPENED = (
     _ANON
     + """
 import omsgrain
-store = omsgrain.open(sys.argv[1], memory=sys.argv[2])
+store = omsgrain.open(sys.argv[1], memory_limit=sys.argv[2])
 assert store.query(limit=1).results
 print(json.dumps({'anonymous': anonymous()}))
 """
@@ -113,9 +113,9 @@ def _start(directory: Path) -> str:
 def _store(directory: Path) -> str:
     path = directory / "light.omsg"
     grains = data.sensors(LIGHT)
-    with og.open(path, memory="16MiB") as store:
+    with og.open(path, memory_limit="16MiB") as store:
         check(store.put_many(grains, errors="collect").stored == LIGHT, "all are new")
-    with og.open(path, memory="16MiB") as store:
+    with og.open(path, memory_limit="16MiB") as store:
         blobs = store.stats().blob_bytes / LIGHT
     files = sum(file.stat().st_size for file in path.iterdir())
     puts: dict[str, float] = {}
@@ -150,7 +150,7 @@ def _budget_child(directory: str, memory: str, _: str) -> dict[str, float]:
     path = Path(directory) / f"budget-{memory}.omsg"
     before, seconds = machine.anonymous(), 0.0
     with Sampler() as watched:
-        with og.open(path, memory=None if memory == "none" else memory) as store:
+        with og.open(path, memory_limit=None if memory == "none" else memory) as store:
             for first in range(0, GROWN, _BATCH):
                 grains = data.standard(_BATCH, first)
                 seconds += _timed(lambda g=grains: store.put_many(g))  # type: ignore[misc]

@@ -144,7 +144,7 @@ def look(room: Room, found: Outcome) -> None:
                 found.lost += not store.exists(name) or store.get(name)["user_id"] != user(path)
         for path in erased:
             found.left += sum(map(store.exists, path.read_text().split()))
-        found.problems += [str(one) for one in store.check().problems]
+        found.problems += [str(one) for one in store.maintenance.check().problems]
         found.problems += [str(one) for one in store.audit.verify().problems]
 
 

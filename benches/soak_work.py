@@ -21,7 +21,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import ErasedError, InvalidationDeniedError, NotFoundError
 from omsgrain.interchange.aimem import export_stream
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 
 MASTER = bytes(range(32))
 ROLES = ("writer 1", "writer 2", "reader 1", "reader 2", "eraser", "exporter")
@@ -144,7 +144,7 @@ def read(room: Room, role: str, random: Random, done: Callable[[str], None]) -> 
                     assert grain["object"]["of"] == grain["user_id"]
                     assert grain["object"]["number"] == grain["created_at"] - 1_768_471_200_000
                     done("get")
-                    store.state(hit.content_address)
+                    store.status(hit.content_address)
                     if random.random() < 0.2:
                         store.history(hit.content_address)
                         done("history")
@@ -161,14 +161,14 @@ def erase(room: Room, role: str, random: Random, done: Callable[[str], None]) ->
                 time.sleep(0.05)
                 continue
             path = people[0].rename(people[0].with_suffix(".erasing"))
-            store.erase_subject(
+            store.privacy.erase(
                 [user(path)], reason_code="gdpr17", scrub="queued", ciphertext=True
             )
             path.rename(path.with_suffix(".erased"))
             done("erase")
             if random.random() < 0.2:
-                store.run_due_erasures(everything=True)
-                store.compact()
+                store.privacy.run_due(everything=True)
+                store.maintenance.compact()
                 done("compact")
 
 

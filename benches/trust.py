@@ -121,7 +121,7 @@ def until_gone(store: og.GrainStore, user: str) -> float:
     os.sync()  # what the sample before has left to the disk is not waited for in this one
     with patch.object(KeyRing, "erase", watched), suppress(Gone):
         start = time.perf_counter()
-        store.erase_subject([user], reason_code="bench", scrub="queued")
+        store.privacy.erase([user], reason_code="bench", scrub="queued")
     return time.perf_counter() - start
 
 

@@ -38,7 +38,7 @@ def convert(source: Path, target: Path) -> dict[str, Any]:
             return told | {"problems": len(report.problems), "first": first.to_dict()}
         with TemporaryDirectory() as directory, og.open(f"{directory}/one.omsg") as store:
             store.import_mg(source)
-            written = store.export_parquet(target / f"{source.stem}.parquet", purpose="move")
+            written = store.parquet.write(target / f"{source.stem}.parquet", purpose="move")
     except OmsError as error:
         return told | {"problems": 1, "first": error.to_dict()}
     return told | {"grains": written.grains, "bytes": written.bytes}

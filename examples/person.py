@@ -46,20 +46,20 @@ def main(arguments: list[str]) -> int:
         og.open(path, keys=ring, actor="did:web:town.example:registry") as store,
     ):
         evidence = fill(store)
-        report = store.subject_report(MIRA)
+        report = store.privacy.report(MIRA)
         with path.with_suffix(".json").open("x", encoding="utf-8") as file:
             report.write_json(file)
         report.write_mg(path.with_suffix(".mg"))
         print(f"report: {report.own} grains of hers, {report.named} that name her")
 
         backup = path.with_name("before.omsg")
-        store.backup(backup)
-        store.hold(evidence, authority="court 7", reason_code="litigation")
-        first = store.erase_subject(MIRA, reason_code="gdpr17")
+        store.maintenance.backup(backup)
+        store.holds.add(evidence, authority="court 7", reason_code="litigation")
+        first = store.privacy.erase(MIRA, reason_code="gdpr17")
         print(f"erased: {first.sealed} sealed, {first.erased} removed, {len(first.kept)} kept")
 
-        store.release(evidence, authority="court 7", reason_code="closed")
-        last = store.erase_subject(MIRA, reason_code="gdpr17")
+        store.holds.release(evidence, authority="court 7", reason_code="closed")
+        last = store.privacy.erase(MIRA, reason_code="gdpr17")
         left = store.query(user_id="mira-17", current=None).results
         print(f"after the release: complete {last.complete}, {len(left)} found")
 

@@ -41,7 +41,7 @@ def reading(number: int) -> dict[str, Any]:
 
 def patrol(path: Path) -> None:
     """Read and keep, from where the store ends, until the power goes."""
-    with og.open(path, memory=MEMORY, actor="robot-7") as store:
+    with og.open(path, memory_limit=MEMORY, actor="robot-7") as store:
         done = next_step(store)
         print(f"from {done}", flush=True)
         while True:
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
         print(f"began at {began}, said {kept} were kept, power lost: {there} are there")
         lost += there < kept or not whole
     with og.open(path, readonly=True) as store:
-        print("check: all well" if store.check().ok else "check: something is wrong")
+        print("check: all well" if store.maintenance.check().ok else "check: something is wrong")
     return int(lost > 0)
 
 

@@ -314,7 +314,7 @@ def test_what_was_erased_does_not_live_on_in_a_letter(tmp_path: Path) -> None:
     grain = json.dumps(belief(1, user_id="u1")).encode()
     with og.open(tmp_path / "m.omsg") as store:
         store.put(json.loads(grain))
-        store.erase_subject(["u1"], reason_code="asked")
+        store.privacy.erase(["u1"], reason_code="asked")
         broker = Broker([grain, BAD + b"\n" + grain])
         assert Run(store, broker)().counts.refused == 2
         Run(store, Broker([grain]), letters=DeadLetterDirectory(tmp_path / "refused"))()

@@ -24,6 +24,8 @@ from omsgrain.bridge.transport import BrokerError
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.server.log import Log
 from omsgrain.storage.tables import META
+from omsgrain.store.consumers import Consumers
+from omsgrain.store.context import context_of
 from support.bridge_memory import LIMITS, Broker, Killed, Session
 from support.shell import belief
 
@@ -83,7 +85,7 @@ def test_what_was_not_confirmed_is_published_again(
             raise Killed
 
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(store, "set_position", killed)
+            patch.setattr(Consumers, "set_position", killed)
             publish(store, session)
         publish(store, session)
     seqs = [one["seq"] for one in told(broker)]
@@ -118,17 +120,17 @@ def test_a_broker_that_is_away_for_a_while(
 
 def test_positions(tmp_path: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
-        assert store.position("a") == 0
+        assert store.consumers.position("a") == 0
         store.put(belief(1))
-        store.set_position("a", 1)
-        assert (store.position("a"), store.position("b")) == (1, 0)
+        store.consumers.set_position("a", 1)
+        assert (store.consumers.position("a"), store.consumers.position("b")) == (1, 0)
         for name, seq in (("a", 2), ("a", -1), ("", 1), ("x" * 600, 1), ("a", True)):
             with pytest.raises(SchemaError):
-                store.set_position(name, seq)
-        store._below.write(lambda writer: writer.set_row(META, b"position.a", b"x"))
+                store.consumers.set_position(name, seq)
+        context_of(store).inner.write(lambda writer: writer.set_row(META, b"position.a", b"x"))
         with pytest.raises(IntegrityError):
-            store.position("a")
-        assert store.check().ok
+            store.consumers.position("a")
+        assert store.maintenance.check().ok
 
 
 def plan(tmp_path: Path, **more: Any) -> BridgePlan:

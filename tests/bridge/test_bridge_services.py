@@ -113,7 +113,7 @@ def test_killed_again_and_again_it_loses_nothing(path: Path, site: Site, long: b
     with og.open(path) as store:
         assert {grain["subject"] for grain in store} == {f"s{n}" for n in range(many)}
         assert store.verify().verified == many
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_a_broker_that_is_restarted(path: Path, site: Site) -> None:

@@ -244,7 +244,7 @@ def test_compact_backup_and_restore(shell: Shell, store: Path, tmp_path: Path) -
     with og.open(tmp_path / "again.omsg", readonly=True) as again:
         assert [grain.address for grain in again] == [OLD]
         assert list(again.audit.entries())[-1].operation == "restore"
-        assert again.check().ok
+        assert again.maintenance.check().ok
     status = shell.error("restore", tmp_path / "copy.omsg", tmp_path / "again.omsg")[0]
     assert status == exit_code("ERR_STORE")
 

@@ -260,7 +260,7 @@ def test_import_of_what_is_no_container(shell: Shell, tmp_path: Path, store: Pat
 def test_stats_shows_the_watermark(shell: Shell, store: Path) -> None:
     assert 0 <= shell.json("stats", store)["watermark"] <= shell.json("stats", store)["last_seq"]
     with og.open(store) as grains:
-        grains.rebuild()
+        grains.maintenance.rebuild()
     assert shell.json("stats", store)["watermark"] == GRAINS
 
 

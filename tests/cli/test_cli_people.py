@@ -45,7 +45,7 @@ def nobody_is_named(shell: Shell) -> None:
 def test_dry_run_changes_nothing(shell: Shell, tmp_path: Path, people: dict[str, str]) -> None:
     erase = ("erase", "m.omsg", MIRA, ALICE.did, "--reason", "gdpr17", "--dry-run")
     with og.open(tmp_path / "m.omsg") as store:
-        store.hold(people["clear"], authority="court", reason_code="litigation")
+        store.holds.add(people["clear"], authority="court", reason_code="litigation")
         entries = len(list(store.audit.entries()))
     assert shell.json(*erase, *KEYS) == {
         "keys": 1, "own": 2, "sealed": 1, "named": 1, "kept": {"hold": 1}, "unopened": 0,
@@ -123,7 +123,7 @@ def test_the_certificate_of_an_erasure(
 ) -> None:
     ALICE.save(tmp_path / "clerk.pem")
     with og.open(tmp_path / "m.omsg") as store:
-        store.hold(people["clear"], authority="court", reason_code="litigation")
+        store.holds.add(people["clear"], authority="court", reason_code="litigation")
     names = (MIRA, ALICE.did)
     erase = ("erase", "m.omsg", *names, "--reason", "gdpr17", *KEYS)
     signed = ("--certificate", "done.json", "--key", "clerk.pem")
@@ -172,7 +172,7 @@ def test_the_certificate_of_a_tenant_in_python(tmp_path: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
         store.put(lamp("lit", user_id="ada"))
         report = erase_tenant(store, "ada", reason_code="contract_ended")
-        made = store.certify_erasure(report, BOB, reason_code="contract_ended", of="tenant", iat=5)
+        made = store.privacy.certify(report, BOB, reason_code="contract_ended", of="tenant", iat=5)
     again = Certificate.from_json(made.to_json().encode())
     assert again == made
     assert (again.of, again.grains_removed, again.complete) == ("tenant", 1, True)

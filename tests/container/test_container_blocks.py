@@ -132,7 +132,7 @@ def test_states_and_removed_grains_among_many(tmp_path: Path) -> None:
     grains = [blob(n) for n in range(300)]
     put(tmp_path / "store", grains)
     with og.open(tmp_path / "store") as store:
-        store.set_verification(address(grains[7]), "contested")
+        store.trust.set_verification(address(grains[7]), "contested")
         store.delete(address(grains[5]))
         store.export_mg(tmp_path / "found.mg")
         with container.read(tmp_path / "found.mg") as found:

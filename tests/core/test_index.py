@@ -15,6 +15,7 @@ import pytest
 import omsgrain as og
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import ADDRESSES, TERMS, Table
+from omsgrain.store.context import context_of
 from support.child_process import run
 
 TIME = 1_700_000_000_000
@@ -44,14 +45,14 @@ def grains(count: int, seed: int = 1) -> og.batch.GrainBatch:
 
 
 def dump(store: og.GrainStore, table: Table) -> list[tuple[bytes, bytes]]:
-    inner = store._store
+    inner = context_of(store).storage
     assert isinstance(inner, LmdbStorage)
     with inner.read() as reader, reader._txn.cursor(inner._env.tables[table]) as cursor:
         return [(bytes(key), bytes(value)) for key, value in cursor]
 
 
 def digest_of(store: og.GrainStore, table: Table) -> tuple[int, str]:
-    inner = store._store
+    inner = context_of(store).storage
     assert isinstance(inner, LmdbStorage)
     hashed, rows = sha256(), 0
     with inner.read() as reader, reader._txn.cursor(inner._env.tables[table]) as cursor:
@@ -74,17 +75,17 @@ def test_rebuilding_gives_the_same_bytes(
     with og.open(tmp_path / "memory.omsg", durability="relaxed") as store:
         batch = grains(count)
         assert store.put_many(batch, errors="collect").stored == count
-        store._store.flush()
+        context_of(store).storage.flush()
         before = [digest_of(store, table) for table in (ADDRESSES, TERMS)]
-        report = store.rebuild()
+        report = store.maintenance.rebuild()
         assert (report.grains, report.readdressed, report.damaged) == (count, 0, ())
         assert [digest_of(store, table) for table in (ADDRESSES, TERMS)] == before
         assert before[0][0] == count
         assert before[1][0] == report.rows > 8 * count
         small_runs(monkeypatch, count // 3)
-        store.rebuild()
+        store.maintenance.rebuild()
         assert [digest_of(store, table) for table in (ADDRESSES, TERMS)] == before
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_how_grains_came_makes_no_difference(
@@ -105,7 +106,7 @@ def test_how_grains_came_makes_no_difference(
             if close:
                 store.close()
                 store = og.open(tmp_path / name, durability="relaxed")
-        store._store.flush()
+        context_of(store).storage.flush()
         tables.append((dump(store, ADDRESSES), dump(store, TERMS)))
         store.close()
     assert all(table == tables[0] for table in tables)
@@ -131,7 +132,7 @@ def test_the_watermark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with og.open(path) as store:
         store.put_many(blobs[150:])
         assert store.stats().watermark == 350
-        store._store.flush()  # nothing is left to write
+        context_of(store).storage.flush()  # nothing is left to write
         assert store.stats().watermark == 350
 
 
@@ -139,12 +140,13 @@ def test_a_fresh_process_finds_the_tail(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
     code = """
         import os, sys, omsgrain as og
+        from omsgrain.store.context import context_of
         store = og.open(sys.argv[1])
         for n in range(30):
             print(store.put(og.Belief(subject=f"room {n % 3}", relation="has", object="light",
                                       created_at=1_700_000_000_000 + n)), flush=True)
             if n == 12:
-                store._store.flush()
+                context_of(store).storage.flush()
         os._exit(0)  # no close, and so no flush
     """
     addresses = run(code, path)
@@ -197,7 +199,7 @@ def test_old_snapshots_while_a_run_is_written(
             wrong.append(error)
 
     with og.open(tmp_path / "memory.omsg", durability="relaxed") as store:
-        inner = store._store
+        inner = context_of(store).storage
         threads = [threading.Thread(target=read) for _ in range(3)]
         for thread in threads:
             thread.start()
@@ -221,7 +223,7 @@ def test_a_snapshot_from_before_a_flush(tmp_path: Path) -> None:
     key = og._core.term("relation", "has")
     blobs = grains(200).blobs
     with og.open(tmp_path / "memory.omsg") as store:
-        inner = store._store
+        inner = context_of(store).storage
         store.put_many(blobs[:60])
 
         def flush_put_flush() -> None:
@@ -247,7 +249,7 @@ def test_a_snapshot_from_before_a_flush(tmp_path: Path) -> None:
 def test_plans(tmp_path: Path) -> None:
     with og.open(tmp_path / "memory.omsg", durability="relaxed") as store:
         store.put_many(grains(900))
-        store._store.flush()
+        context_of(store).storage.flush()
         store.put_many(grains(100, seed=2))
         subject = store.query(type="belief").results[0].grain["subject"]
         user = "user 3"

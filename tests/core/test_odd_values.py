@@ -43,7 +43,7 @@ BELIEF = og.encode(
         lambda store, n: store.query(created_after=n),
         lambda store, n: store.search("lamp", limit=n),
         lambda store, n: store.search(vector=[1.0], model="m", limit=n),
-        lambda store, n: store.reviewed(n),
+        lambda store, n: store.reviews.resolve(n),
         lambda store, n: store.put({"type": "event", "content": "lamp", "created_at": n}),
         lambda store, n: og.encode({"type": "event", "content": "lamp"}, type_byte=n),
     ],
@@ -59,7 +59,7 @@ def test_they_are_refused_in_short(
 @pytest.mark.parametrize("memory", [HUGE, -HUGE, "9" * 5_000], ids=["huge", "below", "text"])
 def test_of_memory(memory: int | str, tmp_path: Path) -> None:
     with pytest.raises(OmsError) as refusal:
-        og.open(tmp_path / "memory.omsg", memory=memory)
+        og.open(tmp_path / "memory.omsg", memory_limit=memory)
     assert refusal.value.code in ("ERR_RANGE", "ERR_SCHEMA")
     assert len(str(refusal.value)) < 400
 
@@ -94,9 +94,9 @@ def test_texts_that_are_not_unicode(call: Callable[[og.GrainStore], object], cod
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda store, value: store.thread("s", which=value), "ERR_SCHEMA"),
-        (lambda store, value: store.branches("s", which=value), "ERR_SCHEMA"),
-        (lambda store, value: list(store.duplicates(which=value)), "ERR_SCHEMA"),
+        (lambda store, value: store.graph.thread("s", which=value), "ERR_SCHEMA"),
+        (lambda store, value: store.graph.branches("s", which=value), "ERR_SCHEMA"),
+        (lambda store, value: list(store.graph.duplicates(which=value)), "ERR_SCHEMA"),
         (lambda store, value: store.search("lamp", **{value: 1}), "ERR_SCHEMA"),
         (lambda store, value: store.put_many([], batch_size=value), "ERR_RANGE"),
         (lambda store, value: disclose(BELIEF, [value]), "ERR_SCHEMA"),
@@ -131,6 +131,6 @@ def test_a_depth_without_end() -> None:
     """Who goes on after the last grain goes on for ever."""
     with og.GrainStore(MemoryStorage()) as store:
         address = store.put(BELIEF)
-        for walk in (store.provenance, store.descendants):
+        for walk in (store.graph.provenance, store.graph.descendants):
             graph = walk(address, depth=HUGE)
             assert (graph.complete, len(graph.nodes)) == (True, 1)

@@ -289,8 +289,8 @@ def test_a_citation_in_a_store(tmp_path: Path) -> None:
     with og.open(tmp_path / "store.omsg") as store:
         source = store.put(minimal("belief"))
         child = store.put(minimal("reasoning", derived_from=[source, DOI]))
-        assert {link.source for link in store.provenance(child).links} == {source}
-        assert {link.derived for link in store.descendants(source).links} == {child}
+        assert {link.source for link in store.graph.provenance(child).links} == {source}
+        assert {link.derived for link in store.graph.descendants(source).links} == {child}
 
 
 def nested(depth: int) -> dict[str, Any]:

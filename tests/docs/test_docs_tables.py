@@ -26,7 +26,7 @@ from omsgrain.storage import (
 )
 from omsgrain.storage.audit import log
 from omsgrain.storage.lmdb import open
-from omsgrain.store import consumers, reading
+from omsgrain.store import consumers, read
 from omsgrain.store.privacy.erasure import ErasureReport
 from support.markdown_page import fences, table
 from support.paths import TESTS
@@ -70,7 +70,7 @@ def test_events_and_states() -> None:
         row[0].encode(): row[1]
         for row in table(STORE, "kind", "in `changes()", "what happened to the grain")
     }
-    assert kinds == {k: reading._KINDS.get(k, "other") for k in get_args(tables.Kind)}
+    assert kinds == {k: read._KINDS.get(k, "other") for k in get_args(tables.Kind)}
     named = {
         "superseded": state.SUPERSEDED, "retracted": state.RETRACTED,
         "restricted": state.RESTRICTED, "contested": state.CONTESTED, "verified": state.VERIFIED,

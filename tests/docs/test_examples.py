@@ -105,7 +105,7 @@ def test_a_fleet_to_tables(
     assert sorted(p.name for p in (tmp_path / "tables").iterdir()) == ["0.parquet", "1.parquet"]
     with og.open(tmp_path / "hub.omsg") as hub:
         for name in ("0", "1"):
-            assert hub.import_parquet(tmp_path / "tables" / f"{name}.parquet").merged == 1
+            assert hub.parquet.read(tmp_path / "tables" / f"{name}.parquet").merged == 1
         assert len(hub) == 4
 
 

@@ -12,6 +12,7 @@ from faults.scenario import Said, Scenario, Steps
 from omsgrain.errors import ErasedError, NotFoundError
 from omsgrain.storage.check import check
 from omsgrain.storage.lmdb import memtable, storage
+from omsgrain.store.context import context_of
 
 TIME = 1_700_000_000_000
 
@@ -54,10 +55,10 @@ def _work(folder: Path, step: Steps) -> None:
     step("many", lambda: store.put_many([event(n) for n in range(200, 250)]).addresses, list)
     step("supersede", lambda: store.supersede(names[0], event(300), justification="x"), str)
     step("contest", lambda: store.contest(names[1], reason="doubt"))
-    step("hold", lambda: store.hold(names[2], authority="did:web:court.example",
+    step("hold", lambda: store.holds.add(names[2], authority="did:web:court.example",
                                     reason_code="litigation"))  # fmt: skip
     step("delete", lambda: store.delete(names[3], reason="asked"))
-    step("flush", lambda: store._store.flush())
+    step("flush", lambda: context_of(store).storage.flush())
     step("search", lambda: len(store.search("lamp", limit=100).results), int)
     step("put 400", lambda: store.put(event(400)), str)
     step("close", lambda: store.close())
@@ -79,12 +80,12 @@ def _look(folder: Path, said: Said) -> None:
         for number in (100, 101, 102, 103, 400):
             if f"put {number}" in said.refused:
                 assert og.address(og.encode(event(number))) not in there, "refused, and stored"
-        new, after = said.results.get("supersede"), store.state(names[0]).superseded_by
+        new, after = said.results.get("supersede"), store.status(names[0]).superseded_by
         assert after == new if new is not None else after in (None, *there)
         if "contest" in said.results:
-            assert store.state(names[1]).verification_status == "contested"
+            assert store.status(names[1]).verification_status == "contested"
         if "hold" in said.results:
-            assert store.state(names[2]).held
+            assert store.status(names[2]).held
         if "delete" in said.results:
             assert names[3] not in there
         found = _all(store)
@@ -112,9 +113,9 @@ def _copies(folder: Path, step: Steps) -> None:
     store = step("open", lambda: og.open(folder / "memory.omsg"))
     if store is None:
         return
-    step("rebuild", lambda: store.rebuild())
-    step("backup", lambda: store.backup(folder / "copy.omsg"))
-    step("compact", lambda: store.compact())
+    step("rebuild", lambda: store.maintenance.rebuild())
+    step("backup", lambda: store.maintenance.backup(folder / "copy.omsg"))
+    step("compact", lambda: store.maintenance.compact())
     step("put 500", lambda: store.put(event(500)), str)
     step("close", lambda: store.close())
 
@@ -160,7 +161,7 @@ def restarted(path: Path, noted: Path, number: int) -> None:
         if number % 3 == 0:
             store.supersede(address, event(10 * number + 8), justification="x")
         if number % 50 == 49:
-            store._store.flush()
+            context_of(store).storage.flush()
     with noted.open("a") as note:
         note.write(f"end {number}\n")
 
@@ -196,19 +197,19 @@ def clock_jumps(folder: Path, move: Any) -> None:
             old = store.put(event(1_000 + turn))
             new = store.supersede(old, event(2_000 + turn), justification="x")
             held = store.put(event(3_000 + turn))
-            store.hold(held, authority="did:web:court.example", reason_code="litigation")
+            store.holds.add(held, authority="did:web:court.example", reason_code="litigation")
             move(seconds - 60)
-            store.release(held, authority="did:web:court.example", reason_code="ended")
+            store.holds.release(held, authority="did:web:court.example", reason_code="ended")
             doomed = store.put(event(4_000 + turn))
             store.delete(doomed, reason="asked")
-            assert store.state(old).superseded_by == new
+            assert store.status(old).superseded_by == new
             assert not store.exists(doomed)
             newest = {hit.content_address for hit in store.query(limit=1_000).results}
             assert {*put, new, held} <= newest and old not in newest
             assert [grain.address for grain in store.history(new)] == [old, new]
             assert store.audit.verify().ok
             with suppress(NotFoundError, ErasedError):
-                store.run_due_erasures()
+                store.privacy.run_due()
         sound(path)
     with og.open(path) as store:
         assert all(map(store.exists, put))

@@ -37,7 +37,7 @@ def _write(folder: Path, step: Steps) -> None:
     step("there.mg", lambda: container.write(folder / "there.mg", NEW, sort=True))
     with og.open(folder / "memory.omsg", readonly=True) as store:
         step("store.mg", lambda: store.export_mg(folder / "store.mg", codec="lz4"))
-        report = store.subject_report(["u1"])
+        report = store.privacy.report(["u1"])
         step("report.mg", lambda: report.write_mg(folder / "report.mg"))
         for name in ("new.mif.json", "new.mif.yaml", "new.jsonld"):
             form = {"json": "mif2", "yaml": "mif1", "jsonld": "mif-ld"}[name.rsplit(".")[-1]]

@@ -13,7 +13,7 @@ from omsgrain.errors import ErasedError, NotFoundError
 from omsgrain.storage.check import check
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from omsgrain.store.privacy import erasure
 from support.invented_people import ANN, NAMES, Clock, belief
 from support.key_rings import MASTER
@@ -40,19 +40,19 @@ def _prepare(folder: Path) -> None:
 def _work(folder: Path, step: Steps) -> None:
     erasure._PAGE, erasure._ROWS = 2, 20
     with _opened(folder) as store:
-        step("erase", lambda: store.erase_subject(NAMES, reason_code="gdpr17").complete)
+        step("erase", lambda: store.privacy.erase(NAMES, reason_code="gdpr17").complete)
         step("put", lambda: store.put(belief("green", user_id="ben")), str)
 
 
 def _look(folder: Path, said: Said) -> None:
     own, others = ((folder / name).read_text().split() for name in ("own", "others"))
     with _opened(folder) as store:
-        if "erase" not in said.results and not store.due_erasures():
+        if "erase" not in said.results and not store.privacy.due():
             readable = [address for address in own if _readable(store, address)]
             if readable:  # the order was never placed, or all of it was done
-                store.erase_subject(NAMES, reason_code="gdpr17")
-        store.run_due_erasures(everything=True)
-        store.run_due_erasures(everything=True)  # the scrubbing that the first has queued
+                store.privacy.erase(NAMES, reason_code="gdpr17")
+        store.privacy.run_due(everything=True)
+        store.privacy.run_due(everything=True)  # the scrubbing that the first has queued
         assert not [address for address in own if _readable(store, address)]
         assert all(_readable(store, address) for address in others)
         assert "put" not in said.results or store.exists(said.results["put"])

@@ -27,6 +27,8 @@ from omsgrain.formats.records import (
 )
 from omsgrain.formats.source import Source, packing, same
 from omsgrain.storage.memory import MemoryStorage
+from omsgrain.store.context import context_of
+from omsgrain.store.source_index import open_sources
 
 OWNER = "user-7"
 
@@ -245,11 +247,11 @@ def test_a_text_is_found_by_its_hash(store: og.GrainStore) -> None:
     name = "sha256:" + sha256(b"cafe\xcc\x81 1").hexdigest()
     hits = [hit.grain["x_src"] for hit in store.query(origin=name, user_id=OWNER).results]
     assert set(hits) == {built[1].grain["x_src"], built[3].grain["x_src"]}
-    with store.sources(OWNER) as snapshot:
+    with open_sources(context_of(store), OWNER) as snapshot:
         found = snapshot.find([name, "n0"])
     assert {one.grain["x_src"] for one in found[name]} == set(hits)
     assert [one.grain["x_src"] for one in found["n0"]] == [built[0].grain["x_src"]]
-    assert store.check().ok
+    assert store.maintenance.check().ok
 
 
 def test_parts_that_are_gone() -> None:

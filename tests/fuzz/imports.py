@@ -36,7 +36,7 @@ def _twice(take: Step, give: Step) -> Callable[[Path], AbstractContextManager[Ru
                 again = _refused(take, store, data)
                 assert type(again) is type(refusal), "refused once, and once not"
                 assert [change.seq for change in store.changes()] == events, "it changes again"
-                assert store.check().ok
+                assert store.maintenance.check().ok
                 assert store.audit.verify().ok
                 give(store, data)
             if refusal is not None:

@@ -70,12 +70,12 @@ def _batch(room: Path) -> Iterator[Run]:
         rights = [right for n, right in enumerate(EVERYTHING) if first >> n & 1 or right == "give"]
         with memory() as store:
             kept = store.put(belief("kept"))
-            store.hold(kept, authority="court", reason_code="case")
+            store.holds.add(kept, authority="court", reason_code="case")
             try:
                 LocalPeer(store, rights=rights).take(batch)
             finally:
                 if "releases" not in rights:
-                    assert store.state(kept).held
+                    assert store.status(kept).held
                 for state in told(store).values():
                     peer.check(state)
                     assert all(hold.turn <= records.MOST for hold in state.holds)
@@ -121,7 +121,7 @@ def _taken(room: Path, path: Path) -> Iterator[Run]:
     """A file that is taken in: the store is what it was, or has more, and is right."""
     store = memory()
     kept = store.put(belief("kept"))
-    store.hold(kept, authority="court", reason_code="case")
+    store.holds.add(kept, authority="court", reason_code="case")
     rights: tuple[tuple[Right, ...] | None, ...] = (
         None,
         ("grains",),
@@ -131,9 +131,9 @@ def _taken(room: Path, path: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
         with bundle.BundleFile(path) as file:
             list(file.batches())
-        held = store.state(kept).held
+        held = store.status(kept).held
         take_bundle(path, LocalPeer(store), rights=rights[len(data) % len(rights)])
-        assert store.state(kept).held == held, "an unsigned file ends no hold"
+        assert store.status(kept).held == held, "an unsigned file ends no hold"
         assert store.audit.verify().ok
         assert store.get(kept)["object"] == "kept"
 

@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Path:
         signed = grains.put(belief(2, relation="knows", object="s1"))
         grains.sign(signed, signer, iat=TIME // 1000)
         grains.put(og.encode(belief(3), sensitivity="phi"))
-        grains.restrict(grains.put(belief(4, object="private")), reason_code="gdpr-18")
+        grains.privacy.restrict(grains.put(belief(4, object="private")), reason_code="gdpr-18")
     return path
 
 

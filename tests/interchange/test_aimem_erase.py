@@ -18,7 +18,8 @@ from omsgrain.interchange.aimem_erase import erase_tenant
 from omsgrain.interchange.aimem_export import export_bundle, export_stream
 from omsgrain.storage.base import Writer
 from omsgrain.store import GrainStore, source_tombstones
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
+from omsgrain.store.privacy import erasure
 from support.aimem_memory import ADA, GRACE, NOW, canonical, chunk, entity, fill, name, sample
 from support.aimem_strategies import embedding
 from support.erasure_stores import below, is_sealed, rows
@@ -58,7 +59,7 @@ def test_all_of_a_tenant_goes(store: GrainStore, tmp_path: Path) -> None:
     )
     for content in (ADA.encode(), b"what tea says", b"kettle", b"robot-7"):
         assert content not in left
-    assert store.audit.verify().ok and store.check().ok
+    assert store.audit.verify().ok and store.maintenance.check().ok
     assert "erase" in [one.operation for one in store.audit.entries()]
 
 
@@ -107,7 +108,7 @@ def test_what_was_erased_does_not_come_back(store: GrainStore) -> None:
     ]
     report = store.put_many(again, errors="collect")
     assert [bad.error.code for bad in report.errors] == ["ERR_ERASED"] * 3
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         asked = [("chunk", name("tea")), ("entity", name("tea")), ("chunk", name("new"))]
         assert source_tombstones.erased(reader, ADA, asked) == [True, False, False]
         assert source_tombstones.erased(reader, GRACE, asked) == [False] * 3
@@ -179,25 +180,25 @@ def test_an_export_after_the_order_finds_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(GrainStore, "_carry_out", crash)
+        patch.setattr(erasure, "_carry_out", crash)
         with pytest.raises(KeyboardInterrupt):
             erase_tenant(store, ADA, reason_code="gdpr17")
     assert len(store) > 0 and count(store) == 0
     assert b"what tea says" not in b"".join(export_stream(store, ADA))
     fill(store, {"chunks": [chunk("new")]})
     assert count(store) == 1
-    store.run_due_erasures()
+    store.privacy.run_due()
     # What was sealed with a key that was to be destroyed goes with it.
     assert count(store) == (0 if is_sealed(store) else 1)
 
 
 def test_what_is_held_stays_and_leaves_in_no_export(store: GrainStore) -> None:
     there = fill(store, sample())
-    store.hold(there[name("pin")], authority="court", reason_code="litigation")
+    store.holds.add(there[name("pin")], authority="court", reason_code="litigation")
     report = erase_tenant(store, ADA, reason_code="gdpr17")
     assert report.incomplete == ("kept",) and count(store) == 0
-    store.release(there[name("pin")], authority="court", reason_code="litigation")
-    store.run_due_erasures(everything=True)
+    store.holds.release(there[name("pin")], authority="court", reason_code="litigation")
+    store.privacy.run_due(everything=True)
     assert count(store) == 0
     with below(store).read() as reader:
         blobs = [Grain(blob) for _, blob in reader.page(0)]
@@ -216,7 +217,7 @@ def test_tombstones_are_marks_and_not_names(store: GrainStore) -> None:
             writer, ADA, [("chunk", name("tea")), ("chunk", name("pin"))]
         )
 
-    assert store._store.write(lifted) == [False, True]
+    assert context_of(store).storage.write(lifted) == [False, True]
 
 
 def test_an_export_is_what_was_there(store: GrainStore) -> None:

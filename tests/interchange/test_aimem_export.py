@@ -29,7 +29,7 @@ from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.privacy import load
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from support.aimem_memory import (
     ADA,
     GRACE,
@@ -225,7 +225,7 @@ def test_only_what_is_current_leaves(store: GrainStore) -> None:
     )
     newer = to_grain("chunk", chunk("a", "new", created_at="2026-06-01T00:00:00Z"), tenant=ADA)
     store.supersede(there[name("a")], newer.grain)
-    store.restrict(there[name("b")], reason_code="asked")
+    store.privacy.restrict(there[name("b")], reason_code="asked")
     store.retract(there[name("c")])
     found = only(store)
     assert [one["content"] for one in found.records["chunk"]] == ["new"]
@@ -233,7 +233,9 @@ def test_only_what_is_current_leaves(store: GrainStore) -> None:
 
 
 def test_a_preset_keeps_what_it_keeps_from_a_transfer(plain: GrainStore) -> None:
-    strict = GrainStore(plain._below, replace(plain._settings, preset=load("gdpr")))
+    strict = GrainStore(
+        context_of(plain).inner, replace(context_of(plain).settings, preset=load("gdpr"))
+    )
     fill(plain, sample())
     for export in (export_bundle, export_stream):
         with pytest.raises(err.OmsError) as caught:
@@ -251,7 +253,7 @@ def test_a_preset_keeps_what_it_keeps_from_a_transfer(plain: GrainStore) -> None
 def test_sealed_grains_without_keys_are_refused(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings()) as store:
         fill(store, sample())
-        without = GrainStore(store._below)
+        without = GrainStore(context_of(store).inner)
         for export in (export_bundle, export_stream):
             with pytest.raises(err.KeyMissingError):
                 export(without, ADA)
@@ -416,7 +418,7 @@ def test_embeddings_leave_when_they_are_asked_for(store: GrainStore) -> None:
 
 def test_a_bundle_has_embeddings_of_one_model(store: GrainStore) -> None:
     there = fill(store, {"chunks": [chunk("a", embedding=embedding([1.0])), chunk("b")]})
-    store.add_vector(there[name("b")], [0.5, 0.5], model="large")
+    store.vectors.add(there[name("b")], [0.5, 0.5], model="large")
     with pytest.raises(err.UnsupportedError) as caught:
         export_bundle(store, ADA, include_embeddings=True)
     assert caught.value.found == "large, small"
@@ -472,8 +474,8 @@ def test_an_export_is_noted_once_and_without_whose(store: GrainStore) -> None:
 
 def test_what_is_removed_meanwhile_ends_a_stream(store: GrainStore) -> None:
     there = fill(store, {"chunks": [chunk("a"), chunk("b")]})
-    acts: list[Callable[[], None]] = [
-        lambda: store.restrict(there[name("a")], reason_code="asked"),
+    acts: list[Callable[[], object]] = [
+        lambda: store.privacy.restrict(there[name("a")], reason_code="asked"),
         lambda: store.delete(there[name("b")]),
     ]
     for act in acts:
@@ -499,7 +501,7 @@ def test_a_changed_embedding_ends_a_stream(store: GrainStore) -> None:
     there = fill(store, {"chunks": [chunk("a", embedding=embedding([1.0]))]})
     pieces = export_stream(store, ADA, include_embeddings=True, piece=1 << 20)
     next(pieces)
-    store.add_vector(there[name("a")], struct.pack("<f", 2.0), model="small")
+    store.vectors.add(there[name("a")], struct.pack("<f", 2.0), model="small")
     with pytest.raises(err.StoreError):
         list(pieces)
 
@@ -532,5 +534,5 @@ def test_nothing_of_it_is_open_between_pieces(tmp_path: Path) -> None:
         next(pieces)
         for i in range(4):
             store.put_many([to_grain("chunk", chunk(f"n{i}", "x" * 60_000), tenant=GRACE).grain])
-            store.compact()
+            store.maintenance.compact()
         assert len(list(pieces)) == 9

@@ -33,6 +33,7 @@ from support.aimem_imports import (
     urn,
 )
 from support.aimem_strategies import TENANT, embedding
+from support.origins import find_origins
 
 OTHER = "22222222-2222-4222-8222-222222222222"
 
@@ -149,7 +150,7 @@ def test_what_is_never_silently_superseded(store: og.GrainStore, fields: dict[st
     tagged = chunk(created_at=NEWER, tags=["db"], **fields)
     assert reasons(take(store, tagged)) == [(urn(1), "dna_conflict", ())]
     assert fates(take(store, newer, allow_dna_updates=True)) == {"chunk updated": 1}
-    assert [review.operation for review in store.reviews()] == ["supersede"]
+    assert [review.operation for review in store.reviews.pending()] == ["supersede"]
     assert fates(take(store, newer)) == {"chunk unchanged": 1}
 
 
@@ -224,7 +225,7 @@ def test_edges_of_a_chunk_in_conflict_are_stored(store: og.GrainStore) -> None:
 def test_a_chunk_and_an_entity_of_one_name(store: og.GrainStore) -> None:
     given: dict[str, Any] = {"entities": [entity(1)], "links": [link(1, 1)]}
     take(store, chunk(), **given)
-    assert len(store.find_origins([urn(1)], user_id=TENANT)[urn(1)]) == 2
+    assert len(find_origins(store, [urn(1)], user_id=TENANT)[urn(1)]) == 2
     assert fates(take(store, chunk(), **given)) == {
         "chunk unchanged": 1, "entity unchanged": 1, "chunk_entity unchanged": 1,
     }  # fmt: skip
@@ -274,7 +275,7 @@ def test_tenants_are_kept_apart(store: og.GrainStore) -> None:
     assert stored(store, urn(1))["object"] == "tea at four"
     assert stored(store, urn(1), OTHER)["object"] == "coffee"
     assert stored(store, urn(1), OTHER)["user_id"] == OTHER
-    assert store.find_origins([urn(1)], user_id="nobody") == {}
+    assert find_origins(store, [urn(1)], user_id="nobody") == {}
 
 
 def test_what_was_withdrawn_here_is_not_brought_back(store: og.GrainStore) -> None:
@@ -293,7 +294,7 @@ def test_what_was_withdrawn_here_is_not_brought_back(store: og.GrainStore) -> No
 
 def test_what_is_held_stays(store: og.GrainStore) -> None:
     take(store, chunk())
-    store.hold(stored(store, urn(1)).address, authority="court", reason_code="litigation")
+    store.holds.add(stored(store, urn(1)).address, authority="court", reason_code="litigation")
     summary = take(store, chunk(content="coffee", created_at=NEWER), chunk(2))
     assert reasons(summary) == [(urn(1), "refused", ())]
     assert summary.conflicts[0].code == "ERR_INVALIDATION_DENIED"
@@ -327,7 +328,7 @@ def test_what_was_erased_comes_back_only_if_allowed(store: og.GrainStore) -> Non
 def test_embeddings(store: og.GrainStore) -> None:
     one = embedding([1.0, -0.0])
     take(store, chunk(), chunk(2, embedding=one))
-    assert [store.vectors(stored(store, urn(n)).address) for n in (1, 2)] == [
+    assert [store.vectors.get(stored(store, urn(n)).address) for n in (1, 2)] == [
         {}, {"small": pytest.approx([1.0, 0.0])},
     ]  # fmt: skip
     before = holdings(store)
@@ -339,10 +340,10 @@ def test_embeddings(store: og.GrainStore) -> None:
     given: dict[str, Any] = {"embedding_model": "large", "embedding_dim": 1}
     large = made(chunk(embedding=embedding([7])), chunk(2, embedding=embedding([7])), **given)
     assert fates(import_bundle(store, large)) == {"chunk unchanged": 2}
-    assert sorted(store.vectors(stored(store, urn(2)).address)) == ["large", "small"]
+    assert sorted(store.vectors.get(stored(store, urn(2)).address)) == ["large", "small"]
     update = chunk(2, "coffee", created_at=NEWER, embedding=one)
     assert fates(take(store, update)) == {"chunk updated": 1}
-    assert sorted(store.vectors(stored(store, urn(2)).address)) == ["small"]
+    assert sorted(store.vectors.get(stored(store, urn(2)).address)) == ["small"]
 
 
 @pytest.mark.parametrize(
@@ -365,7 +366,7 @@ def test_embeddings_that_are_not_kept(
         assert fates(summary) == {f"chunk {fate}": 2}
         assert [one.rule for one in summary.warnings] == [rule]
         assert summary.to_dict()["warnings"][0]["pointer"] == "/embedding_model"
-    assert store.vectors(stored(store, urn(2)).address) == {}
+    assert store.vectors.get(stored(store, urn(2)).address) == {}
 
 
 def test_a_bad_bundle_stores_nothing(store: og.GrainStore) -> None:

@@ -22,8 +22,10 @@ from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.records import to_grain
 from omsgrain.interchange.aimem import export_bundle, export_stream, import_bundle
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.store.base import Settings
+from omsgrain.store import import_batch
+from omsgrain.store.context import Settings, context_of
 from omsgrain.store.import_batch import ImportStep
+from omsgrain.store.source_index import open_sources
 from support.aimem_imports import (
     NEWER,
     TIME,
@@ -44,6 +46,7 @@ from support.aimem_imports import (
 )
 from support.aimem_strategies import TENANT, documents, embedding
 from support.child_process import ended
+from support.origins import find_origins
 
 OTHER = "22222222-2222-4222-8222-222222222222"
 
@@ -89,7 +92,7 @@ def test_a_document_that_is_kept_comes_back(document: dict[str, Any]) -> None:
         vectors = {
             address: formats.Vector("small", array("f", found["small"]).tobytes())
             for address in grains
-            if "small" in (found := store.vectors(address))
+            if "small" in (found := store.vectors.get(address))
         }
         dumped = formats.dump(grains.values(), format="aimem", vectors=vectors, embeddings=True)
         found_there = json.loads(dumped.data)
@@ -140,7 +143,7 @@ def test_a_failure_leaves_whole_batches(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, calls = made(*many(10)), 0
-    record = type(store).record
+    record = import_batch.record
 
     def failing(*args: Any, **options: Any) -> Any:
         nonlocal calls
@@ -149,7 +152,7 @@ def test_a_failure_leaves_whole_batches(
             raise StoreError("the disk is full")
         return record(*args, **options)
 
-    monkeypatch.setattr(type(store), "record", failing)
+    monkeypatch.setattr(import_batch, "record", failing)
     with pytest.raises(StoreError):
         import_bundle(store, whole, batch_size=3)
     assert len(store) == 6
@@ -161,17 +164,17 @@ def test_a_failure_leaves_whole_batches(
 KILLED = """
 import os, sys
 import omsgrain as og
-from omsgrain.store.import_batch import Recording
+from omsgrain.store import import_batch
 from omsgrain.interchange.aimem import import_bundle
 path, file, batches = sys.argv[1], sys.argv[2], int(sys.argv[3])
-record, done = Recording.record, 0
+record, done = import_batch.record, 0
 def counted(*args, **options):
     global done
     if done == batches:
         os.kill(os.getpid(), 9)
     done += 1
     return record(*args, **options)
-Recording.record = counted
+import_batch.record = counted
 with og.open(path) as store, open(file, "rb") as source:
     import_bundle(store, source, batch_size=5)
 """
@@ -192,7 +195,7 @@ def test_killed_between_batches_and_run_again(tmp_path: Path) -> None:
         assert fates(summary)["chunk inserted"] == 2
         import_bundle(once, whole)
         assert holdings(store) == holdings(once)
-        assert store.check().ok
+        assert store.maintenance.check().ok
         assert store.audit.verify().ok
 
 
@@ -200,15 +203,15 @@ def test_what_came_meanwhile_is_decided_again(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another import of the same chunk gets between deciding and storing."""
-    record, others = type(store).record, [chunk(content="coffee"), chunk(2, "milk")]
+    record, others = import_batch.record, [chunk(content="coffee"), chunk(2, "milk")]
 
-    def late(self: og.GrainStore, *args: Any, **options: Any) -> Any:
+    def late(*args: Any, **options: Any) -> Any:
         if others:
             take(store, others.pop(0), *([others.pop()] if others else []))
-        return record(self, *args, **options)
+        return record(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "record", late)
+        patch.setattr(import_batch, "record", late)
         summary = take(store, chunk(), chunk(2, "milk"), chunk(3))
     assert fates(summary) == {"chunk conflict": 1, "chunk unchanged": 1, "chunk inserted": 1}
     assert reasons(summary) == [(urn(1), "created_at_conflict", ())]
@@ -269,7 +272,7 @@ def test_a_native_grain_that_was_changed_on_its_way(store: og.GrainStore, strict
     if not strict:  # with its whole address it is found whatever its time
         newer = Bundle(whole.envelope, {"chunk": [record | {"created_at": NEWER}]})
         assert fates(import_bundle(store, newer)) == {"chunk updated": 1}
-        assert store.state(address).superseded_by == stored(store, record["id"]).address
+        assert store.status(address).superseded_by == stored(store, record["id"]).address
         assert fates(import_bundle(store, newer)) == {"chunk unchanged": 1}
 
 
@@ -301,7 +304,7 @@ def test_find_origins(store: og.GrainStore) -> None:
     take(store, chunk(), long, chunk(2))
     take(store, chunk(content="coffee", created_at=NEWER))
     names = [urn(1), urn("x" * 200), urn(2), urn("none"), urn(1)]
-    found = store.find_origins(names, user_id=TENANT)
+    found = find_origins(store, names, user_id=TENANT)
     assert {name: [one.current for one in several] for name, several in found.items()} == {
         urn(1): [True, False], urn("x" * 200): [True], urn(2): [True],
     }  # fmt: skip
@@ -310,13 +313,13 @@ def test_find_origins(store: og.GrainStore) -> None:
         assert store.get(one.address) == one.grain
     hits = store.query(origin=urn("x" * 200), user_id=TENANT).results
     assert [hit.content_address for hit in hits] == [found[urn("x" * 200)][0].address]
-    assert store.find_origins(names, user_id=OTHER) == {}
-    with store.sources(TENANT) as snapshot:
+    assert find_origins(store, names, user_id=OTHER) == {}
+    with open_sources(context_of(store), TENANT) as snapshot:
         one = found[urn(2)][0]
         assert snapshot.get(plain(one.grain)) == one
         assert snapshot.begins(one.address[:32], one.grain["created_at"]) == one
         assert snapshot.begins("0" * 32, one.grain["created_at"]) is None
-    with store.sources(OTHER) as snapshot:
+    with open_sources(context_of(store), OTHER) as snapshot:
         assert snapshot.get(plain(one.grain)) is None
         assert snapshot.begins(one.address[:32], one.grain["created_at"]) is None
 
@@ -335,7 +338,7 @@ def test_a_tenant_of_whom_nothing_is_here_costs_one_look_up(
             asked.append(name)
             return getattr(self._reader, name)
 
-    with store.sources(TENANT) as snapshot:
+    with open_sources(context_of(store), TENANT) as snapshot:
         monkeypatch.setattr(snapshot, "_plain", Counting(snapshot._plain))
         assert snapshot.find([urn(n) for n in range(500)]) == {}
     assert asked == ["term_count"]
@@ -352,7 +355,7 @@ def test_a_step_that_is_refused_does_nothing(store: og.GrainStore) -> None:
         ImportStep(urn(1), (), built.grain, parts, replaces=locked, justification="so"),
         ImportStep(urn(2), (), to_grain("chunk", chunk(2), tenant=TENANT).grain),
     ]
-    outcomes = store.record(steps, user_id=TENANT, since=1).outcomes
+    outcomes = import_batch.record(context_of(store), steps, user_id=TENANT, since=1).outcomes
     assert [outcome.moved for outcome in outcomes] == [True, False, False]
     assert [outcome.error is None for outcome in outcomes] == [True, False, True]
     assert len(store) == 2

@@ -21,7 +21,7 @@ from omsgrain.interchange.aimem import (
 )
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from support.aimem_memory import ADA, NOW, canonical, chunk, fill, name, sample
 from support.aimem_strategies import documents, embedding
 from support.invented_people import EITHER, Clock, opened

@@ -31,17 +31,17 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 import omsgrain as og
 from benches.sampler import Sampler
-from omsgrain.store.import_batch import Recording
+from omsgrain.store import import_batch
 from omsgrain.interchange.aimem import export_stream, import_bundle
 what, path, file, tenant, batches = sys.argv[2], *sys.argv[3:6], int(sys.argv[6])
-record, done = Recording.record, 0
+record, done = import_batch.record, 0
 def counted(*args, **options):
     global done
     if done == batches:
         os.kill(os.getpid(), 9)
     done += 1
     return record(*args, **options)
-Recording.record = counted
+import_batch.record = counted
 told = []
 with Sampler() as sampler, og.open(path) as store:
     if what == "import":

@@ -14,6 +14,7 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
 from omsgrain.interchange.mif import import_document
+from omsgrain.store import import_batch
 from support.aimem_imports import holdings
 from support.child_process import ended
 from support.mif_imports import MAKERS, Maker, contents, current, fates, opened
@@ -50,7 +51,7 @@ def test_all_is_what_batches_would_have_done(
         assert fates(whole) == fates(batches)
         assert contents(store) == contents(other)
     assert (whole.stored, whole.failed) == (True, False)
-    assert store.check().ok
+    assert store.maintenance.check().ok
     held = holdings(store)
     maker.take(store, *comes, merge_strategy=strategy, atomic=True)
     assert holdings(store) == held
@@ -69,7 +70,7 @@ def test_one_bad_record_stops_all(store: og.GrainStore, maker: Maker) -> None:
 @makers
 def test_one_that_the_store_refuses_stops_all(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "tea"))
-    store.hold(current(store, maker.id(1)).address, authority="court", reason_code="case")
+    store.holds.add(current(store, maker.id(1)).address, authority="court", reason_code="case")
     before, entries = holdings(store), trail(store)
     comes = [maker.memory(2, "milk"), maker.memory(1, "coffee"), maker.memory(3, "water")]
     report = maker.take(store, *comes, atomic=True)
@@ -81,16 +82,16 @@ def test_one_that_the_store_refuses_stops_all(store: og.GrainStore, maker: Maker
 def test_another_import_between_deciding_and_storing(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maker, record, others = MAKERS[0], type(store).record, [True]
+    maker, record, others = MAKERS[0], import_batch.record, [True]
 
-    def late(self: og.GrainStore, *args: Any, **options: Any) -> Any:
+    def late(*args: Any, **options: Any) -> Any:
         if others:
             others.pop()
             maker.take(store, maker.memory(1, "tea"))
-        return record(self, *args, **options)
+        return record(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "record", late)
+        patch.setattr(import_batch, "record", late)
         report = maker.take(store, maker.memory(1, "coffee"), maker.memory(2, "tea"), atomic=True)
     assert fates(report) == ["updated", "imported"]  # else the text would be nowhere
     assert contents(store) == ["coffee", "tea"]
@@ -138,7 +139,7 @@ def test_killed_within_the_transaction(tmp_path: Path) -> None:
         assert holdings(store) == before
         report = import_document(store, maker.load(document), atomic=True)
         assert report.stored
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_a_full_disk_leaves_nothing(store: og.GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +176,7 @@ def test_an_import_that_is_told_to_stop(store: og.GrainStore, maker: Maker, atom
     with pytest.raises(KeyboardInterrupt):
         import_document(store, data, alive=alive, **options)
     assert len(store) == (0 if atomic else 20)
-    assert store.check().ok
+    assert store.maintenance.check().ok
     report = import_document(store, data, **options)
     assert report.count("imported") == (25 if atomic else 5)
     assert report.count("unchanged") == (0 if atomic else 20)

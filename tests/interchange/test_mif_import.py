@@ -20,6 +20,8 @@ from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange.aimem import export_bundle
 from omsgrain.interchange.mif import export_document, export_kept, import_document
 from omsgrain.storage import erasure_queue
+from omsgrain.store import import_batch
+from omsgrain.store.context import context_of
 from support.aimem_imports import holdings
 from support.child_process import ended
 from support.mif_imports import MAKERS, NOW, USER, Maker, contents, current, fates, opened
@@ -53,7 +55,7 @@ def test_batches(store: og.GrainStore, maker: Maker, size: int) -> None:
     again = maker.take(store, *memories, todos=todos, batch_size=size)
     assert fates(again) == ["unchanged"] * 7 + ["duplicate"] + ["unchanged"] * 3
     assert holdings(store) == before
-    assert store.check().ok
+    assert store.maintenance.check().ok
     assert store.audit.verify().ok
 
 
@@ -124,7 +126,7 @@ def test_a_document_of_bad_records_alone(
 @makers
 def test_what_a_policy_refuses_is_reported(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"))
-    store.hold(current(store, maker.id(1)).address, authority="court", reason_code="case")
+    store.holds.add(current(store, maker.id(1)).address, authority="court", reason_code="case")
     report = maker.take(
         store, maker.memory(1, "coffee"), maker.memory(2, "cream"), maker.memory(3, "sugar")
     )
@@ -145,9 +147,9 @@ def test_reads_are_counted_on(store: og.GrainStore) -> None:
     maker = MAKERS[1]
     told = {"access_count": 7, "accessed_at": "2026-03-05T00:00:00Z"}
     maker.take(store, maker.memory(1, "tea", **told), maker.memory(2, "milk"))
-    state = store.state(current(store, maker.id(1)).address)
+    state = store.status(current(store, maker.id(1)).address)
     assert (state.access_count, state.last_accessed_at) == (7, 1_772_668_800_000)
-    assert store.state(current(store, maker.id(2)).address).access_count == 0
+    assert store.status(current(store, maker.id(2)).address).access_count == 0
     two = MAKERS[0]
     about = {two.id(5): {"access_count": 3, "last_accessed": "2026-03-05T00:00:00Z"}}
     two.take(
@@ -155,7 +157,7 @@ def test_reads_are_counted_on(store: og.GrainStore) -> None:
         two.memory(5, "water"),
         vendor_extensions={"shodh-memory": {"memory_metadata": about}},
     )
-    assert store.state(current(store, two.id(5)).address).access_count == 3
+    assert store.status(current(store, two.id(5)).address).access_count == 3
 
 
 @makers
@@ -168,15 +170,15 @@ def test_embeddings_are_searched_by_their_model(store: og.GrainStore, maker: Mak
     ]
     wrong = {"model": "m", "dimensions": 9, "vector": [1.0, 1.0]}
     maker.take(store, *memories, maker.memory(3, "text 3", **{name: wrong}))
-    assert list(store.vectors(current(store, maker.id(1)).address)["m"]) == [1.0, 0.5]
-    assert not store.vectors(current(store, maker.id(3)).address)
+    assert list(store.vectors.get(current(store, maker.id(1)).address)["m"]) == [1.0, 0.5]
+    assert not store.vectors.get(current(store, maker.id(3)).address)
 
 
 @makers
 def test_what_was_erased_stays_so(store: og.GrainStore, maker: Maker) -> None:
     """Under the same id, and with the same text under another one."""
     maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"), keep_document=False)
-    store.erase_subject([USER], reason_code="asked", scrub="queued", ciphertext=True)
+    store.privacy.erase([USER], reason_code="asked", scrub="queued", ciphertext=True)
     report = maker.take(
         store, maker.memory(1, "another tea"), maker.memory(7, "milk"), maker.memory(8, "new")
     )
@@ -258,12 +260,12 @@ def test_retention_of_a_consent_binds(store: og.GrainStore) -> None:
         store, maker.memory(2, "for a month"), maker.memory(1, "mine already"), consent=consent
     )
     assert not any(one.rule == "retention_over" for one in report.warnings)
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         entries = list(erasure_queue.due(reader))
     assert {entry.deadline for entry in entries} == {start + 30 * DAY}
-    assert store.run_due_erasures(now=start + 29 * DAY).expired == 0
+    assert store.privacy.run_due(now=start + 29 * DAY).expired == 0
     assert contents(store) == ["for a month", "mine already"]
-    done = store.run_due_erasures(now=start + 30 * DAY)
+    done = store.privacy.run_due(now=start + 30 * DAY)
     assert done.complete
     assert done.expired == len(entries)
     assert contents(store) == ["mine already"]
@@ -281,7 +283,7 @@ def test_retention_that_is_over_is_told(store: og.GrainStore) -> None:
     assert json.loads(export_document(store, USER, format="mif1")[0].data)["memories"] == []
     with pytest.raises(NotFoundError):
         export_kept(store, USER, "exp_a1b2")
-    store.run_due_erasures(now=NOW)
+    store.privacy.run_due(now=NOW)
     assert contents(store) == []
 
 
@@ -291,7 +293,7 @@ def test_what_may_be_kept_no_longer_leaves_for_the_person_alone(
     maker = MAKERS[1]
     maker.take(store, maker.memory(1, "stays here"), consent={"retention_days": 0})
     maker.take(store, maker.memory(2, "leaves"))
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         over = {entry.seq for entry in erasure_queue.due(reader)}
     (found,) = export_bundle(store, USER, tenant_id=str(UUID(int=1)))
     said = [record["content"] for record in found.records["chunk"]]
@@ -304,7 +306,7 @@ def test_what_may_be_kept_no_longer_leaves_for_the_person_alone(
     assert store.export_mg(file, purpose="access").grains == len(store)
     # What somebody holds is evidence, and goes where the memory goes.
     address = current(store, maker.id(1)).address
-    store.hold(address, authority="court", reason_code="case")
+    store.holds.add(address, authority="court", reason_code="case")
     assert store.export_mg(file, purpose="move").grains == count + 1
     assert store.export_mg(file, purpose="transfer").grains == count
 
@@ -314,17 +316,17 @@ def test_what_may_be_kept_no_longer_leaves_for_the_person_alone(
 KILLED = """
 import os, sys
 import omsgrain as og
-from omsgrain.store.import_batch import Recording
+from omsgrain.store import import_batch
 from support.mif_imports import Maker
 path, format, batches, file = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-record, done = Recording.record, 0
+record, done = import_batch.record, 0
 def counted(*args, **options):
     global done
     if done == batches:
         os.kill(os.getpid(), 9)
     done += 1
     return record(*args, **options)
-Recording.record = counted
+import_batch.record = counted
 import json
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange.mif import import_document
@@ -346,14 +348,14 @@ def test_killed_between_batches_and_run_again(tmp_path: Path, maker: Maker) -> N
         assert fates(report) == ["unchanged"] * 10 + ["imported"] * 2 + ["duplicate"]
         import_document(once, maker.load(document))
         assert holdings(store) == holdings(once)
-        assert store.check().ok
+        assert store.maintenance.check().ok
         assert store.audit.verify().ok
 
 
 def test_a_failure_leaves_whole_batches(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maker, calls, record = MAKERS[0], 0, type(store).record
+    maker, calls, record = MAKERS[0], 0, import_batch.record
 
     def failing(*args: Any, **options: Any) -> Any:
         nonlocal calls
@@ -363,7 +365,7 @@ def test_a_failure_leaves_whole_batches(
         return record(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "record", failing)
+        patch.setattr(import_batch, "record", failing)
         with pytest.raises(StoreError):
             maker.take(store, *many(maker, 10), batch_size=3)
     assert len(contents(store)) == 6
@@ -400,7 +402,7 @@ def test_imports_against_a_model(imports: list[tuple[list[tuple[int, str]], str]
             for number in given_:
                 apply(model, seen, given_, number, strategy)
             assert contents(store) == sorted(model.values())
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def apply(

@@ -90,7 +90,7 @@ def test_of_a_document_without_a_good_record_the_rest_is_kept(store: og.GrainSto
 
 def test_what_is_refused_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
     MIF2.take(store, MIF2.memory(1, "tea"))
-    store.hold(current(store, uuid(1)).address, authority="court", reason_code="case")
+    store.holds.add(current(store, uuid(1)).address, authority="court", reason_code="case")
     assert rules(store, document(1, 2)) == {"document_kept_in_part"}
     assert kept(store) == {**document(2)}
 
@@ -195,7 +195,7 @@ def test_what_is_forgotten_takes_along_what_is_said_of_it(store: og.GrainStore) 
 
 def test_what_may_not_be_forgotten_stays_as_it_was(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
-    store.hold(current(store, uuid(1)).address, authority="court", reason_code="case")
+    store.holds.add(current(store, uuid(1)).address, authority="court", reason_code="case")
     before = holdings(store)
     with pytest.raises(InvalidationDeniedError):
         memory.forget(store, USER, uuid(1))
@@ -213,7 +213,7 @@ def test_the_text_of_a_document_goes_with_what_is_forgotten(store: og.GrainStore
 
 def test_nothing_comes_back_of_who_was_erased(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
-    store.erase_subject([USER], reason_code="asked")
+    store.privacy.erase([USER], reason_code="asked")
     assert "document_not_kept" in rules(store, document(1, 2))
     assert not documents(store, USER)
     assert said(store) == {}
@@ -239,7 +239,7 @@ def test_what_is_deleted_takes_along_what_is_said_of_it(store: og.GrainStore) ->
 def test_what_may_not_be_deleted_stays_as_it_was(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     address = current(store, uuid(1)).address
-    store.hold(address, authority="court", reason_code="case")
+    store.holds.add(address, authority="court", reason_code="case")
     before = holdings(store)
     with pytest.raises(InvalidationDeniedError):
         removal.delete(store, address)
@@ -291,7 +291,7 @@ def test_mentions_go_with_what_documents_of_others_say(store: og.GrainStore) -> 
     seen = MIF2.memory(1, "text 1", source={"agent_name": "ann"})
     rules(store, document(1, 2, memories=[seen, MIF2.memory(9, "text 1"), MIF2.memory(2, "b")]))
     removal.clear_mentions(store, ["ann"])
-    store.erase_subject(["ann"], reason_code="asked", mentions="erase")
+    store.privacy.erase(["ann"], reason_code="asked", mentions="erase")
     assert not left(store, b"about 1")
     assert not left(store, b"text 1")
     assert said(store) == vendors(2)

@@ -10,6 +10,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.store import import_batch
 from support.mif_imports import MAKERS, USER, contents, current, fates, opened
 
 
@@ -23,16 +24,16 @@ def test_what_came_meanwhile_is_decided_again(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another import gets between deciding and storing: by id, and by text."""
-    maker, record, others = MAKERS[0], type(store).record, [True]
+    maker, record, others = MAKERS[0], import_batch.record, [True]
 
-    def late(self: og.GrainStore, *args: Any, **options: Any) -> Any:
+    def late(*args: Any, **options: Any) -> Any:
         if others:
             others.pop()
             maker.take(store, maker.memory(1, "tea"), maker.memory(9, "milk"))
-        return record(self, *args, **options)
+        return record(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "record", late)
+        patch.setattr(import_batch, "record", late)
         report = maker.take(
             store, maker.memory(1, "coffee"), maker.memory(2, "milk"), maker.memory(3, "water")
         )
@@ -59,7 +60,7 @@ def test_what_counts_no_more_meanwhile_is_not_superseded(
     what: str,
     wanted: list[str],
 ) -> None:
-    maker, record, others = MAKERS[0], type(store).record, [True]
+    maker, record, others = MAKERS[0], import_batch.record, [True]
     fields = {"type": "event", "content": "coffee", "user_id": USER, "created_at": 1}
     if native:
         address = store.put(fields)
@@ -67,21 +68,21 @@ def test_what_counts_no_more_meanwhile_is_not_superseded(
         maker.take(store, maker.memory(1, "tea"), keep_document=False)
         address = current(store, maker.id(1)).address
 
-    def late(self: og.GrainStore, *args: Any, **options: Any) -> Any:
+    def late(*args: Any, **options: Any) -> Any:
         if others:
             others.pop()
             if what == "retracted":
-                store.set_verification(address, "retracted")
+                store.trust.set_verification(address, "retracted")
             elif what == "restricted":
-                store.restrict(address, reason_code="asked")
+                store.privacy.restrict(address, reason_code="asked")
             elif what == "superseded":
                 store.supersede(address, {**fields, "content": "cocoa"})
             else:
                 store.delete(address)
-        return record(self, *args, **options)
+        return record(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "record", late)
+        patch.setattr(import_batch, "record", late)
         report = maker.take(store, maker.memory(1, "coffee"), merge_strategy=strategy)
     if native and strategy == "skip_duplicates":
         wanted = ["duplicate"]  # it was one when that was decided

@@ -19,6 +19,7 @@ from omsgrain.interchange import merge_outcome
 from omsgrain.interchange.mif import MifReport, export_document, export_kept
 from support.aimem_imports import holdings
 from support.mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
+from support.origins import find_origins
 from support.paths import ROOT
 
 FIRST, SECOND = "tea at four", "coffee at five"
@@ -70,7 +71,7 @@ def arrange(store: og.GrainStore, maker: Maker, before: list[Any]) -> None:
             store.put({"type": "event", "content": FIRST, "user_id": USER, "created_at": 1})
         elif told == "retract":
             grain = current(store, maker.id(before[i - 1][0]))
-            store.set_verification(grain.address, "retracted")
+            store.trust.set_verification(grain.address, "retracted")
         else:
             maker.take(store, made(maker, told))
 
@@ -124,7 +125,7 @@ def test_an_older_text_joins_the_history(
     held = holdings(store)
     assert take(after) == ["unchanged"]
     assert holdings(store) == held
-    assert store.check().ok
+    assert store.maintenance.check().ok
     if older:
         more = [made(1, f"text {n}", **comes) for n in range(3)]
         assert take(*more) == ["older"] * 3
@@ -164,7 +165,7 @@ def test_fates(store: og.GrainStore, maker: Maker, strategy: str, situation: str
     assert holdings(store) == after
     if fates(report) in (["imported"], ["updated"], ["renamed"]):
         assert comes[1] in texts
-    assert store.check().ok
+    assert store.maintenance.check().ok
 
 
 def test_no_such_strategy(store: og.GrainStore) -> None:
@@ -248,7 +249,7 @@ def test_rename_leaves_todos_as_they_were(store: og.GrainStore, related: bool) -
         ]
 
     def snapshot() -> set[str]:
-        return {grain.address for grain in store if not store.state(grain.address).successors}
+        return {grain.address for grain in store if not store.status(grain.address).successors}
 
     maker.take(store, maker.memory(1, FIRST), todos=circle())
     before = snapshot()
@@ -340,7 +341,7 @@ def test_references_lead_to_what_is_stored(store: og.GrainStore, strategy: str) 
     before = holdings(store)
     assert {*fates(imported())} == {"unchanged", "duplicate"}
     assert holdings(store) == before
-    assert store.check().ok
+    assert store.maintenance.check().ok
 
 
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
@@ -377,7 +378,7 @@ def test_one_id_twice_and_its_text_under_another_id(
     before = holdings(store)
     assert {*fates(taken())} <= {"unchanged", "duplicate"}
     assert holdings(store) == before
-    assert store.check().ok
+    assert store.maintenance.check().ok
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -462,7 +463,7 @@ def test_a_reference_that_no_grain_can_be_called_is_to_nothing(
     report = maker.take(store, maker.memory(2, FIRST), todos=[todo])
     found = [one.pointer for one in report.warnings if one.rule == "unknown_reference"]
     assert "/todos/0/related_memory_ids/1" in found
-    assert store.find_origins(["\ufeffx"], user_id=USER) == {}
+    assert find_origins(store, ["\ufeffx"], user_id=USER) == {}
 
 
 def test_one_id_twice_in_a_document(store: og.GrainStore) -> None:
@@ -538,7 +539,7 @@ def test_what_is_refused_is_not_held_to_be_stored(store: og.GrainStore) -> None:
     one, two = versions(maker, "ab")
     maker.take(store, todos=[one], keep_document=False)
     held = current(store, maker.id(1, "todo"))
-    store.hold(held.address, authority="court", reason_code="case")
+    store.holds.add(held.address, authority="court", reason_code="case")
     report = maker.take(store, todos=[two, two, one])
     assert fates(report) == ["refused", "refused", "unchanged"]
     assert json.loads(export_kept(store, USER, "exp_a1b2").data)["todos"] == [one]

@@ -87,7 +87,7 @@ def test_it_ends_and_nothing_is_lost(path: Path, how: str) -> None:
         assert word not in log
     with og.open(path, readonly=True) as store:
         assert len(store.query(user_id=ADA).results) == 1
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_what_is_no_message_is_passed_over_and_not_logged(path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_cancelled_import_ends_at_a_batch(path: Path) -> None:
         stored = len(store)
         assert stored < 6_000
         assert stored % 1_000 == 0
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_many_calls_at_once(path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import BY_CODE
 from support.mcp_agents import ADA, BOB, NOBODY, NOWHERE, Agent, agent, belief
+from support.origins import find_origins
 
 # What MIF 1.0 publishes of its two tools.
 EXPORT_MEMORY = {
@@ -136,7 +137,7 @@ def test_what_is_forgotten_is_gone(ada: Agent, path: Path) -> None:
             assert ada.error(tool, id=id)["code"] == "ERR_NOT_FOUND"
     with og.open(path, readonly=True) as store:
         assert not store.exists(new["content_address"])
-        assert store.find_origins([new["id"]], user_id=ADA) == {}
+        assert find_origins(store, [new["id"]], user_id=ADA) == {}
     assert ada.do("remember", content="The quokka smiles")["new"]
 
 
@@ -148,7 +149,7 @@ def test_nothing_of_others_is_seen(ada: Agent, path: Path, theirs: og.Grain) -> 
     with before as store:
         known = [hit.content_address for hit in store.query(user_id=BOB, current=None).results]
         count = len(store.query(user_id=ADA, limit=10_000).results)
-        states = [store.state(address) for address in known]
+        states = [store.status(address) for address in known]
     assert len(known) == 3
     for address in known:
         for tool in ("history", "forget"):
@@ -161,7 +162,7 @@ def test_nothing_of_others_is_seen(ada: Agent, path: Path, theirs: og.Grain) -> 
         assert (one.code, one.message, one.data) == (other.code, other.message, other.data)
     assert ada.read("omsgrain://stats")["grains"] == count
     with og.open(path, readonly=True) as store:
-        assert [store.state(address) for address in known] == states
+        assert [store.status(address) for address in known] == states
 
 
 def test_grains_of_any_origin_are_told(ada: Agent, path: Path) -> None:
@@ -261,6 +262,6 @@ def test_what_is_held_is_not_forgotten(ada: Agent, path: Path) -> None:
     with og.open(path) as store:
         old = store.put(og.Event(content="a stoat", user_id=ADA, created_at=1))
         new = store.supersede(old, og.Event(content="an ermine", user_id=ADA, created_at=2))
-        store.hold(old, authority="court", reason_code="litigation")
+        store.holds.add(old, authority="court", reason_code="litigation")
     assert ada.error("forget", id=new)["code"] == "ERR_INVALIDATION_DENIED"
     assert len(ada.do("history", id=new)["versions"]) == 2

@@ -431,7 +431,7 @@ def test_a_walk_ends_where_nothing_leads_on() -> None:
     with og.GrainStore(MemoryStorage()) as store:
         first = store.put(belief(1))
         second = store.put(belief(2, derived_from=[first]))
-        found = store.provenance(second, depth=10**30)
+        found = store.graph.provenance(second, depth=10**30)
         assert ([node.address for node in found.nodes], found.complete) == ([second, first], True)
         robot = store.put(goal("fill the tank"))
-        assert store.goals(robot, depth=10**30).complete
+        assert store.graph.goals(robot, depth=10**30).complete

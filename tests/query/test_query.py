@@ -19,6 +19,7 @@ from omsgrain.query.filters import FILTERS, Filters, conditions
 from omsgrain.query.walk import holds
 from omsgrain.server.routes import ROUTES
 from omsgrain.storage.records import GrainStatus
+from omsgrain.store.context import context_of
 from support.query_stores import (
     KINDS,
     NEW,
@@ -147,7 +148,7 @@ def test_conditions(twelve: og.GrainStore, asked: dict[str, Any], expected: list
     assert set(page.plan.tested) == asked.keys() & set(tests)
     named = {name for name in asked if name in ("type", *tests)}
     assert all(set(hit.matched_fields) == named for hit in page.results)
-    with twelve._store.read() as reader:  # a search asks the same of each candidate
+    with context_of(twelve).storage.read() as reader:  # a search asks the same of each candidate
         wanted = conditions(asked)
         numbered = [(seq, og.Grain(blob)) for seq, blob in reader.page(0)]
         found = {g["content"] for seq, g in numbered if holds(reader, seq, g, wanted)}
@@ -163,7 +164,7 @@ def test_what_an_opaque_grain_may_have(store: og.GrainStore) -> None:
 
     def found(**asked: Any) -> set[int]:
         hits = {hit.content_address for hit in ask(store, **asked, type=0xF0).results}
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             kept = {
                 og.address(b)
                 for s, b in reader.page(0)
@@ -240,7 +241,7 @@ def test_prefixes(
 def test_a_prefix_with_many_namespaces(store: og.GrainStore) -> None:
     """More lists than are walked at the same time; none stays open."""
     store.put_many([event(str(n), n, namespace=f"user:{n % 90}", run_id="r") for n in range(270)])
-    store._store.flush()
+    context_of(store).storage.flush()
     for order, step in (("newest", -1), ("oldest", 1)):
         page = ask(store, limit=100, namespace="user:*", order=order, explain=True)
         assert names(page) == [str(n) for n in range(270)][::step][:100]
@@ -374,7 +375,7 @@ def test_an_unknown_filter_is_refused_everywhere(tmp_path: Path) -> None:
             store.to_arrow,
             partial(store.search, "tea"),
             partial(store.export_mg, tmp_path / "m.mg"),
-            partial(store.export_parquet, tmp_path / "m.parquet"),
+            partial(store.parquet.write, tmp_path / "m.parquet"),
         ):
             with pytest.raises(err.SchemaError) as refused:
                 call(**wrong)

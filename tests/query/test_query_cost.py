@@ -22,6 +22,7 @@ from omsgrain.query.walk import QueryContext
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.scan import entries, placed
 from omsgrain.storage.tables import Table
+from omsgrain.store.context import context_of
 from support.query_stores import (
     KINDS,
     OLD_STATE,
@@ -56,7 +57,7 @@ def big(
     with og.open(path, durability="relaxed") as store:
         for start in range(0, count - 500, 10_000):
             store.put_many([robot(n) for n in range(start, min(start + 10_000, count - 500))])
-        store._store.flush()
+        context_of(store).storage.flush()
         store.put_many([robot(n) for n in range(count - 500, count)])
         for n in (*range(0, 1_500, 3), *range(count - 500, count, 3)):
             state = verified("retracted") if n % 20 == 4 else OLD_STATE
@@ -139,7 +140,7 @@ def test_what_is_named_is_all_that_is_read(
     big: og.GrainStore, asked: dict[str, Any], index: str, second: bool
 ) -> None:
     cursor = ask(big, 5, **asked).next_cursor if second else None
-    with big._store.read() as reader:
+    with context_of(big).storage.read() as reader:
         counting = Counting(reader)
         page = ask(counting, 5, **asked, cursor=cursor, explain=True)
     assert page.plan is not None
@@ -155,7 +156,7 @@ def test_what_is_named_is_all_that_is_read(
 
 
 def test_the_shortest_list_is_walked(big: og.GrainStore) -> None:
-    with big._store.read() as reader:
+    with context_of(big).storage.read() as reader:
         counting = Counting(reader)
         asked = {"relation": "sees", "tag": "tag 4", "subject": "robot 4", "user_id": "user 4"}
         page = ask(counting, 5, **asked, explain=True)
@@ -179,7 +180,7 @@ def test_no_snapshot_stays_open(store: og.GrainStore) -> None:
     store.put_many([event(str(n), n, namespace=f"a:{n % 3}", subject="s") for n in range(30)])
     gc.disable()
     try:
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             before = sys.getrefcount(reader)
             for asked in ({}, {"namespace": "a:*"}, {"subject": "s", "min_confidence": 0.0}):
                 for count in (False, True):
@@ -225,7 +226,7 @@ def test_what_is_gone_is_passed_over(big: og.GrainStore) -> None:
         def grain(self, seq: int) -> og.Grain | None:
             return super().grain(seq) if seq % 3 else None
 
-    with big._store.read() as reader:
+    with context_of(big).storage.read() as reader:
         page = ask(Gone(reader), 5, user_id="user 1", current=None)
         assert len(page.results) == 5
         assert 0 not in {
@@ -238,7 +239,7 @@ def test_another_grain_is_damage(big: og.GrainStore) -> None:
         def grain(self, seq: int) -> og.Grain | None:
             return super().grain(seq + 1)
 
-    with big._store.read() as reader, pytest.raises(err.IntegrityError):
+    with context_of(big).storage.read() as reader, pytest.raises(err.IntegrityError):
         ask(Mixed(reader), 5, user_id="user 1")
 
 
@@ -248,7 +249,7 @@ def test_the_index_counts_where_it_can(tmp_path: Path, current: bool | None) -> 
         store.put_many([event(str(n), n, user_id="u") for n in range(60)])
         for address in [hit.content_address for hit in ask(store, 20).results]:
             set_state(store, address, OLD_STATE)
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             counting = Counting(reader)
             page = ask(counting, 5, user_id="u", current=current, count=True)
     assert page.total == {True: 40, False: 20, None: 60}[current]
@@ -273,9 +274,11 @@ def test_the_index_counts_where_it_can(tmp_path: Path, current: bool | None) -> 
     ],
 )
 def test_iter_query(big: og.GrainStore, pattern: dict[str, Any]) -> None:
-    found = [grain.address for grain in iterate(big._store.read, cast("Filters", pattern))]
-    grains = ((entry.seq, og.Grain(entry.blob)) for entry in entries(big._store))
-    with big._store.read() as reader:
+    found = [
+        grain.address for grain in iterate(context_of(big).storage.read, cast("Filters", pattern))
+    ]
+    grains = ((entry.seq, og.Grain(entry.blob)) for entry in entries(context_of(big).storage))
+    with context_of(big).storage.read() as reader:
         expected = [
             (-grain["created_at"], grain.address)
             for seq, grain in grains
@@ -287,7 +290,7 @@ def test_iter_query(big: og.GrainStore, pattern: dict[str, Any]) -> None:
 def test_iter_query_holds_no_snapshot_and_no_stale_place(store: og.GrainStore) -> None:
     addresses = [put(store, event(str(n), n, subject="s")) for n in range(100)]
     met = []
-    for grain in iterate(store._store.read, {"subject": "s"}):
+    for grain in iterate(context_of(store).storage.read, {"subject": "s"}):
         met.append(grain["content"])
         if grain["content"] == "90":
             for n in (89, 20, 10):
@@ -304,7 +307,7 @@ def test_iter_query_reads_by_and_by(big: og.GrainStore) -> None:
     def read() -> AbstractContextManager[QueryContext]:
         nonlocal opened
         opened += 1
-        return big._store.read()
+        return context_of(big).storage.read()
 
     found = iterate(read, {"relation": "sees"})
     assert opened == 0
@@ -324,7 +327,7 @@ def test_iter_query_reads_by_size(tmp_path: Path) -> None:
         def read() -> AbstractContextManager[QueryContext]:
             nonlocal opened_snapshots
             opened_snapshots += 1
-            return store._store.read()
+            return context_of(store).storage.read()
 
         assert sum(1 for _ in iterate(read, {})) == 12
     assert opened_snapshots == 2

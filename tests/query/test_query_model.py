@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 
 import omsgrain as og
 from omsgrain.storage.check import check
+from omsgrain.store.context import context_of
 from support.query_model import OBSERVER, TIME, QueryModel, nfc
 from support.query_stores import ask
 from support.store_kinds import POSTGRES, made
@@ -54,8 +55,8 @@ class LmdbQueryModel(QueryModel):
     @rule()
     def forget(self) -> None:
         """As a process that comes to the store later, and has to read the tail."""
-        inner = self.store._store
-        self.store._store = self.open()._store
+        inner = context_of(self.store).storage
+        context_of(self.store).storage = context_of(self.open()).storage
         inner.close()
 
     @precondition(lambda self: self.model)

@@ -50,15 +50,15 @@ for keys in (None, KeyRing.create("people.keys", master=key)):
             assert len(store.query(user_id="u-1").results) == (1, 3)[number]
             assert keys or len(store.search("brass").results) == 3 * number + 3
     with og.open(path, keys=keys, actor="ops") as store:
-        assert store.check().ok and store.audit.verify().ok
-        store.backup(f"{path}.backup")
-        refused(store.compact, "ERR_UNSUPPORTED")
+        assert store.maintenance.check().ok and store.audit.verify().ok
+        store.maintenance.backup(f"{path}.backup")
+        refused(store.maintenance.compact, "ERR_UNSUPPORTED")
         assert store.put_many(said).duplicates == 6
     og.restore(f"{path}.backup", f"{path}.restored", keys=keys)
     with og.open(path, keys=keys) as store:
-        report = store.erase_subject(["u-1"], reason_code="gdpr17")
+        report = store.privacy.erase(["u-1"], reason_code="gdpr17")
         assert (report.erased or report.sealed, report.incomplete) == (3, ("scrub",))
-        assert store.check().ok
+        assert store.maintenance.check().ok
     if keys is None:  # what is sealed need not be removed: its key is gone
         again = partial(og.restore, f"{path}.backup", "again.omsg", tombstones_from=path)
         refused(again, "ERR_UNSUPPORTED")

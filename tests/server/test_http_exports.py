@@ -82,7 +82,7 @@ def test_a_header_counts_what_the_store_keeps_back(served: Site) -> None:
     assert "aimem-withheld" not in served.ask("GET", EXPORT, token).headers
     with og.open(served.path) as store:
         first = next(one for one in store if one.type != "state")
-        store.restrict(first.address, reason_code="dispute")
+        store.privacy.restrict(first.address, reason_code="dispute")
     for path in (EXPORT, STREAM):
         answer = served.ask("GET", path, token)
         assert answer.headers["aimem-withheld"] == "1, restricted"

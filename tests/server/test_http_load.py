@@ -130,7 +130,7 @@ def test_many_at_once_lose_nothing(
             mine = {grain["object"] for grain in store if grain["user_id"] == tenant}
             assert mine == {text for one in clients if one.tenant == tenant for text in one.sent}
         assert len(store) == sum(len(client.sent) for client in clients)
-        assert store.check().ok
+        assert store.maintenance.check().ok
     assert {line["status"] for line in logged} == {200}
     if not long:
         return

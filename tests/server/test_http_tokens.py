@@ -226,7 +226,7 @@ def test_a_backup_has_the_tokens(tmp_path: Path) -> None:
     path = tmp_path / "m.omsg"
     with og.open(path) as store:
         secret = add_token(path, "laptop", ADA, ["export"])
-        store.backup(tmp_path / "b.omsg")
+        store.maintenance.backup(tmp_path / "b.omsg")
     below = LmdbStorage(tmp_path / "b.omsg", readonly=True)
     assert Tokens(below).find(secret) is not None
     below.close()

@@ -336,10 +336,10 @@ def test_a_defect_tells_nobody_anything(served: Site, monkeypatch: pytest.Monkey
 def test_erased_and_held(served: Site) -> None:
     token = served.token()
     (address,) = served.ask("POST", "/v1/grains", token, json=lamp()).json()["addresses"]
-    served.service.stores.main.hold(address, authority="court", reason_code="litigation")
+    served.service.stores.main.holds.add(address, authority="court", reason_code="litigation")
     answer = served.ask("DELETE", f"/v1/grains/{address}", token)
     assert (answer.status_code, answer.json()["rule"]) == (409, "refused_by_policy")
-    served.service.stores.main.release(address, authority="court", reason_code="litigation")
+    served.service.stores.main.holds.release(address, authority="court", reason_code="litigation")
     assert served.ask("DELETE", "/v1/brain", token).status_code == 200
     answer = served.ask("POST", "/v1/grains", token, json=lamp())
     assert (answer.status_code, answer.json()["rule"]) == (409, "erased")

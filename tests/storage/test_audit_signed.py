@@ -14,20 +14,22 @@ import pytest
 from omsgrain import errors as err
 from omsgrain.storage.audit import Checkpoint
 from omsgrain.storage.tables import AUDIT, META
+from omsgrain.store import GrainStore
+from omsgrain.store.context import context_of
 from support.shell import Shell
-from support.signed_stores import EVERYWHERE, WEB, WEB_ALICE, SigningStore, belief, find_web, make
+from support.signed_stores import EVERYWHERE, WEB, WEB_ALICE, belief, find_web, make
 from support.signers import ALICE, BOB, IAT
 
 
 @pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SigningStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GrainStore]:
     with make(request.param, tmp_path) as opened:
         for number in range(4):
             opened.put(belief(f"number {number}"))
         yield opened
 
 
-def test_there_and_back(store: SigningStore) -> None:
+def test_there_and_back(store: GrainStore) -> None:
     plain = store.audit.checkpoint()
     kept = store.audit.checkpoint(ALICE, iat=IAT)
     assert replace(kept, signature=None) == plain and kept.signature is not None
@@ -41,7 +43,7 @@ def test_there_and_back(store: SigningStore) -> None:
     assert store.audit.verify(plain).ok
 
 
-def test_it_proves_the_tail(store: SigningStore) -> None:
+def test_it_proves_the_tail(store: GrainStore) -> None:
     kept = store.audit.checkpoint(BOB)
 
     def cut(writer: Any) -> None:
@@ -50,20 +52,20 @@ def test_it_proves_the_tail(store: SigningStore) -> None:
         row = writer.row(AUDIT, (2).to_bytes(8, "big"))
         writer.set_row(META, b"audit.head", (2).to_bytes(8, "big") + row[:32])
 
-    store._store.write(cut)
+    context_of(store).storage.write(cut)
     assert not any(one.where == "chain" for one in store.audit.verify().problems)
     found = store.audit.verify(kept, signer=BOB.did).problems
     assert [one.number for one in found if one.where == "chain"] == [3]
 
 
 @pytest.mark.parametrize("change", [{"number": 3}, {"hash": "00" * 32}, {"time": 1}])
-def test_a_changed_one_is_refused(store: SigningStore, change: dict[str, Any]) -> None:
+def test_a_changed_one_is_refused(store: GrainStore, change: dict[str, Any]) -> None:
     kept = json.loads(store.audit.checkpoint(ALICE).to_json())
     with pytest.raises(err.SignatureError):
         store.audit.verify(Checkpoint.from_json(json.dumps(kept | change)))
 
 
-def test_whose_it_must_be(store: SigningStore) -> None:
+def test_whose_it_must_be(store: GrainStore) -> None:
     kept, plain = store.audit.checkpoint(BOB), store.audit.checkpoint()
     for checkpoint in (kept, plain, None):
         with pytest.raises(err.SignatureError):
@@ -72,7 +74,7 @@ def test_whose_it_must_be(store: SigningStore) -> None:
         plain.proof()
 
 
-def test_a_name_that_needs_a_resolver(store: SigningStore) -> None:
+def test_a_name_that_needs_a_resolver(store: GrainStore) -> None:
     kept = store.audit.checkpoint(WEB_ALICE)
     with pytest.raises(err.DidError):
         store.audit.verify(kept)

@@ -53,7 +53,7 @@ def test_without_one_nothing_is_less() -> None:
 )  # fmt: skip
 def test_what_is_refused(tmp_path: Path, memory: int | str, error: type[OmsError]) -> None:
     with pytest.raises(error) as caught:
-        og.open(tmp_path / "memory.omsg", memory=memory)
+        og.open(tmp_path / "memory.omsg", memory_limit=memory)
     assert caught.value.field == "/memory"
     assert not (tmp_path / "memory.omsg").exists()
 
@@ -70,7 +70,7 @@ def test_more_memory_is_never_less_of_anything() -> None:
 def test_the_index_is_written_in_short_runs(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
     few = parse(LEAST).run
-    with og.open(path, memory=LEAST) as store:
+    with og.open(path, memory_limit=LEAST) as store:
         report = store.put_many(
             (belief(n) for n in range(2 * few + 10)), errors="collect", batch_size=10**6
         )
@@ -101,7 +101,7 @@ def test_on_the_command_line(
     plain = og.open
 
     def noting(path: Path, **given: Any) -> og.GrainStore:
-        opened.append(given["memory"])
+        opened.append(given["memory_limit"])
         return plain(path, **given)
 
     monkeypatch.setattr(og, "open", noting)
@@ -151,7 +151,7 @@ rng, ended = random.Random(1), threading.Event()
 peak = before = anonymous()
 watcher = threading.Thread(target=watch)
 watcher.start()
-with og.open(path, memory=memory, durability="relaxed") as store:
+with og.open(path, memory_limit=memory, durability="relaxed") as store:
     store.put_many((grain(n) for n in range(count)), errors="collect")
     for n in range(50):
         store.query(subject=f"robot-{n}")

@@ -19,6 +19,7 @@ from omsgrain import errors as err
 from omsgrain.storage.check import check_in_child
 from omsgrain.storage.lmdb.environment import HeadFile
 from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.store.context import context_of
 from support import damaged_stores
 
 GRAINS, TAIL = 150, 20
@@ -197,7 +198,7 @@ def test_a_relaxed_store_notes_what_was_synced(copy: Path) -> None:
     store = og.open(copy, durability="relaxed")
     store.put(damaged_stores.belief(10_000))
     assert head(copy).read() is None
-    store.sync()
+    store.flush()
     assert head(copy).read() == last + 1
     store.put(damaged_stores.belief(10_001))
     assert head(copy).read() == last + 1
@@ -209,7 +210,7 @@ def test_a_relaxed_store_notes_what_was_synced(copy: Path) -> None:
         og.open(kept, durability="relaxed")
     (kept / "head").unlink()  # somebody accepts the older state
     with og.open(kept, durability="relaxed") as older:
-        older.sync()
+        older.flush()
         assert len(older) == head(kept).read() == last + 2
 
 
@@ -252,14 +253,14 @@ def test_a_check_beside_a_writer(tmp_path: Path) -> None:
             store.put_many(
                 [damaged_stores.belief(n) for n in range(100 * round, 100 * round + 100)]
             )
-            store._store.flush()
-            with store._store.read():  # an older snapshot stays open
+            context_of(store).storage.flush()
+            with context_of(store).storage.read():  # an older snapshot stays open
                 store.put(damaged_stores.belief(1_000 + round))
-                report = store.check()
+                report = store.maintenance.check()
             assert report.ok, report.problems
             assert report.grains == len(store)
     store = og.GrainStore(LmdbStorage(path, readonly=True))
-    assert store.check().ok
+    assert store.maintenance.check().ok
     store.close()
 
 

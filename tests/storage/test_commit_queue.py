@@ -14,6 +14,7 @@ import pytest
 import omsgrain as og
 from omsgrain.storage.lmdb import environment
 from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.store.context import context_of
 from support.child_process import run
 from support.store_contract import Pair, contents, make_pairs, pair, put
 
@@ -204,8 +205,8 @@ def test_a_work_that_failed_leaves_no_rows_behind(store: LmdbStorage) -> None:
     other = inner.put(belief(3))  # it has the sequence number of the one that is gone
     page = inner.query(relation="has", count=True)
     assert (page.total, page.results[0].content_address) == (2, other)
-    inner._store.flush()
-    assert inner.check().ok
+    context_of(inner).storage.flush()
+    assert inner.maintenance.check().ok
     assert inner.query(relation="has", count=True).total == 2
 
 

@@ -13,6 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.store.context import context_of
 from support.child_process import ended
 from support.store_contract import contents, pair, put
 
@@ -100,7 +101,7 @@ def test_nothing_returned_is_lost_from_the_index(
                 found = store.query(subject=grain["subject"], namespace="kills").results
                 assert grain.address in {hit.content_address for hit in found}
             assert store.query(type="observation", count=True).total == len(store)
-            report = store.check()
+            report = store.maintenance.check()
             assert report.ok, report.problems
             assert report.grains == len(store)
     assert 0 not in watermarks  # the kills came after flushes, or amid them
@@ -124,7 +125,7 @@ def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: st
         store.put_many(
             [og.Belief(subject=f"room {n}", relation="has", object="light") for n in range(50)]
         )
-        store._store.flush()
+        context_of(store).storage.flush()
     code = f"""if True:
         import os, sys
         import omsgrain as og
@@ -144,9 +145,9 @@ def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: st
     with og.open(path) as store:
         assert store.stats().watermark == 50
         assert store.query(relation="has", count=True).total == len(store) == 80
-        assert store.check().ok
-        store._store.flush()
-        assert store.check().ok
+        assert store.maintenance.check().ok
+        context_of(store).storage.flush()
+        assert store.maintenance.check().ok
 
 
 def test_readers_beside_a_killed_writer(tmp_path: Path) -> None:

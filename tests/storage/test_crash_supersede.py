@@ -8,6 +8,7 @@ from pathlib import Path
 from test_crash import write_and_kill
 
 import omsgrain as og
+from omsgrain.store.context import context_of
 from support.child_process import ended, run
 
 TIME = 1_700_000_000_000
@@ -52,7 +53,7 @@ def make(path: Path, *, flushed: bool) -> str:
         old = store.put(belief("on"))
         assert store.search("lamp").results
         if flushed:
-            store._store.flush()
+            context_of(store).storage.flush()
         return old
 
 
@@ -60,7 +61,7 @@ def outcome(path: Path, old: str) -> bool:
     """Whether it has happened; whatever it is, all of the store agrees."""
     new = belief("off", 1).address
     with og.open(path) as store:
-        state = store.state(old)
+        state = store.status(old)
         happened = store.exists(new)
         assert state.successors == ((new,) if happened else ())
         assert state.system_valid_to == (TIME + 1 if happened else None)
@@ -74,7 +75,7 @@ def outcome(path: Path, old: str) -> bool:
             ["put", "supersede"] if happened else ["put"]
         )
         assert store.audit.verify().ok
-        report = store.check()
+        report = store.maintenance.check()
         assert report.ok, report.problems
     return happened
 
@@ -123,10 +124,10 @@ def test_a_killed_chain_is_whole(tmp_path: Path, long: bool) -> None:
             assert [hit.content_address for hit in store.query(subject="lamp").results] == chain[
                 -1:
             ]
-            assert [grain.address for grain in store.heads(first)] == chain[-1:]
+            assert [grain.address for grain in store.graph.heads(first)] == chain[-1:]
             assert [hit.content_address for hit in store.search("lamp").results] == chain[-1:]
             assert store.audit.verify().ok
             returned = chain
     with og.open(path, readonly=True) as store:
-        report = store.check()
+        report = store.maintenance.check()
         assert report.ok, report.problems

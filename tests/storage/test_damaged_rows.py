@@ -19,18 +19,18 @@ from omsgrain.storage.tables import (
     Table,
 )
 from omsgrain.store import GrainStore
-from omsgrain.store.base import MANY
+from omsgrain.store.context import MANY
 from omsgrain.sync import LocalPeer, sync
 from support.invented_people import ANN, belief
 
 ROWS = (b"", b"\xc1", b"\x01", b"\x93\x01\x02\x03")
 ASKED: dict[Table, list[Callable[[GrainStore, str], Any]]] = {
-    COUNTERS: [lambda store, address: store.state(address)],
+    COUNTERS: [lambda store, address: store.status(address)],
     HOLDS: [
-        lambda store, address: store.holds(address),
-        lambda store, address: store.hold(address, authority="court", reason_code="law"),
+        lambda store, address: store.holds.of(address),
+        lambda store, address: store.holds.add(address, authority="court", reason_code="law"),
     ],
-    REVIEWS: [lambda store, address: list(store.reviews())],
+    REVIEWS: [lambda store, address: list(store.reviews.pending())],
     EVENTS: [
         lambda store, address: list(store.changes()),
         lambda store, address: store.search("lamp"),
@@ -54,7 +54,7 @@ def test_what_cannot_be_read_is_told(table: Table, row: bytes) -> None:
     for _ in range(MANY):  # a count that cannot be written is no reason not to read
         assert store.get(address)["object"] == "lit"
     if table is not EVENTS:
-        assert store.erase_subject([ANN], reason_code="gdpr17").erased == 1
+        assert store.privacy.erase([ANN], reason_code="gdpr17").erased == 1
     store.close()
     with pytest.raises(err.StoreError), below.read():
         pass
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_told(table: Table, row: bytes) -> None:
 def test_a_sync_tells_of_an_event_that_cannot_be_read(row: bytes) -> None:
     below = MemoryStorage()
     store, other = GrainStore(below), GrainStore(MemoryStorage())
-    store.restrict(store.put(belief("lit")), reason_code="disputed")
+    store.privacy.restrict(store.put(belief("lit")), reason_code="disputed")
     below.write(lambda writer: writer.set_row(EVENTS, SEQUENCE.pack(2), row))
     for one, two in ((store, other), (other, store)):
         with pytest.raises(err.IntegrityError):
@@ -77,6 +77,6 @@ def test_a_review_that_cannot_be_read_and_names_the_grain_goes_with_it() -> None
     doomed, other = store.put(belief("dim", author_did=ANN)), store.put(belief("lit"))
     rows = [(SEQUENCE.pack(1), b"\xc1" + doomed.encode()), (SEQUENCE.pack(2), other.encode())]
     below.write(lambda writer: writer.set_rows(REVIEWS, rows))
-    store.erase_subject([ANN], reason_code="gdpr17")
+    store.privacy.erase([ANN], reason_code="gdpr17")
     with below.read() as reader:
         assert [SEQUENCE.unpack(key) for key, _ in reader.rows(REVIEWS)] == [(2,)]

@@ -18,7 +18,7 @@ from omsgrain.storage.base import Writer
 from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import BLOBS, DUE, SEQUENCE
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from support.invented_people import DAY, EVERYWHERE, NOW, Clock, belief, consent, current, opened
 
 CASCADE = {"mode": "consent_cascade"}
@@ -109,39 +109,39 @@ def test_what_is_due_is_erased_in_time(store: og.GrainStore, clock: Clock) -> No
     grant = store.put(consent())
     gone = [cascading(store, grant), cascading(store, grant, "off", **USER)]
     stays = store.put(belief("dim", processing_basis=grant))
-    report = store.withdraw_consent(grant, sla_days=10)
-    assert store.run_due_erasures().erased == 0
-    assert [entry.overdue for entry in store.due_erasures()] == [False, False]
+    report = store.privacy.withdraw_consent(grant, sla_days=10)
+    assert store.privacy.run_due().erased == 0
+    assert [entry.overdue for entry in store.privacy.due()] == [False, False]
     clock.now = NOW + 10 * DAY
-    assert [entry.overdue for entry in store.due_erasures()] == [True, True]
-    done = store.run_due_erasures()
+    assert [entry.overdue for entry in store.privacy.due()] == [True, True]
+    done = store.privacy.run_due()
     assert (done.erased, done.kept, done.complete) == (2, (), True)
     # The free space of the files still has their bytes.
-    assert [entry.kind for entry in store.due_erasures()] == ["scrub"]
+    assert [entry.kind for entry in store.privacy.due()] == ["scrub"]
     assert done.scrub_due == NOW + 40 * DAY
-    assert store.run_due_erasures().scrub_due == done.scrub_due
-    store.compact()
-    assert store.due_erasures() == [] and store.run_due_erasures().scrub_due is None
+    assert store.privacy.run_due().scrub_due == done.scrub_due
+    store.maintenance.compact()
+    assert store.privacy.due() == [] and store.privacy.run_due().scrub_due is None
     assert not any(store.exists(address) for address in gone)
     assert store.exists(stays)
     assert store.exists(grant)
     assert store.exists(report.withdrawal)
-    assert store.run_due_erasures().erased == 0
+    assert store.privacy.run_due().erased == 0
     (entry,) = store.audit.entries(operation="erase")
     assert entry.reason_code == "consent_withdrawn"
     assert store.audit.verify().ok
-    assert store.withdraw_consent(grant).queued == ()
+    assert store.privacy.withdraw_consent(grant).queued == ()
 
 
 def test_everything_is_done_before_its_time(store: og.GrainStore) -> None:
     grant = store.put(consent())
     gone = cascading(store, grant, **USER)
-    deadline = store.withdraw_consent(grant).deadline
+    deadline = store.privacy.withdraw_consent(grant).deadline
     assert deadline is not None
-    assert store.due_erasures(deadline - 1) == []
-    assert len(store.due_erasures(deadline)) == 1
-    assert store.run_due_erasures(now=deadline - 1).erased == 0
-    assert store.run_due_erasures(everything=True).erased == 1
+    assert store.privacy.due(deadline - 1) == []
+    assert len(store.privacy.due(deadline)) == 1
+    assert store.privacy.run_due(now=deadline - 1).erased == 0
+    assert store.privacy.run_due(everything=True).erased == 1
     assert not store.exists(gone)
 
 
@@ -151,38 +151,38 @@ def test_what_is_held_stays_restricted_and_named(
 ) -> None:
     grant = store.put(consent())
     held = cascading(store, grant, **user)
-    store.hold(held, authority="court", reason_code="litigation")
-    store.withdraw_consent(grant)
-    done = store.run_due_erasures(everything=True)
+    store.holds.add(held, authority="court", reason_code="litigation")
+    store.privacy.withdraw_consent(grant)
+    done = store.privacy.run_due(everything=True)
     assert (done.erased, done.kept, done.complete) == (0, ((held, "hold"),), False)
-    assert store.state(held).restricted
+    assert store.status(held).restricted
     assert current(store, subject="lamp", **user) == []
-    assert len(store.due_erasures()) == 1
+    assert len(store.privacy.due()) == 1
     seen = store.stats().last_seq
-    assert store.run_due_erasures(everything=True).kept == ((held, "hold"),)
+    assert store.privacy.run_due(everything=True).kept == ((held, "hold"),)
     assert store.stats().last_seq == seen
-    store.release(held, authority="court", reason_code="over")
-    assert store.run_due_erasures(everything=True).erased == 1
+    store.holds.release(held, authority="court", reason_code="over")
+    assert store.privacy.run_due(everything=True).erased == 1
     assert not store.exists(held)
 
 
 def test_a_minimum_retention_is_kept(store: og.GrainStore) -> None:
     grant = store.put(consent())
     kept = cascading(store, grant, retention_policy={"minimum_retention_years": 2})
-    store.withdraw_consent(grant)
-    done = store.run_due_erasures(everything=True)
+    store.privacy.withdraw_consent(grant)
+    done = store.privacy.run_due(everything=True)
     assert [address for address, _ in done.kept] == [kept]
-    assert store.run_due_erasures(now=NOW + 800 * DAY).erased == 1
+    assert store.privacy.run_due(now=NOW + 800 * DAY).erased == 1
 
 
 def test_a_consent_that_was_given_again_erases_nothing(store: og.GrainStore) -> None:
     grant = store.put(consent())
     kept = cascading(store, grant)
-    store.retract(store.withdraw_consent(grant).withdrawal, reason="a mistake")
-    done = store.run_due_erasures(everything=True)
+    store.retract(store.privacy.withdraw_consent(grant).withdrawal, reason="a mistake")
+    done = store.privacy.run_due(everything=True)
     assert (done.erased, done.dropped, done.complete) == (0, 1, True)
     assert store.exists(kept)
-    assert store.due_erasures() == []
+    assert store.privacy.due() == []
 
 
 def test_what_a_hold_kept_stays_restricted_when_the_consent_stands_again(
@@ -191,16 +191,16 @@ def test_what_a_hold_kept_stays_restricted_when_the_consent_stands_again(
     """The person may have asked for it since: only who has looked ends it."""
     grant = store.put(consent())
     kept = cascading(store, grant)
-    store.hold(kept, authority="court", reason_code="litigation")
-    withdrawal = store.withdraw_consent(grant).withdrawal
-    assert [address for address, _ in store.run_due_erasures(everything=True).kept] == [kept]
-    store.restrict(kept, reason_code="disputed")
+    store.holds.add(kept, authority="court", reason_code="litigation")
+    withdrawal = store.privacy.withdraw_consent(grant).withdrawal
+    assert [address for address, _ in store.privacy.run_due(everything=True).kept] == [kept]
+    store.privacy.restrict(kept, reason_code="disputed")
     store.retract(withdrawal, reason="a mistake")
-    store.release(kept, authority="court", reason_code="settled")
-    done = store.run_due_erasures(everything=True)
+    store.holds.release(kept, authority="court", reason_code="settled")
+    done = store.privacy.run_due(everything=True)
     assert (done.erased, done.dropped, done.complete) == (0, 1, True)
-    assert store.state(kept).restricted and store.due_erasures() == []
-    store.unrestrict(kept, reason_code="looked_at")
+    assert store.status(kept).restricted and store.privacy.due() == []
+    store.privacy.unrestrict(kept, reason_code="looked_at")
     assert kept in [hit.content_address for hit in store.query(subject="lamp").results]
 
 
@@ -209,11 +209,11 @@ def test_each_of_two_consents_can_erase(store: og.GrainStore) -> None:
     root = cascading(store, first, invalidation_policy={**CASCADE, "scope": "subtree"})
     child = cascading(store, second, "child", derived_from=[root])
     for grant in (second, first):
-        assert child in store.withdraw_consent(grant).queued
-    assert len(store.due_erasures()) == 3
-    undone = store.withdraw_consent(second).withdrawal
+        assert child in store.privacy.withdraw_consent(grant).queued
+    assert len(store.privacy.due()) == 3
+    undone = store.privacy.withdraw_consent(second).withdrawal
     store.retract(undone, reason="a mistake")
-    done = store.run_due_erasures(everything=True)
+    done = store.privacy.run_due(everything=True)
     assert (done.erased, done.dropped) == (2, 1)
     assert not store.exists(child)
 
@@ -221,33 +221,34 @@ def test_each_of_two_consents_can_erase(store: og.GrainStore) -> None:
 def test_what_is_gone_already_is_dropped(store: og.GrainStore) -> None:
     grant = store.put(consent())
     gone = cascading(store, grant)
-    store.withdraw_consent(grant)
+    store.privacy.withdraw_consent(grant)
     store.delete(gone)
-    assert [entry.address for entry in store.due_erasures()] in ([], [None])
-    store.run_due_erasures(everything=True)
-    assert store.due_erasures() == []
+    assert [entry.address for entry in store.privacy.due()] in ([], [None])
+    store.privacy.run_due(everything=True)
+    assert store.privacy.due() == []
 
 
 def test_sealed_grains_wait_for_their_key(tmp_path: Path, clock: Clock) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=clock)) as store:
         grant = store.put(consent())
         sealed = cascading(store, grant, **USER)
-        store.withdraw_consent(grant)
-        assert isinstance(store._store, EncryptedStorage)
-        closed = og.GrainStore(store._store.inner, Settings(clock=clock))
-        assert closed.run_due_erasures(everything=True).kept == ((sealed, "key"),)
-        store._store.ring.erase(["ann-17"])
-        done = store.run_due_erasures(everything=True)
+        store.privacy.withdraw_consent(grant)
+        storage = context_of(store).storage
+        assert isinstance(storage, EncryptedStorage)
+        closed = og.GrainStore(storage.inner, Settings(clock=clock))
+        assert closed.privacy.run_due(everything=True).kept == ((sealed, "key"),)
+        storage.ring.erase(["ann-17"])
+        done = store.privacy.run_due(everything=True)
         assert (done.dropped, done.complete) == (1, True)
 
 
 def test_a_consent_that_is_gone_does_not_save_what_it_allowed(store: og.GrainStore) -> None:
     grant = store.put(consent())
     gone = cascading(store, grant)
-    withdrawal = store.withdraw_consent(grant).withdrawal
+    withdrawal = store.privacy.withdraw_consent(grant).withdrawal
     for address in (withdrawal, grant):
         store.delete(address, reason="erased with the person")
-    assert store.run_due_erasures(everything=True).erased == 1
+    assert store.privacy.run_due(everything=True).erased == 1
     assert not store.exists(gone)
 
 
@@ -256,7 +257,7 @@ def test_a_damaged_grain_holds_up_no_other(clock: Clock) -> None:
     store = og.GrainStore(inner, Settings(clock=clock))
     grant = store.put(consent())
     damaged, good = cascading(store, grant), cascading(store, grant, "off")
-    store.withdraw_consent(grant)
+    store.privacy.withdraw_consent(grant)
 
     def flip(writer: Writer) -> None:
         (seq,) = writer.find([bytes.fromhex(damaged)])
@@ -265,7 +266,7 @@ def test_a_damaged_grain_holds_up_no_other(clock: Clock) -> None:
         writer.set_row(BLOBS, key, blob[:-1] + b"\xc1")
 
     inner.write(flip)
-    done = store.run_due_erasures(everything=True)
+    done = store.privacy.run_due(everything=True)
     assert (done.erased, len(done.kept), done.complete) == (1, 1, False)
     assert not store.exists(good)
 
@@ -277,8 +278,8 @@ def test_what_is_under_privilege_is_kept(store: og.GrainStore) -> None:
         "legal:privilege": "attorney_client",
     }
     kept = cascading(store, grant, **legal)
-    store.withdraw_consent(grant)
-    assert store.run_due_erasures(everything=True).kept == ((kept, "privilege"),)
+    store.privacy.withdraw_consent(grant)
+    assert store.privacy.run_due(everything=True).kept == ((kept, "privilege"),)
 
 
 @pytest.mark.parametrize("kind", ["memory", "sealed lmdb"])
@@ -293,17 +294,17 @@ def _erase_many(store: og.GrainStore) -> None:
         belief(str(n), processing_basis=grant, invalidation_policy=CASCADE) for n in range(1_100)
     ]
     store.put_many(wanted)
-    assert len(store.withdraw_consent(grant).queued) == 1_100
-    assert store.run_due_erasures(everything=True).erased == 1_100
+    assert len(store.privacy.withdraw_consent(grant).queued) == 1_100
+    assert store.privacy.run_due(everything=True).erased == 1_100
     assert len(store) == 2
 
 
 def test_other_kinds_wait_where_nobody_does_them(store: og.GrainStore) -> None:
-    store._store.write(lambda w: erasure_queue.add(w, NOW, {"kind": "unheard of"}))
-    assert [entry.kind for entry in store.due_erasures()] == ["unheard of"]
-    done = store.run_due_erasures()
+    context_of(store).storage.write(lambda w: erasure_queue.add(w, NOW, {"kind": "unheard of"}))
+    assert [entry.kind for entry in store.privacy.due()] == ["unheard of"]
+    done = store.privacy.run_due()
     assert (done.waiting, done.finished, done.complete) == (1, 0, False)
-    assert len(store.due_erasures()) == 1
+    assert len(store.privacy.due()) == 1
 
 
 # Retention
@@ -333,11 +334,11 @@ def test_what_a_preset_keeps_no_longer_goes(kind: str, tmp_path: Path, clock: Cl
         kept = store.put(belief("green", retention_policy={"minimum_retention_years": 1}))
         young = store.put(belief("blue", created_at=NOW + DAY))
         grant = store.put(consent())
-        store.hold(held, authority="court", reason_code="litigation")
-        assert list(store.retention_due()) == []
-        assert set(store.retention_due(NOW + 7 * DAY)) == {old, sealed, locked}
+        store.holds.add(held, authority="court", reason_code="litigation")
+        assert list(store.privacy.retention_due()) == []
+        assert set(store.privacy.retention_due(NOW + 7 * DAY)) == {old, sealed, locked}
         clock.now = NOW + 7 * DAY
-        done = store.run_due_erasures()
+        done = store.privacy.run_due()
         assert (done.expired, done.complete) == (2, True)
         assert [store.exists(address) for address in (old, sealed)] == [False, False]
         assert all(map(store.exists, (held, locked, kept, young, grant)))
@@ -347,4 +348,4 @@ def test_what_a_preset_keeps_no_longer_goes(kind: str, tmp_path: Path, clock: Cl
 
 def test_without_such_rules_nothing_expires(store: og.GrainStore) -> None:
     store.put(belief("on", created_at=0))
-    assert list(store.retention_due(NOW * 2)) == []
+    assert list(store.privacy.retention_due(NOW * 2)) == []

@@ -26,11 +26,13 @@ from omsgrain.errors import (
     StoreError,
 )
 from omsgrain.storage.lmdb.open import failure
+from omsgrain.store.context import context_of
 from support.child_process import run
 
 BEGIN = """
 import resource, signal, sys
 import omsgrain as og
+from omsgrain.store.context import context_of
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import maintenance, storage
 storage.RUN = 300
@@ -64,7 +66,7 @@ print(all_there(store, addresses))
 limit(resource.RLIM_INFINITY)
 for n in range(100_000, 100_400):
     addresses.append(store.put(event(n)))
-print(all_there(store, addresses), store.check().ok, store.stats().watermark > 300)
+print(all_there(store, addresses), store.maintenance.check().ok, store.stats().watermark > 300)
 store.close()
 """
 
@@ -75,7 +77,7 @@ for start in range(0, 2_000, 500):
 size = store.stats().file_bytes
 for room in (0, 5_000, 100_000, 300_000):
     limit(size + room)
-    for call in (store._store.flush, store.rebuild):
+    for call in (context_of(store).storage.flush, store.maintenance.rebuild):
         try:
             call()
         except StoreError:
@@ -84,17 +86,17 @@ for room in (0, 5_000, 100_000, 300_000):
 print(refusals)
 limit(resource.RLIM_INFINITY)
 addresses.append(store.put(event(5_000)))
-store._store.flush()
-print(all_there(store, addresses), store.check().ok, store.stats().watermark)
+context_of(store).storage.flush()
+print(all_there(store, addresses), store.maintenance.check().ok, store.stats().watermark)
 size = store.stats().file_bytes
 limit(size // 2)
-for call in (store.rebuild, lambda: store.backup(path + ".copy")):
+for call in (store.maintenance.rebuild, lambda: store.maintenance.backup(path + ".copy")):
     try:
         call()
     except StoreError as error:
         print(error.code)
 limit(resource.RLIM_INFINITY)
-print(all_there(store, addresses), store.check().ok)
+print(all_there(store, addresses), store.maintenance.check().ok)
 store.close()
 """
 
@@ -103,14 +105,15 @@ storage.RUN = 1_000_000
 codes, found = set(), set()
 for room in range(0, 40_000, 1_000):  # some writes of LMDB end half way
     limit(store.stats().file_bytes + room)
-    for call in (lambda: store.put_many([event(n) for n in range(500)]), store._store.flush):
+    many = lambda: store.put_many([event(n) for n in range(500)])
+    for call in (many, context_of(store).storage.flush):
         try:
             call()
         except StoreError as error:
             codes.add(error.code)
             found.add("Input/output error" in str(error))
 limit(resource.RLIM_INFINITY)
-print(sorted(codes), sorted(found), store.check().ok)
+print(sorted(codes), sorted(found), store.maintenance.check().ok)
 store.close()
 """
 
@@ -120,15 +123,16 @@ addresses += [store.put(event(n)) for n in range(10)]
 store.close()
 from omsgrain.cli import run
 limit(4_000)  # not a page more; what this prints is a file too
-print(check(store._store.path).ok)
+print(check(context_of(store).storage.path).ok)
 with og.open(path, readonly=True) as again:
-    print(again.check().ok)
+    print(again.maintenance.check().ok)
 print(run(["check", path]))
 """
 
 DENIED = """
 import os, sys
 import omsgrain as og
+from omsgrain.store.context import context_of
 from omsgrain.errors import StoreError
 path = sys.argv[1]
 with og.open(path) as store:
@@ -148,7 +152,7 @@ os.chmod(path + "/data.mdb", 0o644)
 NO_SIDE_FILE = """
 import os
 addresses.append(store.put(event(1)))
-store._store._env.head_file.close()
+context_of(store).storage._env.head_file.close()
 os.unlink(path + "/head")
 os.mkdir(path + "/head")  # it can be written no more
 addresses.append(store.put(event(2)))
@@ -226,8 +230,8 @@ def test_a_directory_that_vanished(tmp_path: Path, again: bool) -> None:
             other.put(og.Belief(subject="room", relation="has", object="door", created_at=2))
     for call in (
         lambda: store.put({"type": "event", "content": "lost", "created_at": 3}),
-        store._store.flush,
-        store.rebuild,
+        context_of(store).storage.flush,
+        store.maintenance.rebuild,
     ):
         with pytest.raises(StoreError):
             call()
@@ -236,7 +240,7 @@ def test_a_directory_that_vanished(tmp_path: Path, again: bool) -> None:
     with og.open(path) as fresh:
         assert len(fresh) == again
         assert fresh.put(grain) == address
-        assert fresh.check().ok
+        assert fresh.maintenance.check().ok
 
 
 # --- a disk of its own ---------------------------------------------------------------------------
@@ -244,6 +248,7 @@ def test_a_directory_that_vanished(tmp_path: Path, again: bool) -> None:
 FILL = """
 import os, sys, threading
 import omsgrain as og
+from omsgrain.store.context import context_of
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb import storage
@@ -282,7 +287,7 @@ with open(disk + "/last", "wb", buffering=0) as file:
         pass
 inside, ready, end = [], threading.Semaphore(0), threading.Event()
 def read():
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         inside.append(reader.count())
         ready.release()
         end.wait()
@@ -295,12 +300,13 @@ end.set()
 for thread in threads:
     thread.join()
 print(set(inside) == {len(addresses)})
-print(full(store._store.compact), full(lambda: store.backup(disk + "/copy")))
+compact = context_of(store).storage.compact
+print(full(compact), full(lambda: store.maintenance.backup(disk + "/copy")))
 left = {*os.listdir(disk), *os.listdir(disk + "/memory.omsg")} - {"head"}
 print(*sorted(left))
 store.close()
 store = og.open(disk + "/memory.omsg", readonly=True)
-print(all_there(store, addresses), store.check().ok)
+print(all_there(store, addresses), store.maintenance.check().ok)
 store.close()
 store = og.open(disk + "/memory.omsg", durability=sys.argv[2])
 print(all_there(store, addresses))
@@ -308,7 +314,7 @@ os.unlink(disk + "/ballast")
 os.unlink(disk + "/last")
 for n in range(100_000, 100_100):
     addresses.append(store.put(event(n)))
-print(all_there(store, addresses), store.check().ok)
+print(all_there(store, addresses), store.maintenance.check().ok)
 store.close()
 """
 
@@ -361,6 +367,6 @@ def test_a_new_store_on_a_full_disk(disk: Path) -> None:
         os.unlink(disk + "/ballast")
         with og.open(disk + "/memory.omsg") as store:
             store.put(og.Belief(subject="room", relation="has", object="light"))
-            print(store.check().ok)
+            print(store.maintenance.check().ok)
     """
     assert run(code, disk) == ["ERR_DISK_FULL", "True"]

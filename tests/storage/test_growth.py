@@ -93,7 +93,7 @@ def test_a_growing_store(count: int, tmp_path: Path, capsys: pytest.CaptureFixtu
     reopened = time.perf_counter() - start
     start = time.perf_counter()
     with og.open(tmp_path / "memory.omsg", readonly=True) as store:
-        found = store.check()
+        found = store.maintenance.check()
     checked = time.perf_counter() - start
     assert found.ok, found.problems
     assert found.grains == count

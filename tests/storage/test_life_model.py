@@ -147,7 +147,7 @@ class Life(RuleBasedStateMachine):
     @rule(number=numbers, status=st.sampled_from(STATUSES))
     def mark(self, number: int, status: Any) -> None:
         if (one := self.some(number)) is not None:
-            self.store.set_verification(one.grain.address, status)
+            self.store.trust.set_verification(one.grain.address, status)
             one.status = status
 
     @rule(number=numbers)
@@ -160,7 +160,7 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def rebuild(self) -> None:
-        assert self.store.rebuild().grains == len(self.known)
+        assert self.store.maintenance.rebuild().grains == len(self.known)
 
     @precondition(lambda self: self.path is not None)
     @rule()
@@ -222,7 +222,7 @@ class Life(RuleBasedStateMachine):
     @rule(number=numbers)
     def state(self, number: int) -> None:
         if (one := self.some(number)) is not None:
-            state = self.store.state(one.grain.address)
+            state = self.store.status(one.grain.address)
             assert state.successors == tuple(sorted(one.successors))
             assert state.superseded_by == min(one.successors, default=None)
             assert state.system_valid_to == one.until
@@ -238,7 +238,7 @@ class Life(RuleBasedStateMachine):
             before = len(joined)
             joined |= {a for pair in self.links if joined & set(pair) for a in pair}
         heads = {address for address in joined if not self.known[address].past}
-        assert {grain.address for grain in self.store.heads(one.grain.address)} == heads
+        assert {grain.address for grain in self.store.graph.heads(one.grain.address)} == heads
 
     @invariant()
     def counts(self) -> None:
@@ -248,7 +248,7 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if self.kind == "postgres":
-            found = self.store.check()
+            found = self.store.maintenance.check()
             assert found.ok, found.problems
         self.store.close()
         if self.kind == "lmdb":

@@ -95,7 +95,7 @@ def test_what_stands_beside_a_store(tmp_path: Path) -> None:
 
 def test_what_makes_no_sense_in_a_database(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        og.open(URL, memory="64MB")
+        og.open(URL, memory_limit="64MB")
     assert caught.value.field == "/memory"
     for given in ((URL, tmp_path / "new.omsg"), (tmp_path, URL)):
         with pytest.raises(UnsupportedError):

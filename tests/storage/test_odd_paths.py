@@ -31,7 +31,7 @@ WRITES: dict[str, Call] = {
     "write": lambda store, room, path: container.write(path, []),
     "export": lambda store, room, path: store.export_mg(path),
     "sync": lambda store, room, path: write_bundle(LocalPeer(store), path),
-    "backup": lambda store, room, path: store.backup(path),
+    "backup": lambda store, room, path: store.maintenance.backup(path),
     "to": lambda store, room, path: og.restore(room / "memory.omsg", path),
 }
 
@@ -69,10 +69,10 @@ def test_tables() -> None:
     pytest.importorskip("pyarrow")
     with og.GrainStore(MemoryStorage()) as store:
         for path in ("a\0b", "a\ud800b", "p" * 5_000):
-            for call in (store.export_parquet, store.import_parquet):
+            for call in (store.parquet.write, store.parquet.read):
                 with pytest.raises(OmsError) as refusal:
                     call(path)
                 assert refusal.value.code == "ERR_STORE"
         for path in ("", "."):
             with pytest.raises(StoreError):
-                store.export_parquet(path)
+                store.parquet.write(path)

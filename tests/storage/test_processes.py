@@ -245,7 +245,7 @@ def test_two_processes_write(path: Path) -> None:
         assert len(subjects) == 90
         assert set(subjects) == expected
         assert store.query(relation="has", count=True).total == 90
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 # --- readers in other processes ------------------------------------------------------------------

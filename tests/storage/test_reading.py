@@ -13,10 +13,10 @@ import pytest
 import omsgrain as og
 from omsgrain import _core
 from omsgrain import errors as err
-from omsgrain.storage.lmdb.data_file import MapResizeLock
+from omsgrain.storage.lmdb.environment import MapResizeLock
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
-from omsgrain.store.base import MANY, Access
+from omsgrain.store.context import MANY, ReadCounts, context_of
 
 
 def belief(n: int) -> dict[str, object]:
@@ -36,7 +36,7 @@ def belief(n: int) -> dict[str, object]:
 def test_snapshots_of_a_commit_share_what_they_know(tmp_path: Path) -> None:
     with og.open(tmp_path / "memory.omsg") as store:
         first = store.put(belief(1))
-        below = store._store
+        below = context_of(store).storage
         assert isinstance(below, LmdbStorage)
         with below.read() as one, below.read() as two:
             assert one.head is two.head
@@ -55,7 +55,7 @@ def test_a_compacted_file_is_another_one(tmp_path: Path) -> None:
     with og.open(tmp_path / "memory.omsg") as store:
         addresses = [store.put(belief(n)) for n in range(3)]
         store.get(addresses[0])
-        store.compact()
+        store.maintenance.compact()
         assert [g.address for g in store.get_many(addresses)] == addresses
         assert len(store) == 3
 
@@ -63,7 +63,7 @@ def test_a_compacted_file_is_another_one(tmp_path: Path) -> None:
 def test_grains_that_are_not_there_are_left_out(tmp_path: Path) -> None:
     with og.open(tmp_path / "memory.omsg") as store:
         addresses = [store.put(belief(n)) for n in range(3)]
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             first, *_, last = reader.places(_core.term("all", None), None, newest=False)
             gone = bytes(15) + b"\x09"
             found = reader.grains_at([last, gone, first])
@@ -151,7 +151,7 @@ def test_many_threads_and_one_alone() -> None:
 
 
 def test_counts_are_written_when_many_have_gathered() -> None:
-    access = Access()
+    access = ReadCounts()
     digests = [SEQUENCE.pack(n) * 4 for n in range(MANY)]
     assert not access.count(digests[:-1], 5)
     assert not access.count(digests[:9], 7)
@@ -180,11 +180,11 @@ def test_counts_of_two_names_of_a_grain_come_together(tmp_path: Path) -> None:
             def find(self, digests: list[bytes]) -> list[int]:
                 return [1 for _ in digests]
 
-        access = Access()
+        access = ReadCounts()
         access.count([b"a" * 32, b"b" * 32, b"a" * 32], 9)
         assert access.take()
-        store._store.write(lambda writer: access.write(Same(writer)))  # type: ignore[arg-type]
-        with store._store.read() as reader:
+        context_of(store).storage.write(lambda writer: access.write(Same(writer)))  # type: ignore[arg-type]
+        with context_of(store).storage.read() as reader:
             row = reader.row(COUNTERS, SEQUENCE.pack(1))
         assert row is not None
         assert COUNTER.unpack(row) == (3, 9)

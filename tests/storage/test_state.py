@@ -227,7 +227,7 @@ def test_another_process_removes(path: Path, store: LmdbStorage) -> None:
     """What this process remembers of the tail is compared with each snapshot."""
     grains = facts(6)
     put(store, *grains)
-    store.sync()
+    store.flush()
     code = """
         import os, sys
         sys.path.insert(0, sys.argv[2])

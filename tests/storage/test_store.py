@@ -88,7 +88,7 @@ def test_everything_is_there_after_reopening(path: Path, durability: str) -> Non
     pairs = make_pairs(300)
     store = LmdbStorage(path, durability=durability)  # type: ignore[arg-type]
     put(store, *pairs)
-    store.sync()
+    store.flush()
     before = contents(store)
     store.close()
     names = {"data.mdb", "lock.mdb", "writer.lock", "head"}
@@ -445,7 +445,7 @@ def test_a_vanished_directory(path: Path) -> None:
 
 
 def test_a_transaction_that_does_not_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omsgrain.storage.lmdb.data_file.PATIENCE", 0.01)
+    monkeypatch.setattr("omsgrain.storage.lmdb.environment.PATIENCE", 0.01)
     monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
     store = LmdbStorage(path)
     with store.read(), pytest.raises(StoreError):

@@ -25,12 +25,13 @@ from omsgrain.storage.signatures import (
     examine_many,
 )
 from omsgrain.storage.tables import SEQUENCE, SIGNATURES
+from omsgrain.store import GrainStore
+from omsgrain.store.context import context_of
 from omsgrain.store.policy_context import PolicyContext
 from support.signed_stores import (
     EVERYWHERE,
     WEB,
     WEB_ALICE,
-    SigningStore,
     belief,
     find_web,
     make,
@@ -44,7 +45,7 @@ TRIO = sorted(ENVELOPES)
 
 
 @pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SigningStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GrainStore]:
     with make(request.param, tmp_path) as opened:
         yield opened
 
@@ -54,16 +55,16 @@ def flip(data: bytes, at: int, mask: int = 1) -> bytes:
     return data[:at] + bytes((data[at] ^ mask,)) + data[at + 1 :]
 
 
-def rows(store: SigningStore) -> dict[bytes, bytes]:
-    with store._store.read() as reader:
+def rows(store: GrainStore) -> dict[bytes, bytes]:
+    with context_of(store).storage.read() as reader:
         return dict(reader.rows(SIGNATURES))
 
 
-def set_row(store: SigningStore, key: bytes, row: bytes | None) -> None:
-    store._store.write(lambda writer: writer.set_row(SIGNATURES, key, row))
+def set_row(store: GrainStore, key: bytes, row: bytes | None) -> None:
+    context_of(store).storage.write(lambda writer: writer.set_row(SIGNATURES, key, row))
 
 
-def add(store: SigningStore, signature: Signature, blob: bytes = FLAGGED.blob) -> bool:
+def add(store: GrainStore, signature: Signature, blob: bytes = FLAGGED.blob) -> bool:
     """What ``put`` does, one floor below."""
 
     def work(writer: Writer) -> bool:
@@ -72,7 +73,7 @@ def add(store: SigningStore, signature: Signature, blob: bytes = FLAGGED.blob) -
         assert seq is not None
         return signatures.add(writer, seq, blob, signature)
 
-    return store._store.write(work)
+    return context_of(store).storage.write(work)
 
 
 def keyed(number: int, did: str | None = None) -> Ed25519Signer:
@@ -82,10 +83,10 @@ def keyed(number: int, did: str | None = None) -> Ed25519Signer:
 # --- there and back ------------------------------------------------------------------------------
 
 
-def test_envelopes_come_back_byte_for_byte(store: SigningStore) -> None:
+def test_envelopes_come_back_byte_for_byte(store: GrainStore) -> None:
     for envelope in ENVELOPES.values():
         assert store.put(envelope) == FLAGGED.address
-    found = store.signatures(FLAGGED.address)
+    found = store.trust.signatures(FLAGGED.address)
     assert [(one.signer, one.envelope) for one in found] == [(d, ENVELOPES[d]) for d in TRIO]
     assert {(one.iat, one.proven) for one in found} == {(IAT, True)}
     grain = store.get(FLAGGED.address)
@@ -97,17 +98,17 @@ def test_envelopes_come_back_byte_for_byte(store: SigningStore) -> None:
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
 @pytest.mark.parametrize("compress", [False, True])
 def test_all_forms_of_blobs(
-    store: SigningStore, fields: dict[str, Any], encoding: Any, compress: bool
+    store: GrainStore, fields: dict[str, Any], encoding: Any, compress: bool
 ) -> None:
     grain = og.Grain(og.encode(FIELDS | fields, encoding=encoding, compress=compress))
     envelope = sign(grain, BOB)
     address = store.put(envelope)
-    assert store.envelope(address) == envelope
+    assert store.trust.envelope(address) == envelope
     assert store.get(address) == with_signed_bit(grain)
     assert [hit.content_address for hit in store.query(relation="prefers").results] == [address]
 
 
-def test_foreign_envelopes(store: SigningStore) -> None:
+def test_foreign_envelopes(store: GrainStore) -> None:
     """Other headers, a kid of text, a fragment, the other number of Ed25519: kept as they came."""
     blob = FLAGGED.blob
     did = f"{ALICE.did}#{ALICE.did.removeprefix('did:key:')}"
@@ -121,42 +122,42 @@ def test_foreign_envelopes(store: SigningStore) -> None:
     for n, envelope in enumerate(some.values()):
         other = make("memory", Path())
         other.put(envelope)
-        (found,) = other.signatures(FLAGGED.address)
+        (found,) = other.trust.signatures(FLAGGED.address)
         assert (found.signer, found.envelope) == (ALICE.did, envelope), n
     store.put(some["more"])
-    assert store.envelope(FLAGGED.address) == some["more"]
+    assert store.trust.envelope(FLAGGED.address) == some["more"]
 
 
-def test_which_envelope_stands_for_all(store: SigningStore) -> None:
+def test_which_envelope_stands_for_all(store: GrainStore) -> None:
     unproven = sign(GRAIN, keyed(5, "did:a:lowest"), iat=IAT)
     add(store, examine(unproven)[1])
-    assert store.envelope(FLAGGED.address) == unproven
+    assert store.trust.envelope(FLAGGED.address) == unproven
     for did in TRIO[::-1]:
         store.put(ENVELOPES[did])
-        assert store.envelope(FLAGGED.address) == ENVELOPES[did]
+        assert store.trust.envelope(FLAGGED.address) == ENVELOPES[did]
     for did in TRIO:
-        assert store.envelope(FLAGGED.address, did) == ENVELOPES[did]
-    assert store.envelope(FLAGGED.address, "did:a:lowest") == unproven
+        assert store.trust.envelope(FLAGGED.address, did) == ENVELOPES[did]
+    assert store.trust.envelope(FLAGGED.address, "did:a:lowest") == unproven
     with pytest.raises(err.NotFoundError):
-        store.envelope(FLAGGED.address, WEB)
+        store.trust.envelope(FLAGGED.address, WEB)
 
 
-def test_what_is_not_there(store: SigningStore) -> None:
+def test_what_is_not_there(store: GrainStore) -> None:
     plain = store.put(FIELDS)
-    assert store.signatures(plain) == []
-    for call in (store.signatures, store.envelope):
+    assert store.trust.signatures(plain) == []
+    for call in (store.trust.signatures, store.trust.envelope):
         with pytest.raises(err.NotFoundError):
             call("ab" * 32)
         with pytest.raises(err.HashLengthError):
             call("ab")
     with pytest.raises(err.NotFoundError):
-        store.envelope(plain)
+        store.trust.envelope(plain)
 
 
 # --- one row a signer ----------------------------------------------------------------------------
 
 
-def test_the_same_signer_adds_nothing(store: SigningStore) -> None:
+def test_the_same_signer_adds_nothing(store: GrainStore) -> None:
     assert add(store, examine(ENVELOPES[ALICE.did])[1])
     before = rows(store)
     later = sign(GRAIN, ALICE, iat=IAT + 1)
@@ -166,35 +167,35 @@ def test_the_same_signer_adds_nothing(store: SigningStore) -> None:
     assert rows(store) == before
 
 
-def test_nobody_can_occupy_an_address(store: SigningStore) -> None:
+def test_nobody_can_occupy_an_address(store: GrainStore) -> None:
     """Signed and unsigned are two grains, and each signer has a row of his own."""
     plain = store.put(FIELDS)
     for did in TRIO:
         store.put(ENVELOPES[did])
     assert store.put(FIELDS) == plain == GRAIN.address != FLAGGED.address
     assert not store.get(plain).header.signed
-    assert [one.signer for one in store.signatures(FLAGGED.address)] == TRIO
-    assert store.signatures(plain) == []
+    assert [one.signer for one in store.trust.signatures(FLAGGED.address)] == TRIO
+    assert store.trust.signatures(plain) == []
 
 
-def test_an_unproven_signature_gives_way_to_a_proven_one(store: SigningStore) -> None:
+def test_an_unproven_signature_gives_way_to_a_proven_one(store: GrainStore) -> None:
     """Anybody can write a name that cannot be resolved here; it must not keep its owner out."""
     forged = keyed(9, WEB)
     assert add(store, examine(sign(GRAIN, forged, iat=IAT))[1])
     genuine = sign(GRAIN, WEB_ALICE, iat=IAT)
     assert not add(store, examine(genuine)[1])
-    assert [one.proven for one in store.signatures(FLAGGED.address)] == [False]
+    assert [one.proven for one in store.trust.signatures(FLAGGED.address)] == [False]
     proven = examine(genuine, find_web)[1]
     assert proven.proven and add(store, proven)
     assert not add(store, examine(genuine)[1])
-    (found,) = store.signatures(FLAGGED.address)
+    (found,) = store.trust.signatures(FLAGGED.address)
     assert (found.envelope, found.signer, found.proven) == (genuine, WEB, True)
 
 
-def test_only_proven_signers_count(store: SigningStore) -> None:
+def test_only_proven_signers_count(store: GrainStore) -> None:
     add(store, examine(sign(GRAIN, WEB_ALICE))[1])
     add(store, examine(ENVELOPES[CAROL.did])[1])
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         world = PolicyContext(reader, signed={FLAGGED.address: (BOB.did,)})
         assert world.signers(FLAGGED.address) == tuple(sorted((BOB.did, CAROL.did)))
         assert PolicyContext(reader).signers(FLAGGED.address) == (CAROL.did,)
@@ -202,25 +203,25 @@ def test_only_proven_signers_count(store: SigningStore) -> None:
         assert PolicyContext(reader, signed={"ab" * 32: ("x",)}).signers("ab" * 32) == ("x",)
 
 
-def test_a_grain_has_so_many_signatures(store: SigningStore) -> None:
+def test_a_grain_has_so_many_signatures(store: GrainStore) -> None:
     found = [examine(sign(GRAIN, keyed(n + 1), iat=IAT))[1] for n in range(MOST + 1)]
     assert all([add(store, one) for one in found[:MOST]])
     with pytest.raises(err.RangeError):
         add(store, found[MOST])
     assert not add(store, found[0])
-    assert len(store.signatures(FLAGGED.address)) == MOST
+    assert len(store.trust.signatures(FLAGGED.address)) == MOST
 
 
-def test_deleting_takes_them_along(store: SigningStore) -> None:
+def test_deleting_takes_them_along(store: GrainStore) -> None:
     other = store.put(signed(belief("other"), ALICE)[0])
     store.put(ENVELOPES[ALICE.did])
     store.put(ENVELOPES[BOB.did])
     assert len(rows(store)) == 3
     store.delete(FLAGGED.address)
     assert [key[:8] for key in rows(store)] == [SEQUENCE.pack(1)]
-    assert [one.signer for one in store.signatures(other)] == [ALICE.did]
+    assert [one.signer for one in store.trust.signatures(other)] == [ALICE.did]
     store.put(ENVELOPES[CAROL.did])
-    assert [one.signer for one in store.signatures(FLAGGED.address)] == [CAROL.did]
+    assert [one.signer for one in store.trust.signatures(FLAGGED.address)] == [CAROL.did]
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -258,7 +259,7 @@ REFUSED: dict[str, tuple[bytes, type[err.OmsError]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(store: SigningStore, name: str) -> None:
+def test_refused(store: GrainStore, name: str) -> None:
     envelope, kind = REFUSED[name]
     with pytest.raises(kind) as refused:
         store.put(envelope)
@@ -270,7 +271,7 @@ def test_refused(store: SigningStore, name: str) -> None:
     assert len(store) == 0 and rows(store) == {}
 
 
-def test_a_signature_over_another_grain_is_not_added(store: SigningStore) -> None:
+def test_a_signature_over_another_grain_is_not_added(store: GrainStore) -> None:
     foreign = examine(sign(GRAIN, ALICE))[1]
     with pytest.raises(err.IntegrityError):
         add(store, foreign, _OTHER)
@@ -298,7 +299,7 @@ def test_no_flipped_byte_is_kept(at: int, mask: int) -> None:
     except err.OmsError:
         assert len(store) == 0
     else:
-        (found,) = store.signatures(address)
+        (found,) = store.trust.signatures(address)
         if found.proven:
             assert (address, found.signer) == (FLAGGED.address, ALICE.did)
         else:  # the name of somebody whom nobody here knows
@@ -308,20 +309,20 @@ def test_no_flipped_byte_is_kept(at: int, mask: int) -> None:
 # --- damage --------------------------------------------------------------------------------------
 
 
-def test_a_damaged_row_is_told(store: SigningStore) -> None:
+def test_a_damaged_row_is_told(store: GrainStore) -> None:
     store.put(_ENVELOPE)
     ((key, row),) = rows(store).items()
     for bad in (b"", row[:2], row[:40], flip(row, 0, 4), flip(row, 2), row + b"\0", row[:3]):
         set_row(store, key, bad)
         with pytest.raises(err.IntegrityError):
-            store.signatures(FLAGGED.address)
+            store.trust.signatures(FLAGGED.address)
     set_row(store, key, None)
     set_row(store, flip(key, -1), row)
     with pytest.raises(err.IntegrityError):
-        store.envelope(FLAGGED.address)
+        store.trust.envelope(FLAGGED.address)
 
 
-def _damage(store: SigningStore, name: str) -> None:
+def _damage(store: GrainStore, name: str) -> None:
     (key, row), (_, other), *_ = rows(store).items()
     if name == "a signature":
         set_row(store, key, flip(row, -1))
@@ -370,10 +371,10 @@ def test_signatures_outlive_compaction_and_rebuild(tmp_path: Path) -> None:
     with make("lmdb", tmp_path) as store:
         for envelope in ENVELOPES.values():
             store.put(envelope)
-        store.rebuild()
-        store.compact()
-        store.backup(tmp_path / "copy.omsg")
-        assert store.envelope(FLAGGED.address, BOB.did) == ENVELOPES[BOB.did]
+        store.maintenance.rebuild()
+        store.maintenance.compact()
+        store.maintenance.backup(tmp_path / "copy.omsg")
+        assert store.trust.envelope(FLAGGED.address, BOB.did) == ENVELOPES[BOB.did]
     og.restore(tmp_path / "copy.omsg", tmp_path / "back.omsg")
-    with og.open(tmp_path / "back.omsg") as back, back._store.read() as reader:
+    with og.open(tmp_path / "back.omsg") as back, context_of(back).storage.read() as reader:
         assert len(signatures.signatures(reader, 1)) == 3

@@ -92,7 +92,7 @@ def test_opened_for_writing(old: Path) -> None:
         assert store.query(relation="has", count=True).total == GRAINS
         assert store.query(subject="room 3", count=True).total == GRAINS // 5
         assert [grain.blob for grain in store] == [blob(n) for n in range(GRAINS)]
-        report = store.check()
+        report = store.maintenance.check()
         assert report.ok, report.problems
         store.put({"type": "event", "content": "new", "created_at": 1})
     assert names(old) >= NEW
@@ -100,7 +100,7 @@ def test_opened_for_writing(old: Path) -> None:
     assert format_of(old) == FORMAT
     with og.open(old, readonly=True) as store:
         assert len(store) == GRAINS + 1
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_opened_for_reading(old: Path) -> None:
@@ -146,7 +146,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
             assert txn.stat()["entries"] == WATERMARK
     with og.open(old) as store:
         assert store.query(relation="has", count=True).total == GRAINS
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_compacted_when_brought_over(old: Path) -> None:
@@ -221,7 +221,7 @@ def kill(*_):
 upkeep._finish = kill
 path, copy, how = sys.argv[1:]
 if how == "backup":
-    og.open(path, readonly=True).backup(copy)
+    og.open(path, readonly=True).maintenance.backup(copy)
 else:
     og.restore(path, copy)
 """
@@ -239,7 +239,7 @@ def test_what_a_kill_left_of_a_copy_is_removed_by_the_next(
     assert left.stat().st_mode & 0o077 == 0
     if how == "backup":
         with og.open(path, readonly=True) as store:
-            store.backup(new)
+            store.maintenance.backup(new)
     else:
         og.restore(path, new)
     assert {entry.name for entry in tmp_path.iterdir()} == {path.name, new.name}

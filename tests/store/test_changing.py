@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.store import GrainStore, lifecycle
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from omsgrain.store.policy_context import PolicyContext
 from support.store_kinds import POSTGRES, made
 
@@ -52,10 +52,10 @@ def test_superseding_changes_the_state_and_not_the_grain(store: og.GrainStore) -
     before = store.get(old).blob
     new = store.supersede(old, belief("off", 5))
     assert store.get(old).blob == before
-    state = store.state(old)
+    state = store.status(old)
     assert (state.superseded_by, state.successors) == (new, (new,))
     assert state.system_valid_to == TIME + 5
-    assert store.state(new).superseded_by is None
+    assert store.status(new).superseded_by is None
     assert current(store, subject="lamp") == [new]
     assert current(store, subject="lamp", current=None) == [new, old]
     assert current(store, subject="lamp", current=False) == [old]
@@ -64,17 +64,17 @@ def test_superseding_changes_the_state_and_not_the_grain(store: og.GrainStore) -
 def test_system_valid_from_ends_the_old(store: og.GrainStore) -> None:
     old = store.put(belief("on"))
     store.supersede(old, belief("off", 5, system_valid_from=TIME + 3))
-    assert store.state(old).system_valid_to == TIME + 3
+    assert store.status(old).system_valid_to == TIME + 3
 
 
 def test_a_fork_keeps_all_heads(store: og.GrainStore) -> None:
     old = store.put(belief("on"))
     heads = {store.supersede(old, belief(what, at)) for what, at in (("off", 7), ("dim", 4))}
-    state = store.state(old)
+    state = store.status(old)
     assert set(state.successors) == heads
     assert state.superseded_by == min(heads)
     assert state.system_valid_to == TIME + 4
-    assert {grain.address for grain in store.heads(old)} == heads
+    assert {grain.address for grain in store.graph.heads(old)} == heads
     assert set(current(store, subject="lamp")) == heads
 
 
@@ -140,13 +140,13 @@ def test_a_justification_becomes_part_of_the_grain_and_of_a_review(store: og.Gra
         store.supersede(old, belief("off", 1))
     new = store.supersede(old, belief("off", 1), justification="the switch was turned")
     assert store.get(new)["supersession_justification"] == "the switch was turned"
-    (review,) = store.reviews()
+    (review,) = store.reviews.pending()
     assert (review.operation, review.address, review.by) == ("supersede", old, new)
     assert (review.justification, review.time) == ("the switch was turned", NOW)
-    store.reviewed(review.number)
-    assert list(store.reviews()) == []
+    store.reviews.resolve(review.number)
+    assert list(store.reviews.pending()) == []
     with pytest.raises(err.NotFoundError):
-        store.reviewed(review.number)
+        store.reviews.resolve(review.number)
 
 
 def test_a_grain_that_brings_its_justification(store: og.GrainStore) -> None:
@@ -165,11 +165,11 @@ def test_a_grain_that_brings_its_justification(store: og.GrainStore) -> None:
 )
 def test_verification(store: og.GrainStore, status: Any, shown: bool) -> None:
     address = store.put(belief("on"))
-    store.set_verification(address, status)
-    assert store.state(address).verification_status == status
+    store.trust.set_verification(address, status)
+    assert store.status(address).verification_status == status
     assert current(store, subject="lamp") == [address] * shown
     assert current(store, subject="lamp", verification_status=status) == [address]
-    store.set_verification(address, "unverified")
+    store.trust.set_verification(address, "unverified")
     assert current(store, subject="lamp") == [address]
 
 
@@ -178,9 +178,9 @@ def test_contest_and_retract_are_refused_by_a_lock(store: og.GrainStore) -> None
     for act in (store.contest, store.retract, store.delete):
         with pytest.raises(err.InvalidationDeniedError):
             act(address)
-    store.set_verification(address, "verified")
+    store.trust.set_verification(address, "verified")
     with pytest.raises(err.InvalidationDeniedError):  # trust is not taken away by another word
-        store.set_verification(address, "unverified")
+        store.trust.set_verification(address, "unverified")
 
 
 def test_fields_inherit_the_policy_of_a_goal(store: og.GrainStore) -> None:
@@ -201,29 +201,29 @@ def test_fields_inherit_the_policy_of_a_goal(store: og.GrainStore) -> None:
 def test_an_unknown_status(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
     with pytest.raises(err.SchemaError):
-        store.set_verification(address, "true")  # type: ignore[arg-type]
+        store.trust.set_verification(address, "true")  # type: ignore[arg-type]
 
 
 def test_a_hold_refuses_every_way_out(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
-    store.hold(address, **HOLD)
-    store.hold(address, authority="auditor", reason_code="audit")
-    assert store.state(address).held
-    assert [hold.authority for hold in store.holds(address)] == ["court", "auditor"]
+    store.holds.add(address, **HOLD)
+    store.holds.add(address, authority="auditor", reason_code="audit")
+    assert store.status(address).held
+    assert [hold.authority for hold in store.holds.of(address)] == ["court", "auditor"]
     for act in (
         lambda: store.supersede(address, belief("off", 1)),
         lambda: store.contest(address),
         lambda: store.retract(address),
         lambda: store.delete(address),
-        lambda: store.set_verification(address, "verified"),
+        lambda: store.trust.set_verification(address, "verified"),
     ):
         with pytest.raises(err.InvalidationDeniedError):
             act()
-    store.release(address, **HOLD)
+    store.holds.release(address, **HOLD)
     with pytest.raises(err.NotFoundError):
-        store.release(address, **HOLD)
-    assert store.state(address).held
-    store.release(address, authority="auditor", reason_code="audit")
+        store.holds.release(address, **HOLD)
+    assert store.status(address).held
+    store.holds.release(address, authority="auditor", reason_code="audit")
     store.delete(address)
     assert not store.exists(address)
 
@@ -233,24 +233,24 @@ def test_a_hold_names_who_and_why(store: og.GrainStore, missing: str) -> None:
     address = store.put(belief("on"))
     for no_name in (" ", "\ud800", "x" * 1_025):
         with pytest.raises(err.SchemaError):
-            store.hold(address, **{**HOLD, missing: no_name})
+            store.holds.add(address, **{**HOLD, missing: no_name})
 
 
 def test_deleting(store: og.GrainStore) -> None:
     address, other = store.put(belief("on")), store.put(belief("dim", 1))
-    store.set_verification(address, "verified")
+    store.trust.set_verification(address, "verified")
     store.delete(address, reason="a mistake")
     assert len(store) == 1
     assert current(store) == [other]
-    for act in (store.get, store.state, store.delete, store.history):
+    for act in (store.get, store.status, store.delete, store.history):
         with pytest.raises(err.NotFoundError):
             act(address)
     assert [c.kind for c in store.changes()] == ["put", "verify", "delete"]
     again = store.put(belief("on"))
     assert again == address
-    assert store.state(address).verification_status == "unverified"
+    assert store.status(address).verification_status == "unverified"
     assert current(store) == [other, address]
-    assert store.check().ok
+    assert store.maintenance.check().ok
 
 
 def test_a_successor_that_was_deleted_and_put_again(store: og.GrainStore) -> None:
@@ -260,15 +260,15 @@ def test_a_successor_that_was_deleted_and_put_again(store: og.GrainStore) -> Non
     store.delete(new)
     assert store.put(belief("off", 1)) == new
     for _ in range(2):
-        assert store.check().ok
+        assert store.maintenance.check().ok
         assert [grain.address for grain in store.history(old)] == [old]
-        assert store.state(old).superseded_by == new
-        store.rebuild()
+        assert store.status(old).superseded_by == new
+        store.maintenance.rebuild()
     assert store.supersede(old, belief("off", 1)) == new
     for _ in range(2):
-        assert store.check().ok
+        assert store.maintenance.check().ok
         assert [grain.address for grain in store.history(old)] == [old, new]
-        store.rebuild()
+        store.maintenance.rebuild()
 
 
 def test_numbers_that_are_none(store: og.GrainStore) -> None:
@@ -292,16 +292,16 @@ def test_numbers_that_no_store_gives(store: og.GrainStore) -> None:
     wrong: Any
     for wrong in (-1, 1 << 70, "1"):
         with pytest.raises(err.NotFoundError):
-            store.reviewed(wrong)
+            store.reviews.resolve(wrong)
 
 
 def test_a_vector_is_noted(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
-    store.add_vector(address, [1.0, 2.0], model="m")
-    store.add_vector(address, [1.0, 2.0], model="m")
+    store.vectors.add(address, [1.0, 2.0], model="m")
+    store.vectors.add(address, [1.0, 2.0], model="m")
     assert [entry.operation for entry in store.audit.entries()] == ["put", "vector"]
     assert store.audit.verify().ok
-    assert store.check().ok
+    assert store.maintenance.check().ok
     assert [change.kind for change in store.changes()] == ["put", "vector"]
     assert [hit.content_address for hit in store.search(vector=[1, 2]).results] == [address]
 
@@ -323,8 +323,8 @@ def test_changes_tell_what_happened_in_order(store: og.GrainStore) -> None:
     old = store.put(belief("on"))
     new = store.supersede(old, belief("off", 1))
     store.contest(new)
-    store.hold(new, **HOLD)
-    store.release(new, **HOLD)
+    store.holds.add(new, **HOLD)
+    store.holds.release(new, **HOLD)
     changes = list(store.changes())
     assert [(c.kind, c.address) for c in changes] == [
         ("put", old),
@@ -344,9 +344,9 @@ def test_reads_are_counted(store: og.GrainStore) -> None:
     store.get(address)
     store.get_many([address, other])
     store.query(object="on")
-    state = store.state(address)
+    state = store.status(address)
     assert (state.access_count, state.last_accessed_at) == (3, NOW)
-    assert store.state(other).access_count == 1
+    assert store.status(other).access_count == 1
 
 
 def test_counts_are_kept(tmp_path: Path) -> None:
@@ -356,10 +356,10 @@ def test_counts_are_kept(tmp_path: Path) -> None:
         store.get(address)
     with og.open(path, count_access=False) as store:
         store.get(address)
-        assert store.state(address).access_count == 1
+        assert store.status(address).access_count == 1
     with og.open(path, readonly=True) as store:
         store.get(address)
-        assert store.state(address).access_count == 1
+        assert store.status(address).access_count == 1
     assert og.Grain(og.encode(belief("on"))).address == address
 
 
@@ -369,7 +369,7 @@ def test_semantic_duplicates(store: og.GrainStore) -> None:
     assert len(store) == 1
     later = store.put(belief("on", 50))
     assert later != first
-    assert [set(same.addresses) for same in store.duplicates()] == [{first, later}]
+    assert [set(same.addresses) for same in store.graph.duplicates()] == [{first, later}]
     with pytest.raises(err.SchemaError):
         store.put(belief("on"), dedupe="exact")  # type: ignore[arg-type]
 
@@ -421,4 +421,4 @@ def test_a_quorum_of_real_signatures(store: og.GrainStore) -> None:
         with pytest.raises(err.InvalidationDeniedError):
             store.supersede(old, refused)
     new = store.supersede(old, by(members[2], stranger, members[0]))
-    assert store.state(old).superseded_by == new
+    assert store.status(old).superseded_by == new

@@ -12,7 +12,7 @@ from typing import Any
 import omsgrain
 
 _NAMED = re.compile(
-    r"\w*Report|Written|Verified|Checked|Converted|Passed|ImportSummary|DecodeBatch"
+    r"\w*Report|Written\w+|Verified|Checked|Converted|Passed|ImportSummary|DecodeBatch"
 )
 _LONG: dict[str, Any] = {
     "list": list,
@@ -64,4 +64,10 @@ def test_every_report_prints_counts() -> None:
         if ": 1000" in shown:
             listed.add(name.rpartition(".")[2])
     assert {"PutReport", "ImportReport", "ExportReport", "ErasureReport", "DueReport"} <= listed
-    assert {"CheckReport", "VerifyReport", "WithdrawalReport", "SyncReport", "Written"} <= listed
+    assert {
+        "CheckReport",
+        "VerifyReport",
+        "WithdrawalReport",
+        "SyncReport",
+        "WrittenContainer",
+    } <= listed

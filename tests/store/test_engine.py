@@ -15,6 +15,7 @@ from omsgrain import errors as err
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import BLOBS
 from omsgrain.store import Change
+from omsgrain.store.context import context_of
 from omsgrain.store.prepared import Item
 from support.shell import USAGE, Shell
 from support.store_kinds import POSTGRES, made
@@ -322,7 +323,7 @@ def test_damaged_bytes_are_found_and_never_given_out(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
     with og.open(path) as store:
         addresses = [store.put(belief(n)) for n in range(5)]
-        inner = store._store
+        inner = context_of(store).storage
         assert isinstance(inner, LmdbStorage)
         # A valid grain, but not the one that was put: only the address can tell.
         changed = og.encode(belief(2, object="night"))
@@ -361,7 +362,7 @@ def test_open_reopen_readonly(tmp_path: Path) -> None:
         assert store.stats().file_bytes > 0
     with og.open(path, durability="relaxed") as store:
         store.put(belief(2))
-        store.sync()
+        store.flush()
         assert len(store) == 2
 
 
@@ -382,13 +383,13 @@ def test_a_store_in_memory(tmp_path: Path, shell: Shell) -> None:
         address = store.put(belief(1))
         assert store.get(address)["subject"] == "room 1"
         assert (len(store.search("room").results), len(store), len(other)) == (1, 1, 0)
-        assert store.check().ok
+        assert store.maintenance.check().ok
         with pytest.raises(err.UnsupportedError):
-            store.backup(tmp_path / "copy.omsg")
+            store.maintenance.backup(tmp_path / "copy.omsg")
     with pytest.raises(err.StoreError):
         og.open(":memory:", readonly=True)
     with pytest.raises(err.UnsupportedError):
-        og.open(":memory:", memory="64MB")
+        og.open(":memory:", memory_limit="64MB")
     with pytest.raises(err.UnsupportedError):
         og.restore(tmp_path / "copy.omsg", ":memory:")
     for command in (["ingest", ":memory:", "x.jsonl"], ["query", ":memory:", "--type", "event"]):

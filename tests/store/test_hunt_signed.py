@@ -20,7 +20,7 @@ from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.signatures import MOST
 from omsgrain.storage.tables import EVENTS, SEQUENCE, STATES
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.store.prepared import Incoming
 from omsgrain.store.privacy import consent as withdrawing
 from omsgrain.store.privacy import erasure, removal
@@ -60,9 +60,9 @@ def test_whoever_signs_the_first_version_signs_what_stands(
     old = store.put(belief("lit", **user))
     new = store.sign(old, ALICE)
     assert store.sign(old, BOB) == store.sign(old, CAROL) == new
-    found = store.signatures(new)
+    found = store.trust.signatures(new)
     assert [one.signer for one in found] == sorted(one.did for one in (ALICE, BOB, CAROL))
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         stands = reader.get(bytes.fromhex(new))
     for one in found:
         blob, proof = og.crypto.prove(one.envelope)
@@ -73,17 +73,17 @@ def test_the_same_grain_that_stands_unsigned_is_signed(store: og.GrainStore) -> 
     old = store.put(belief("lit", user_id="ann-17"))
     twin = store.put({**store.get(old).to_dict(), "derived_from": [old]})
     new = store.sign(old, ALICE)
-    for one in store.signatures(new):
+    for one in store.trust.signatures(new):
         assert og.crypto.prove(one.envelope)[1].signer == ALICE.did
-    assert len(store.signatures(new)) == 1
+    assert len(store.trust.signatures(new)) == 1
     assert store.get(twin)["object"] == "lit"
 
 
 def test_a_restricted_grain_stays_so_when_it_is_signed(store: og.GrainStore) -> None:
     old = store.put(belief("lit", user_id="ann-17"))
-    store.restrict(old, reason_code="art18")
+    store.privacy.restrict(old, reason_code="art18")
     new = store.sign(old, ALICE)
-    assert store.state(new).restricted
+    assert store.status(new).restricted
     assert store.query().results == []
     assert [entry.operation for entry in store.audit.entries()][-2:] == ["restrict", "sign"]
 
@@ -105,7 +105,7 @@ def test_signatures_of_nobody_leave_room_for_those_that_hold(
     with pytest.raises(err.RangeError):
         store.put(signed_by(unknown(MOST), fields))
     assert store.put(signed_by(ALICE, fields)) == address
-    found = store.signatures(address or "")
+    found = store.trust.signatures(address or "")
     assert len(found) == MOST
     assert [one.signer for one in found if one.proven] == [ALICE.did]
 
@@ -121,23 +121,23 @@ def test_a_signature_too_many_keeps_a_grain_from_superseding(
     assert store.put(second) == new
     with pytest.raises(err.RangeError):
         store.supersede(old, third)
-    assert store.state(old).successors == ()
+    assert store.status(old).successors == ()
     assert store.supersede(old, second) == new
     with pytest.raises(err.RangeError):
         store.supersede(old, third)
-    assert len(store.signatures(new)) == 2
+    assert len(store.trust.signatures(new)) == 2
 
 
 def test_a_report_has_all_who_signed(store: og.GrainStore, tmp_path: Path) -> None:
     envelopes = signed(belief("lit", user_id="ann-17"), ALICE, BOB, CAROL)
     (address,) = {store.put(envelope) for envelope in envelopes}
-    store.subject_report(["ann-17"]).write_mg(tmp_path / "ann.mg")
+    store.privacy.report(["ann-17"]).write_mg(tmp_path / "ann.mg")
     with make("memory", tmp_path) as other:
         other.import_mg(tmp_path / "ann.mg")
         (hit,) = other.query().results
-        found = [one.envelope for one in other.signatures(hit.content_address)]
+        found = [one.envelope for one in other.trust.signatures(hit.content_address)]
     assert sorted(found) == sorted(envelopes)
-    assert len(store.signatures(address)) == 3
+    assert len(store.trust.signatures(address)) == 3
 
 
 # Presets
@@ -148,7 +148,7 @@ def test_what_comes_twice_is_put_and_reviewed_once(regulated: og.GrainStore) -> 
     report = regulated.put_many([grain, grain])
     (address,) = set(report.addresses)
     assert (report.stored, report.duplicates) == (1, 1)
-    assert [review.address for review in regulated.reviews()] == [address]
+    assert [review.address for review in regulated.reviews.pending()] == [address]
 
 
 def test_a_claim_about_what_is_sealed_here_counts(
@@ -160,7 +160,7 @@ def test_a_claim_about_what_is_sealed_here_counts(
         other.export_mg(tmp_path / "two.mg")
     report = regulated.import_mg(tmp_path / "two.mg")
     assert (report.stored, report.merged, report.refused) == (2, 1, [])
-    assert regulated.state(old).superseded_by is not None
+    assert regulated.status(old).superseded_by is not None
 
 
 def test_consents_of_a_batch_are_gathered_once(
@@ -188,7 +188,7 @@ def test_a_withdrawn_consent_does_not_come_back_with_its_grains(
     grant = consent(user_id="ann-17")
     basis = og.address(og.encode(grant))
     more = belief("lit", **PERSON | {"processing_basis": basis})
-    withdrawal = regulated.withdraw_consent(regulated.put(grant)).withdrawal
+    withdrawal = regulated.privacy.withdraw_consent(regulated.put(grant)).withdrawal
     for items in ([grant, more], [more, grant]):
         with pytest.raises(err.SchemaError) as refused:
             regulated.put_many(items)
@@ -240,7 +240,7 @@ def test_a_lineage_is_walked_once(store: og.GrainStore, monkeypatch: pytest.Monk
             address, belief(f"{n}", created_at=NOW + n, **fields), justification="it changed"
         )
     monkeypatch.setattr(withdrawing, "members", counted)
-    assert len(store.withdraw_consent(basis).queued) == 10
+    assert len(store.privacy.withdraw_consent(basis).queued) == 10
     assert sum(seq != 1 for seq in walked) == 1  # the consent is the first grain
 
 
@@ -258,13 +258,13 @@ def test_what_an_erasure_marks_it_marks_for_all_its_pages(
         for n, address in enumerate(old)
     ]
     plain = [bytes.fromhex(og.address(store.get(address).blob)) for address in new]
-    store.erase_subject(["ann-17"], reason_code="gdpr17", ciphertext=True)
-    with store._store.read() as reader:
+    store.privacy.erase(["ann-17"], reason_code="gdpr17", ciphertext=True)
+    with context_of(store).storage.read() as reader:
         below = getattr(reader, "inner", reader)
         said = b"".join(row for table in (EVENTS, STATES) for _, row in below.rows(table))
     assert not [digest for digest in plain if digest in said]
-    assert all(store.state(address).superseded_by not in (None, *new) for address in old) or (
-        store._settings.keys is not None
+    assert all(store.status(address).superseded_by not in (None, *new) for address in old) or (
+        context_of(store).settings.keys is not None
     )
 
 
@@ -277,8 +277,8 @@ def test_damaged_states_do_not_keep_others_from_being_erased(store: og.GrainStor
         row = writer.row(STATES, key) or b""
         writer.set_row(STATES, key, bytes([row[0] | 0x80]) + row[1:])
 
-    store._store.write(damage)
-    report = store.erase_subject(["ann-17"], reason_code="gdpr17", ciphertext=True)
+    context_of(store).storage.write(damage)
+    report = store.privacy.erase(["ann-17"], reason_code="gdpr17", ciphertext=True)
     assert report.erased == 1
     assert not store.exists(new)
 
@@ -294,11 +294,11 @@ def test_half_a_view_is_refused() -> None:
 def test_a_restriction_goes_on_with_the_next_version() -> None:
     with GrainStore(MemoryStorage()) as store:
         old = store.put(FIELDS)
-        store.restrict(old, reason_code="art18")
+        store.privacy.restrict(old, reason_code="art18")
         new = store.supersede(old, {**FIELDS, "created_at": FIELDS["created_at"] + 1})
-        assert store.state(new).restricted
+        assert store.status(new).restricted
         assert store.query().results == []
-        store.unrestrict(new, reason_code="over")
+        store.privacy.unrestrict(new, reason_code="over")
         assert [hit.content_address for hit in store.query().results] == [new]
         assert store.audit.verify().ok
 
@@ -306,7 +306,7 @@ def test_a_restriction_goes_on_with_the_next_version() -> None:
 @pytest.mark.parametrize("purpose, there", [("transfer", 1), ("sale", 1), ("move", 2)])
 def test_restricted_grains_do_not_leave(tmp_path: Path, purpose: Any, there: int) -> None:
     with GrainStore(MemoryStorage()) as store:
-        store.restrict(store.put(FIELDS), reason_code="art18")
+        store.privacy.restrict(store.put(FIELDS), reason_code="art18")
         store.put({**FIELDS, "created_at": 5})
         assert store.export_mg(tmp_path / "all.mg", purpose=purpose).grains == there
         written = store.export_mg(tmp_path / "some.mg", purpose=purpose, type="belief")
@@ -326,6 +326,6 @@ def test_a_withdrawal_can_be_signed() -> None:
         }
         consent = store.put(sign(og.Grain(og.encode(grant)), ALICE))
         with pytest.raises(err.SignatureError):
-            store.withdraw_consent(consent)
-        report = store.withdraw_consent(consent, signer=ALICE)
-        assert [one.signer for one in store.signatures(report.withdrawal)] == [ALICE.did]
+            store.privacy.withdraw_consent(consent)
+        report = store.privacy.withdraw_consent(consent, signer=ALICE)
+        assert [one.signer for one in store.trust.signatures(report.withdrawal)] == [ALICE.did]

@@ -21,7 +21,7 @@ from omsgrain.storage.tables import (
     VEILED,
 )
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from support.invented_people import ANN, EVERYWHERE, KINDS, Clock, belief, opened
 from support.signed_stores import signed_by
 from support.signers import ALICE, BOB
@@ -58,7 +58,7 @@ def test_a_duplicate_has_the_address_that_it_is_stored_under(store: og.GrainStor
 def test_a_duplicate_that_is_signed_once_more_keeps_that(store: og.GrainStore) -> None:
     first = store.put(signed_by(ALICE, belief("lit", **USER)))
     assert store.put(signed_by(BOB, belief("lit", **USER)), dedupe="semantic") == first
-    assert [one.signer for one in store.signatures(first)] == sorted((ALICE.did, BOB.did))
+    assert [one.signer for one in store.trust.signatures(first)] == sorted((ALICE.did, BOB.did))
     assert len(store) == 1
 
 
@@ -72,11 +72,11 @@ def test_a_user_id_too_long_to_be_sealed_can_be_asked_for(ring: KeyRing) -> None
 
 def test_what_nobody_can_read_can_be_removed_later(sealed: og.GrainStore) -> None:
     address = sealed.put(belief("lit", **USER))
-    assert sealed.erase_subject(["ann-17"], reason_code="x").sealed == 1
-    again = sealed.erase_subject(["ann-17"], reason_code="x")
+    assert sealed.privacy.erase(["ann-17"], reason_code="x").sealed == 1
+    again = sealed.privacy.erase(["ann-17"], reason_code="x")
     assert (again.keys, again.sealed, again.erased) == (0, 0, 0)
     other = sealed.put(belief("dim", **USER))
-    report = sealed.erase_subject(["ann-17"], reason_code="x", ciphertext=True)
+    report = sealed.privacy.erase(["ann-17"], reason_code="x", ciphertext=True)
     assert (report.keys, report.sealed, report.erased) == (1, 0, 2)
     assert not sealed.exists(address) and not sealed.exists(other) and len(sealed) == 0
 
@@ -87,11 +87,11 @@ def test_a_second_store_of_one_ring_is_swept(ring: KeyRing) -> None:
     one.put(belief("lit", **USER))
     address = two.put(belief("dim", **USER, retention_policy={"minimum_days": 1}))
     two.contest(address, reason="Ann says so")
-    two.add_vector(address, [1.0, 2.0], model="m")
-    assert one.erase_subject(["ann-17"], reason_code="x").keys == 1
-    report = two.erase_subject(["ann-17"], reason_code="x")
+    two.vectors.add(address, [1.0, 2.0], model="m")
+    assert one.privacy.erase(["ann-17"], reason_code="x").keys == 1
+    report = two.privacy.erase(["ann-17"], reason_code="x")
     assert (report.keys, report.sealed) == (0, 1)
-    with two._below.read() as reader:
+    with context_of(two).inner.read() as reader:
         rows = {t.name: list(reader.rows(t)) for t in (BLIND, KEPT, NOTES, PLAIN, VEILED)}
     assert not any(rows.values())
     with pytest.raises(err.ErasedError):
@@ -119,7 +119,7 @@ def test_a_duplicate_is_looked_for_under_one_key(
     others = sealed.put_many([belief("lit", user_id=f"user-{n}") for n in range(20)]).addresses
     first = sealed.put(belief("lit", **USER))
     open_to_all = sealed.put(belief("lit"))
-    ring = sealed._settings.keys
+    ring = context_of(sealed).settings.keys
     assert ring is not None
     monkeypatch.setattr(type(ring), "users", lambda self: pytest.fail("all users were asked"))
     assert sealed.put(belief("lit", **USER, created_at=5), dedupe="semantic") == first

@@ -12,6 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain import errors as err
+from omsgrain.store import mg_files
 
 TIME = 1_700_000_000_000
 LOCKED = {"mode": "locked"}
@@ -43,7 +44,7 @@ def current(store: og.GrainStore) -> list[str]:
 Stores = tuple[og.GrainStore, og.GrainStore]
 
 
-@pytest.mark.parametrize("moment", ["state", "_packed"])
+@pytest.mark.parametrize("moment", ["status", "_packed"])
 def test_what_is_removed_while_it_is_exported_stays_out(
     stores: Stores, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,14 +53,14 @@ def test_what_is_removed_while_it_is_exported_stays_out(
     new = source.supersede(doomed, belief("1", 1))
     odd = source.put(belief("odd"))
     source.contest(odd)
-    inner = getattr(og.GrainStore, moment)
+    inner = getattr(mg_files, moment)
 
-    def late(self: og.GrainStore, *given: Any) -> Any:
-        if self.exists(doomed):
-            self.delete(doomed, reason="asked")
-        return inner(self, *given)
+    def late(*given: Any) -> Any:
+        if source.exists(doomed):
+            source.delete(doomed, reason="asked")
+        return inner(*given)
 
-    monkeypatch.setattr(og.GrainStore, moment, late)
+    monkeypatch.setattr(mg_files, moment, late)
     source.export_mg(tmp_path / "left.mg")
     container.verify(tmp_path / "left.mg")
     with container.read(tmp_path / "left.mg") as left:
@@ -74,14 +75,14 @@ def test_what_comes_while_it_is_exported_waits_for_the_next_time(
     """No rule was asked whether it may leave."""
     source, _ = stores
     there = source.put(belief("there"))
-    inner = og.GrainStore._packed
+    inner = mg_files._packed
 
-    def late(self: og.GrainStore, *given: Any) -> Any:
+    def late(*given: Any) -> Any:
         privileged = {"structural_tags": ["profile:legal"], "legal:privilege": "work_product"}
-        self.put(belief("late", 1, **privileged))
-        return inner(self, *given)
+        source.put(belief("late", 1, **privileged))
+        return inner(*given)
 
-    monkeypatch.setattr(og.GrainStore, "_packed", late)
+    monkeypatch.setattr(mg_files, "_packed", late)
     assert source.export_mg(tmp_path / "left.mg", **chosen).grains == 1
     with container.read(tmp_path / "left.mg") as left:
         assert left.address(0) == there
@@ -101,10 +102,10 @@ def test_histories_travel(stores: Stores, tmp_path: Path) -> None:
     assert (report.stored, report.claims, report.merged) == (6, 5, 5)
     assert (report.refused, report.waiting) == ([], 0)
     for grain in source:
-        assert target.state(grain.address) == source.state(grain.address)
+        assert target.status(grain.address) == source.status(grain.address)
     assert current(target) == current(source)
     assert target.import_mg(tmp_path / "all.mg").merged == 0
-    assert target.check().ok
+    assert target.maintenance.check().ok
 
 
 def test_a_justified_chain_travels(stores: Stores, tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_justified_chain_travels(stores: Stores, tmp_path: Path) -> None:
     report = target.import_mg(tmp_path / "all.mg")
     assert (report.stored, report.merged, report.errors) == (4, 3, [])
     assert [grain.address for grain in target.history(chain[0])] == chain
-    assert len(list(target.reviews())) == 3
+    assert len(list(target.reviews.pending())) == 3
     again = target.import_mg(tmp_path / "all.mg")
     assert (again.stored, again.duplicates, again.merged) == (0, 4, 0)
 
@@ -126,11 +127,11 @@ def test_a_justified_chain_travels(stores: Stores, tmp_path: Path) -> None:
 def test_verified_is_not_believed(stores: Stores, tmp_path: Path) -> None:
     source, target = stores
     address = source.put(belief("on"))
-    source.set_verification(address, "verified")
+    source.trust.set_verification(address, "verified")
     source.export_mg(tmp_path / "all.mg")
     report = target.import_mg(tmp_path / "all.mg")
     assert (report.claims, report.merged) == (1, 0)
-    assert target.state(address).verification_status == "unverified"
+    assert target.status(address).verification_status == "unverified"
 
 
 def test_reads_stay_where_they_were_counted(stores: Stores, tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_reads_stay_where_they_were_counted(stores: Stores, tmp_path: Path) -> N
     source.get(address)
     source.export_mg(tmp_path / "all.mg")
     target.import_mg(tmp_path / "all.mg")
-    assert target.state(address).access_count == 0
+    assert target.status(address).access_count == 0
 
 
 def test_a_lie_about_a_locked_grain_is_refused(stores: Stores, tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_lie_about_a_locked_grain_is_refused(stores: Stores, tmp_path: Path) -
     assert [(a, type(e)) for a, e in report.refused] == [
         (og.address(old), err.InvalidationDeniedError)
     ]
-    assert target.state(og.address(old)).superseded_by is None
+    assert target.status(og.address(old)).superseded_by is None
     assert set(current(target)) == {og.address(old), og.address(new)}
 
 
@@ -167,7 +168,7 @@ def test_a_circle_is_refused(stores: Stores, tmp_path: Path) -> None:
     assert (report.stored, report.merged) == (2, 1)
     assert [error.code for _, error in report.refused] == ["ERR_SCHEMA"]
     assert len(current(target)) == 1
-    assert target.check().ok
+    assert target.maintenance.check().ok
 
 
 def test_a_claim_about_an_absent_grain_waits(stores: Stores, tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_privileged_grains_leave_only_under_a_hold(
     with pytest.raises(err.UnsupportedError):
         source.export_mg(tmp_path / "all.mg", **filters)
     assert not (tmp_path / "all.mg").exists()
-    source.hold(address, authority="court", reason_code="litigation")
+    source.holds.add(address, authority="court", reason_code="litigation")
     assert source.export_mg(tmp_path / "all.mg", **filters).grains == 1
 
 
@@ -220,7 +221,7 @@ def test_an_export_is_no_reading(stores: Stores, tmp_path: Path) -> None:
     source, _ = stores
     address = source.put(belief("on"))
     source.export_mg(tmp_path / "some.mg", subject="lamp")
-    assert source.state(address).access_count == 0
+    assert source.status(address).access_count == 0
 
 
 def test_an_export_is_noted(stores: Stores, tmp_path: Path) -> None:
@@ -243,7 +244,7 @@ def test_what_came_before_a_refusal_keeps_its_state(stores: Stores, tmp_path: Pa
         with pytest.raises(err.SchemaError):
             strict.import_mg(tmp_path / "all.mg")
         assert current(strict) == [new]
-        assert strict.check().ok
+        assert strict.maintenance.check().ok
 
 
 def test_a_purpose_that_there_is_not(stores: Stores, tmp_path: Path) -> None:

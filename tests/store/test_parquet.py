@@ -17,7 +17,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import IntegrityError, OmsError, UnsupportedError
 from omsgrain.store import parquet
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from support.invented_people import KINDS, belief, opened
 from support.random_grains import random_grain
 from support.shell import Shell, exit_code
@@ -50,13 +50,13 @@ def test_to_a_file_and_back_to_the_same_addresses(
     source.put_many(kinds, errors="collect")
     rest = ({**belief(str(n)), "created_at": n} for n in range(many - len(source)))
     source.put_many(rest, errors="collect", batch_size=10_000)
-    written = source.export_parquet(tmp_path / "all.parquet")
+    written = source.parquet.write(tmp_path / "all.parquet")
     assert written.grains == len(source) == many
     assert written.bytes == (tmp_path / "all.parquet").stat().st_size
-    report = target.import_parquet(tmp_path / "all.parquet")
+    report = target.parquet.read(tmp_path / "all.parquet")
     assert (report.stored, report.duplicates, report.errors) == (many, 0, [])
     assert addresses(target) == addresses(source)
-    assert target.import_parquet(tmp_path / "all.parquet").duplicates == many
+    assert target.parquet.read(tmp_path / "all.parquet").duplicates == many
 
 
 def test_signatures_and_states_go_along(
@@ -67,13 +67,13 @@ def test_signatures_and_states_go_along(
     for n in range(1, 4):
         chain.append(source.supersede(chain[-1], belief(str(n), created_at=n)))
     source.retract(source.put(belief("wrong")))
-    source.export_parquet(tmp_path / "all.parquet")
-    report = target.import_parquet(tmp_path / "all.parquet")
+    source.parquet.write(tmp_path / "all.parquet")
+    report = target.parquet.read(tmp_path / "all.parquet")
     assert (report.stored, report.claims, report.merged) == (6, 4, 4)
     assert {g.address for g in target} == {g.address for g in source}
     for grain in source:
-        assert target.state(grain.address) == source.state(grain.address)
-        assert target.signatures(grain.address) == source.signatures(grain.address)
+        assert target.status(grain.address) == source.status(grain.address)
+        assert target.trust.signatures(grain.address) == source.trust.signatures(grain.address)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("sealed")])
@@ -83,16 +83,16 @@ def test_sealed_grains_stay_sealed(kind: str, target: og.GrainStore, tmp_path: P
         source.put(belief("an open word", subject="stove"))
         source.put_many(signed(belief("a secret word", user_id="ann-17"), ALICE))
         source.put(belief("a secret word", user_id="ben-3"))
-        source.export_parquet(file, purpose="move")
+        source.parquet.write(file, purpose="move")
         found = pq.read_table(file).to_pylist()
         assert not any("secret" in str(row) or b"secret" in row["blob"] for row in found)
-        assert target.import_parquet(file).stored == 3
+        assert target.parquet.read(file).stored == 3
         assert {g.address for g in target} == {g.address for g in source}
-        source.export_parquet(file, purpose="move", unsealed=True)
+        source.parquet.write(file, purpose="move", unsealed=True)
         objects = pq.read_table(file, columns=["object"])["object"].to_pylist()
         assert objects.count("a secret word") == 2
         again = og.open(tmp_path / "again.omsg")
-        assert again.import_parquet(file).stored == 3
+        assert again.parquet.read(file).stored == 3
         assert addresses(again) == addresses(target)
         again.close()
 
@@ -100,10 +100,10 @@ def test_sealed_grains_stay_sealed(kind: str, target: og.GrainStore, tmp_path: P
 def test_what_may_not_leave_does_not(source: og.GrainStore, tmp_path: Path) -> None:
     file = tmp_path / "all.parquet"
     kept = source.put(belief("kept"))
-    source.restrict(kept, reason_code="disputed")
+    source.privacy.restrict(kept, reason_code="disputed")
     source.put(belief("free"))
-    assert source.export_parquet(file).grains == 1
-    assert source.export_parquet(file, purpose="access").grains == 2
+    assert source.parquet.write(file).grains == 1
+    assert source.parquet.write(file, purpose="access").grains == 2
     told = [entry.details for entry in source.audit.entries(operation="export")]
     shared = {"grains": 1, "purpose": "transfer", "withheld": 1}
     assert told == [shared, {"grains": 2, "purpose": "access"}]
@@ -112,9 +112,9 @@ def test_what_may_not_leave_does_not(source: og.GrainStore, tmp_path: Path) -> N
         belief("sold", structural_tags=["profile:consumer"], **{"con:ccpa_opted_out": True})
     )
     with pytest.raises(UnsupportedError):
-        source.export_parquet(file, purpose="sale")
+        source.parquet.write(file, purpose="sale")
     with pytest.raises(OmsError):
-        source.export_parquet(file, purpose="fun")  # type: ignore[arg-type]
+        source.parquet.write(file, purpose="fun")  # type: ignore[arg-type]
     assert file.read_bytes() == before
     assert "access_count" not in pq.read_schema(file).names
 
@@ -127,7 +127,7 @@ def test_a_file_appears_whole_or_not_at_all(
     monkeypatch.setattr(parquet, "GROUP_ROWS", 20)
     file = tmp_path / "all.parquet"
     file.touch(0o600)
-    source.export_parquet(file)
+    source.parquet.write(file)
     assert S_IMODE(file.stat().st_mode) == 0o600
     assert pq.ParquetFile(file).metadata.num_row_groups == 3
     before = file.read_bytes()
@@ -138,9 +138,9 @@ def test_a_file_appears_whole_or_not_at_all(
         yield from some
         raise IntegrityError("the stored bytes are damaged")
 
-    monkeypatch.setattr("omsgrain.store.arrow.batches", broken)
+    monkeypatch.setattr("omsgrain.store.parquet.batches", broken)
     with pytest.raises(IntegrityError):
-        source.export_parquet(file, columns=columns)
+        source.parquet.write(file, columns=columns)
     assert file.read_bytes() == before
     assert {one.name for one in tmp_path.glob(".*")} == set()
 
@@ -166,12 +166,12 @@ def test_every_blob_is_compared_with_its_address(
     other = og.encode(belief("another"))
     pq.write_table(changed(table, "blob", 7, other), file)
     with pytest.raises(IntegrityError):
-        target.import_parquet(file)
+        target.parquet.read(file)
     assert len(target) == 0
-    report = target.import_parquet(file, errors="collect")
+    report = target.parquet.read(file, errors="collect")
     assert (report.stored, [e.index for e in report.errors]) == (19, [7])
     pq.write_table(changed(table, "object", 7, "something else"), file)  # no grain is made of it
-    assert target.import_parquet(file).stored == 1
+    assert target.parquet.read(file).stored == 1
     assert len(target) == 20
 
 
@@ -184,7 +184,7 @@ def test_states_and_envelopes_that_are_none(
 ) -> None:
     pq.write_table(changed(table, name, 3, value), tmp_path / "x.parquet")
     with pytest.raises(OmsError):
-        target.import_parquet(tmp_path / "x.parquet")
+        target.parquet.read(tmp_path / "x.parquet")
     assert len(target) == 0
 
 
@@ -203,7 +203,7 @@ def test_columns_of_another_kind(
     values = pa.array([2**62 + 1] * len(table), kind)
     pq.write_table(table.set_column(place, name, values), tmp_path / "x.parquet")
     with pytest.raises(OmsError) as refused:
-        target.import_parquet(tmp_path / "x.parquet")
+        target.parquet.read(tmp_path / "x.parquet")
     assert refused.value.code == code and str(2**62 + 1) not in str(refused.value)
 
 
@@ -211,14 +211,14 @@ def test_a_damaged_file_stores_none(
     table: pa.Table, target: og.GrainStore, tmp_path: Path
 ) -> None:
     file = tmp_path / "all.parquet"
-    parquet.write(file, table.schema, table.to_batches())
+    parquet.write_file(file, table.schema, table.to_batches())
     whole = file.read_bytes()
     rng = Random(6)
     for _ in range(25):
         at = rng.randrange(len(whole))
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :])
         try:
-            target.import_parquet(file)
+            target.parquet.read(file)
         except OmsError:
             assert len(target) == 0
         else:  # a column that no grain is made of
@@ -227,7 +227,7 @@ def test_a_damaged_file_stores_none(
     for end in (0, 3, 4, 100, len(whole) - 1):
         file.write_bytes(whole[:end])
         with pytest.raises(OmsError):
-            target.import_parquet(file)
+            target.parquet.read(file)
 
 
 def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
@@ -255,10 +255,10 @@ def test_in_the_hands_of_others(table: pa.Table, target: og.GrainStore, tmp_path
     import polars
 
     first, second, third = (tmp_path / f"{n}.parquet" for n in range(3))
-    parquet.write(first, table.schema, table.to_batches())
+    parquet.write_file(first, table.schema, table.to_batches())
     duckdb.sql(f"COPY (SELECT * FROM '{first}' WHERE object < '15') TO '{second}'")
     polars.read_parquet(first).filter(polars.col("object") >= "15").write_parquet(third)
-    stored = [target.import_parquet(file).stored for file in (second, third)]
+    stored = [target.parquet.read(file).stored for file in (second, third)]
     assert sum(stored) == 20
     assert {g.address for g in target} == set(table["address"].to_pylist())
 

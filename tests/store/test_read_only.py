@@ -26,6 +26,7 @@ TIME = 1_768_471_200_000
 NOBODY = """
 import os, sys, tempfile
 import omsgrain as og
+from omsgrain.store.context import context_of
 from omsgrain.errors import OmsError
 from omsgrain.search.text_file import to_read
 from omsgrain.storage.check import check
@@ -33,7 +34,8 @@ from omsgrain.storage.lmdb.storage import LmdbStorage
 path = sys.argv[1]
 with tempfile.TemporaryDirectory() as room, og.open(room + "/first.omsg") as first:
     first.put(og.Belief(subject="room", relation="has", object="light"))
-    first.search("light"), first.query(user_id="ada"), list(first), check(first._store.path)
+    first.search("light"), first.query(user_id="ada"), list(first)
+    check(context_of(first).storage.path)
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -100,7 +102,8 @@ READ = """
 before = sorted(os.listdir(path))
 with og.open(path, readonly=True) as store:
     print(len(store), len(store.search("kettle").results), len(store.query(user_id="ada").results))
-    print(to_read(store._store.path / "text.db") is not None, check(store._store.path).ok)
+    folder = context_of(store).storage.path
+    print(to_read(folder / "text.db") is not None, check(folder).ok)
     try:
         store.put(og.Belief(subject="room", relation="has", object="light"))
     except OmsError as error:
@@ -220,11 +223,11 @@ def churn(path: Path, reader: Process) -> None:
             if n % 2:
                 store.delete(kept.pop(0), reason="no longer needed")
             if n % 40 == 20:
-                store.compact()
+                store.maintenance.compact()
         assert reader.hear() == "read"
         reader.say("end")
         assert reader.hear() == str(len(store))
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 BOUND = """

@@ -36,7 +36,7 @@ from omsgrain.storage.tables import (
     Life,
 )
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.store.signature_policy import Required
 from support.sealed_stores import USERS, belief, some
 from support.signers import ALICE, BOB, GRAIN
@@ -54,8 +54,8 @@ def test_an_envelope_comes_back(store: GrainStore) -> None:
     grain = store.get(address)
     assert grain.header.signed
     assert grain == crypto.verify_signed(envelope)
-    assert store.envelope(address) == envelope
-    assert [one.signer for one in store.signatures(address)] == [ALICE.did]
+    assert store.trust.envelope(address) == envelope
+    assert [one.signer for one in store.trust.signatures(address)] == [ALICE.did]
 
 
 def test_a_destroyed_key(store: GrainStore, ring: KeyRing) -> None:
@@ -80,7 +80,7 @@ def test_a_key_that_goes_between_sealing_and_storing(
         ensure(users)
         calls.append(users)
 
-    write = store._store.write
+    write = context_of(store).storage.write
 
     def erase_first(work: Any, **given: Any) -> Any:
         if len(calls) == 1:
@@ -88,7 +88,7 @@ def test_a_key_that_goes_between_sealing_and_storing(
         return write(work, **given)
 
     monkeypatch.setattr(KeyRing, "ensure", lambda self, users: twice(users))
-    monkeypatch.setattr(store._store, "write", erase_first)
+    monkeypatch.setattr(context_of(store).storage, "write", erase_first)
     address = store.put(belief(user_id=USERS[0]))
     assert len(calls) == 2
     assert store.get(address)["subject"] == "kettle"
@@ -100,10 +100,10 @@ def test_superseding_and_deriving(store: GrainStore) -> None:
     child = store.put(belief(user_id=USERS[1], derived_from=[plain]))
     other = store.put(belief(user_id=USERS[1], derived_from=[first], object="x"))
     second = store.supersede(plain, belief(user_id=USERS[0], created_at=2_000))
-    assert store.state(first).superseded_by == second
+    assert store.status(first).superseded_by == second
     assert [grain.address for grain in store.history(second)] == [first, second]
-    assert {node.address for node in store.descendants(first).nodes} == {first, child, other}
-    sources = [node.grain for node in store.provenance(child).nodes]
+    assert {node.address for node in store.graph.descendants(first).nodes} == {first, child, other}
+    sources = [node.grain for node in store.graph.provenance(child).nodes]
     assert [grain and grain.address for grain in sources] == [child, first]
     assert [hit.content_address for hit in store.query(user_id=USERS[0]).results] == [second]
     with pytest.raises(InvalidationDeniedError):
@@ -116,14 +116,14 @@ def test_superseding_and_deriving(store: GrainStore) -> None:
 def test_rows_go_with_the_grain(store: GrainStore, below: Storage) -> None:
     addresses = [store.put(fields) for fields in some(12)]
     vectored = next(a for a in addresses if store.get(a).get("user_id"))
-    store.add_vector(vectored, [1.0, 2.0], model="m")
+    store.vectors.add(vectored, [1.0, 2.0], model="m")
     for address in addresses:
         store.delete(address)
     with below.read() as reader:
         for table in (BLIND, PLAIN, SEALED, KEYED, VEILED):
             assert list(reader.rows(table)) == []
     again = GrainStore(below)
-    assert again.check().ok
+    assert again.maintenance.check().ok
 
 
 def test_rows_go_without_the_key_too(store: GrainStore, below: Storage) -> None:
@@ -142,16 +142,16 @@ def test_rows_go_without_the_key_too(store: GrainStore, below: Storage) -> None:
 
 def test_vectors_are_sealed(store: GrainStore, below: Storage) -> None:
     address, plain = store.put(belief(user_id=USERS[0])), store.put(belief())
-    store.add_vector(address, [0.5, 0.25], model="m")
-    store.add_vector(plain, [0.5, 0.75], model="m")
-    (found_vector,) = store.vectors(address).values()
+    store.vectors.add(address, [0.5, 0.25], model="m")
+    store.vectors.add(plain, [0.5, 0.75], model="m")
+    (found_vector,) = store.vectors.get(address).values()
     assert list(found_vector) == [0.5, 0.25]
     found = store.search(vector=[1.0, 1.0], sealed=False).results
     assert [hit.content_address for hit in found] == [plain]
     others = GrainStore(below)
-    assert others.vectors(address) == {}
+    assert others.vectors.get(address) == {}
     with pytest.raises(KeyMissingError):
-        others.add_vector(address, [1.0, 2.0], model="m")
+        others.vectors.add(address, [1.0, 2.0], model="m")
 
 
 def test_a_model_of_sealed_vectors_is_forgotten_with_the_last(
@@ -160,10 +160,10 @@ def test_a_model_of_sealed_vectors_is_forgotten_with_the_last(
     """Also where one user has it under another dimension, and the other is erased."""
     for n, user in enumerate(USERS[:2]):
         address = store.put(belief(user_id=user))
-        store.add_vector(address, [0.5] * (n + 1), model="m")
-        assert list(store.vectors(address)["m"]) == [0.5] * (n + 1)
+        store.vectors.add(address, [0.5] * (n + 1), model="m")
+        assert list(store.vectors.get(address)["m"]) == [0.5] * (n + 1)
     for left in ([2], []):
-        store.erase_subject([USERS[1 - len(left)]], reason_code="asked")
+        store.privacy.erase([USERS[1 - len(left)]], reason_code="asked")
         with below.read() as reader:
             assert [model.dimension for model in models(reader)] == left
 
@@ -183,14 +183,14 @@ def test_files_show_nothing(tmp_path: Path, ring: KeyRing) -> None:
     path = tmp_path / "memory.omsg"
     with og.open(path, keys=ring) as store:
         address = store.put(belief(user_id="lisbeth", subject="samovar", session_id="session-9"))
-        store.add_vector(address, [0.1, 0.2], model="m")
+        store.vectors.add(address, [0.1, 0.2], model="m")
         store.put(belief())
         store.search("kettle", sealed=False)
-        assert store.check().ok
-        store.rebuild()
+        assert store.maintenance.check().ok
+        store.maintenance.rebuild()
         assert len(store.query(subject="samovar").results) == 1
-        store.compact()
-        store.backup(tmp_path / "copy.omsg")
+        store.maintenance.compact()
+        store.maintenance.backup(tmp_path / "copy.omsg")
         assert len(store.query(user_id="lisbeth").results) == 1
     raw = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     for text in ("lisbeth", "samovar", "session-9"):
@@ -205,13 +205,13 @@ def test_no_plain_address_stands_in_the_clear(store: GrainStore, below: Storage)
     fields = belief(user_id=USERS[0])
     plain = og.Grain(og.encode(fields)).address
     address = store.put(fields)
-    store.hold(plain, authority="court", reason_code="x")
-    store.release(plain, authority="court", reason_code="x")
+    store.holds.add(plain, authority="court", reason_code="x")
+    store.holds.release(plain, authority="court", reason_code="x")
     store.contest(plain)
-    store.add_vector(plain, [1.0], model="m")
+    store.vectors.add(plain, [1.0], model="m")
     store.supersede(plain, belief(user_id=USERS[0], created_at=2_000))
     other = store.put(belief(user_id=USERS[0], object="x"))
-    store.restrict(og.address(store.get(other).blob), reason_code="x")
+    store.privacy.restrict(og.address(store.get(other).blob), reason_code="x")
     store.delete(og.address(store.get(other).blob))
     assert {change.address for change in store.changes()} >= {address, other}
     with below.read() as reader:
@@ -235,7 +235,7 @@ def test_a_hold_over_what_derives_keeps_the_key(store: GrainStore, ring: KeyRing
         )
     )
     derived = store.put(belief(user_id=USERS[0], derived_from=[source]))
-    report = store.erase_subject([USERS[0]], reason_code="x", scrub="queued")
+    report = store.privacy.erase([USERS[0]], reason_code="x", scrub="queued")
     assert [address for address, _ in report.kept] == [derived]
     assert not report.complete
     assert store.get(derived)["subject"] == "kettle"
@@ -246,9 +246,9 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
     fields = belief(user_id=USERS[0])
     gone, plain = store.put(fields), store.put(belief())
     child = store.put(belief(user_id=USERS[1], derived_from=[gone]))
-    store.erase_subject([USERS[0]], reason_code="x", scrub="queued")
+    store.privacy.erase([USERS[0]], reason_code="x", scrub="queued")
     store.retract(child)  # of what it derives from nothing is known any more
-    store.erase_subject([USERS[1]], reason_code="x", scrub="queued")
+    store.privacy.erase([USERS[1]], reason_code="x", scrub="queued")
     assert [hit.content_address for hit in store.search("kettle").results] == [plain]
     assert len(store.query(created_after=1).results) == 1
     with pytest.raises(ErasedError):
@@ -259,7 +259,7 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
         with pytest.raises(ErasedError):
             change(gone)
     with pytest.raises(KeyMissingError):
-        store.erase_subject([USERS[2]], reason_code="x", rekey=b"too short")
+        store.privacy.erase([USERS[2]], reason_code="x", rekey=b"too short")
     assert store.put_many([fields], errors="collect").errors[0].error.code == "ERR_ERASED"
     assert ring.of_user(USERS[0]) is None  # nothing is made for what is refused
     back = store.put(fields, allow_erased=True)
@@ -305,13 +305,13 @@ def test_what_was_erased_stays_so_in_a_backup_that_is_restored_without_keys(
     with og.open(path, keys=ring) as store:
         doomed = store.put(belief(user_id=USERS[0], object="gone"))
         kept = store.put(belief(user_id=USERS[0]))
-        store.backup(copy)
+        store.maintenance.backup(copy)
         store.delete_many([doomed], erased="asked")
     og.restore(copy, new, tombstones_from=path)
     with og.open(new, keys=ring) as store:
         assert [hit.content_address for hit in store.query().results] == [kept]
         assert not store.exists(doomed)
-        assert store.check().ok
+        assert store.maintenance.check().ok
         assert store.audit.verify(grains=True).ok
 
 
@@ -321,8 +321,8 @@ def test_restoring_an_old_backup(tmp_path: Path, ring: KeyRing) -> None:
         clear = store.put(belief(subject_did=ALICE.did, object="clear"))
         kept = store.put(belief(object="kept"))
         sealed = store.put(belief(user_id=USERS[0]))
-        store.backup(copy)
-        report = store.erase_subject([USERS[0], ALICE.did], reason_code="x")
+        store.maintenance.backup(copy)
+        report = store.privacy.erase([USERS[0], ALICE.did], reason_code="x")
         assert report.complete
         before = len(store)
     og.restore(copy, new, keys=ring, tombstones_from=path)
@@ -333,7 +333,7 @@ def test_restoring_an_old_backup(tmp_path: Path, ring: KeyRing) -> None:
         with pytest.raises(ErasedError):
             store.get(sealed)
         assert len(store) == before
-        assert store.check().ok
+        assert store.maintenance.check().ok
         assert store.audit.verify().ok
     assert not list(tmp_path.glob(".*"))
 
@@ -346,19 +346,19 @@ def test_signed_and_sealed(store: GrainStore, below: Storage, signed_first: bool
     else:
         unsigned = store.put(fields)
         address = store.sign(unsigned, ALICE)
-        assert store.state(unsigned).superseded_by == address
-        assert crypto.prove(store.envelope(address))[1].signer == ALICE.did
+        assert store.status(unsigned).superseded_by == address
+        assert crypto.prove(store.trust.envelope(address))[1].signer == ALICE.did
     assert store.sign(address, BOB) == address
     assert store.sign(address, BOB) == address
-    assert {one.signer for one in store.signatures(address)} == {ALICE.did, BOB.did}
-    assert all(one.proven for one in store.signatures(address))
+    assert {one.signer for one in store.trust.signatures(address)} == {ALICE.did, BOB.did}
+    assert all(one.proven for one in store.trust.signatures(address))
     assert store.get(address)["user_id"] == USERS[0]
     others = GrainStore(below)
-    assert {one.signer for one in others.signatures(address)} == (
+    assert {one.signer for one in others.trust.signatures(address)} == (
         set() if signed_first else {ALICE.did, BOB.did}
     )
     if isinstance(below, LmdbStorage):
-        assert store.check().ok
+        assert store.maintenance.check().ok
     store.delete(address)
     with below.read() as reader:
         assert list(reader.rows(SIGNATURES)) == []
@@ -385,15 +385,15 @@ def test_a_signature_is_asked_for_and_the_grain_is_sealed(below: Storage, ring: 
         for refused in (crypto.sign(new, ALICE), crypto.sign(greeting, BOB)):
             with pytest.raises(InvalidationDeniedError):
                 store.supersede(old, refused)
-        assert store.supersede(old, crypto.sign(new, BOB)) in store.state(old).successors
+        assert store.supersede(old, crypto.sign(new, BOB)) in store.status(old).successors
 
 
 def test_signed_sealed_and_erased(tmp_path: Path, ring: KeyRing) -> None:
     with og.open(tmp_path / "s.omsg", keys=ring) as store:
         for user in USERS[:2]:
             store.sign(store.put(belief(user_id=user)), ALICE)
-        assert store.erase_subject([USERS[0]], reason_code="x").complete
-        assert store.check().problems == ()
+        assert store.privacy.erase([USERS[0]], reason_code="x").complete
+        assert store.maintenance.check().problems == ()
 
 
 @pytest.mark.parametrize("filters", [{}, {"type": "belief"}])
@@ -416,10 +416,10 @@ def test_sealed_grains_travel_sealed(
         assert {a: other.get(a).blob for a in expected} == expected
         assert len(other.query(user_id=USERS[0], limit=100).results) > 1
         assert other.put(envelope) == sealed[-1]
-        assert [one.signer for one in other.signatures(sealed[-1])] == [ALICE.did]
-        assert [one.proven for one in other.signatures(sealed[-1])] == [True]
-        assert other.envelope(sealed[-1]) == envelope
-        assert other.check().ok
+        assert [one.signer for one in other.trust.signatures(sealed[-1])] == [ALICE.did]
+        assert [one.proven for one in other.trust.signatures(sealed[-1])] == [True]
+        assert other.trust.envelope(sealed[-1]) == envelope
+        assert other.maintenance.check().ok
     with og.open(tmp_path / "c.omsg") as stranger:
         assert stranger.import_mg(file).errors == []
         assert sum(stranger.get(address).sealed for address in expected) > 10
@@ -431,10 +431,10 @@ def test_sealed_grains_travel_sealed(
         assert {a: known.get(a).blob for a in expected} == expected
         assert len(known.query(user_id=USERS[0], limit=100).results) > 1
         assert known.put(envelope) == sealed[-1]
-        assert known.envelope(sealed[-1]) == envelope
-        assert known.check().ok
-        assert known.erase_subject(USERS, reason_code="gdpr17").complete
-        assert known.check().ok
+        assert known.trust.envelope(sealed[-1]) == envelope
+        assert known.maintenance.check().ok
+        assert known.privacy.erase(USERS, reason_code="gdpr17").complete
+        assert known.maintenance.check().ok
 
 
 def test_a_justification_of_sealed_grains_stays_in_them(store: GrainStore, below: Storage) -> None:
@@ -442,7 +442,7 @@ def test_a_justification_of_sealed_grains_stays_in_them(store: GrainStore, below
     old = store.put(belief(user_id=USERS[0], invalidation_policy=policy))
     new = belief(user_id=USERS[0], created_at=2_000, invalidation_policy=policy)
     after = store.supersede(old, new, "her words were others")
-    (review,) = store.reviews()
+    (review,) = store.reviews.pending()
     assert review.justification is None
     assert store.get(after)["supersession_justification"] == "her words were others"
     with below.read() as reader:

@@ -16,7 +16,7 @@ from omsgrain.crypto.seal import KEY, NONCE, Sealer
 from omsgrain.errors import OmsError
 from omsgrain.storage.base import Storage
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from support.sealed_stores import USERS, belief
 from support.signers import ALICE
 from support.sync_stores import addresses, memory, together

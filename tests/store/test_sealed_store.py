@@ -23,7 +23,7 @@ from omsgrain.storage.base import Storage
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import BLIND, META, SEALED
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from omsgrain.sync import LocalPeer, sync
 from support.sealed_stores import USERS, belief, some
 from support.signers import ALICE
@@ -316,9 +316,9 @@ def test_plain_is_for_a_store_without_keys(tmp_path: Path, ring: KeyRing) -> Non
         store.put(belief(user_id=USERS[0]))
     with og.open(path) as store:
         assert refused(store.put, belief(object="mine", user_id=USERS[0]))
-        assert refused(store.acting("ada").put, belief(user_id="b"))
+        assert refused(store.as_actor("ada").put, belief(user_id="b"))
     with og.open(path, plain=True) as store:
-        assert store.acting("ada").put(belief(object="mine", user_id=USERS[0]))
+        assert store.as_actor("ada").put(belief(object="mine", user_id=USERS[0]))
 
 
 def test_a_question_about_all_of_very_many_users_is_refused(

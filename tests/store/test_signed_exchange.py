@@ -18,11 +18,12 @@ from omsgrain.container.read import blob_of
 from omsgrain.crypto import sign, with_signed_bit
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import SIGNATURES
+from omsgrain.store import GrainStore
+from omsgrain.store.context import context_of
 from support.signed_stores import (
     KINDS,
     WEB,
     WEB_ALICE,
-    SigningStore,
     belief,
     find_web,
     make,
@@ -33,7 +34,7 @@ from support.signers import ALICE, BOB, CAROL, FIELDS, GRAIN, IAT
 
 LATER = FIELDS["created_at"] + 1000
 FLAGGED = with_signed_bit(GRAIN)
-Stores = tuple[SigningStore, SigningStore]
+Stores = tuple[GrainStore, GrainStore]
 
 
 @pytest.fixture(params=KINDS)
@@ -45,11 +46,11 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
         yield source, target
 
 
-def everything(store: SigningStore) -> dict[str, list[tuple[bytes, bool]]]:
+def everything(store: GrainStore) -> dict[str, list[tuple[bytes, bool]]]:
     """Every grain with its envelopes."""
     hits = store.query(current=None, limit=100).results
     return {
-        address: [(one.envelope, one.proven) for one in store.signatures(address)]
+        address: [(one.envelope, one.proven) for one in store.trust.signatures(address)]
         for address in (hit.content_address for hit in hits)
     }
 
@@ -82,8 +83,8 @@ def test_the_envelope_that_stands_for_all_comes_first(stores: Stores, tmp_path: 
         source.put(envelope)
     source.export_mg(file)
     with container.read(file) as found:
-        assert found[0] == source.envelope(FLAGGED.address)
-        assert list(found) == [one.envelope for one in source.signatures(FLAGGED.address)]
+        assert found[0] == source.trust.envelope(FLAGGED.address)
+        assert list(found) == [one.envelope for one in source.trust.signatures(FLAGGED.address)]
     source.export_mg(file, subject="nobody")
     with container.read(file) as found:
         assert len(found) == 0
@@ -100,7 +101,7 @@ def test_more_signatures_come_to_a_grain_that_is_there(stores: Stores, tmp_path:
     source.export_mg(tmp_path / "all.mg")
     report = target.import_mg(tmp_path / "all.mg")
     assert (report.stored, report.duplicates) == (0, 1)
-    assert {one.envelope for one in target.signatures(FLAGGED.address)} == {by_alice, by_bob}
+    assert {one.envelope for one in target.trust.signatures(FLAGGED.address)} == {by_alice, by_bob}
 
 
 def test_names_that_cannot_be_resolved(tmp_path: Path) -> None:
@@ -112,14 +113,14 @@ def test_names_that_cannot_be_resolved(tmp_path: Path) -> None:
         with make(kind, tmp_path) as store:
             report = store.import_mg(file)
             assert (report.stored, report.errors, report.unproven) == (1, [], 1)
-            assert store.envelope(FLAGGED.address, WEB) == envelopes[0]
-            found = {one.signer: one.proven for one in store.signatures(FLAGGED.address)}
+            assert store.trust.envelope(FLAGGED.address, WEB) == envelopes[0]
+            found = {one.signer: one.proven for one in store.trust.signatures(FLAGGED.address)}
             assert found == {WEB: False, ALICE.did: True}
-            assert store.envelope(FLAGGED.address) == envelopes[1]
+            assert store.trust.envelope(FLAGGED.address) == envelopes[1]
     with make("lmdb", tmp_path, resolver=find_web) as store:
         report = store.import_mg(file)
         assert (report.stored, report.duplicates, report.unproven) == (0, 2, 0)
-        assert all(one.proven for one in store.signatures(FLAGGED.address))
+        assert all(one.proven for one in store.trust.signatures(FLAGGED.address))
 
 
 def flip(data: bytes, at: int) -> bytes:
@@ -150,7 +151,7 @@ def test_a_signed_successor_travels(stores: Stores, tmp_path: Path) -> None:
     report = target.import_mg(tmp_path / "all.mg")
     assert (report.stored, report.merged, report.duplicates) == (2, 1, 1)
     assert everything(target) == everything(source)
-    assert target.state(old).successors == (new,)
+    assert target.status(old).successors == (new,)
     again = target.import_mg(tmp_path / "all.mg")
     assert (again.stored, again.duplicates, again.merged) == (0, 3, 0)
 
@@ -172,9 +173,9 @@ def test_a_signature_too_many_of_a_successor_is_told(
     source.export_mg(tmp_path / "all.mg")
     report = target.import_mg(tmp_path / "all.mg")
     assert {error.code for _, error in report.refused} == {err.RangeError.code}
-    assert report.merged == 1 and target.state(other).successors == (new,)
-    assert len(target.signatures(new)) == 2
-    assert target.check().ok
+    assert report.merged == 1 and target.status(other).successors == (new,)
+    assert len(target.trust.signatures(new)) == 2
+    assert target.maintenance.check().ok
 
 
 @pytest.mark.parametrize("witness", [False, True])
@@ -188,7 +189,7 @@ def test_claims_obey_delegated(stores: Stores, tmp_path: Path, witness: bool) ->
     new = source.supersede(old, signed_by(BOB, fields))
     if witness:
         source.sign(new, ALICE)
-        assert source.envelope(new) == source.envelope(new, ALICE.did)
+        assert source.trust.envelope(new) == source.trust.envelope(new, ALICE.did)
     source.export_mg(tmp_path / "all.mg")
     report = target.import_mg(tmp_path / "all.mg")
     assert (report.refused, report.merged) == ([], 1)
@@ -232,7 +233,7 @@ def test_a_replayed_statement_of_the_delegate_is_refused(
         report = target.import_mg(path, errors="collect")
         refused = dict(report.refused)[old]
         assert isinstance(refused, err.InvalidationDeniedError) and refused.rule == "delegated"
-        assert report.merged == 0 and target.state(old).superseded_by is None
+        assert report.merged == 0 and target.status(old).superseded_by is None
 
 
 def sealed_blob(seed: int) -> bytes:
@@ -257,8 +258,8 @@ def test_sealed_grains_stay_sealed(stores: Stores, tmp_path: Path) -> None:
     for address, blob in zip(addresses, [*blobs, flagged], strict=True):
         grain = target.get(address)
         assert grain.sealed and grain.blob == blob
-    assert target.envelope(addresses[-1], ALICE.did) == envelope
-    assert len(target.signatures(addresses[-1])) == 2
+    assert target.trust.envelope(addresses[-1], ALICE.did) == envelope
+    assert len(target.trust.signatures(addresses[-1])) == 2
 
 
 def set_row(key: bytes, row: bytes | None, writer: Writer) -> None:
@@ -268,10 +269,10 @@ def set_row(key: bytes, row: bytes | None, writer: Writer) -> None:
 def test_damage_is_not_exported(tmp_path: Path) -> None:
     with make("lmdb", tmp_path) as store:
         store.put(signed_by(ALICE, FIELDS))
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             ((key, row),) = reader.rows(SIGNATURES)
         for bad in (None, row[:9]):
-            store._store.write(partial(set_row, key, bad))
+            context_of(store).storage.write(partial(set_row, key, bad))
             with pytest.raises(err.IntegrityError):
                 store.export_mg(tmp_path / "all.mg")
         assert not os.path.exists(tmp_path / "all.mg")

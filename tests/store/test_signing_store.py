@@ -14,13 +14,14 @@ from omsgrain import errors as err
 from omsgrain import policy
 from omsgrain.crypto import Signer, co_sign, with_signed_bit
 from omsgrain.grain import stored_grain
+from omsgrain.store import GrainStore
+from omsgrain.store.context import context_of
 from omsgrain.store.signature_policy import Required
 from support.signed_stores import (
     EVERYWHERE,
     KINDS,
     WEB,
     WEB_ALICE,
-    SigningStore,
     belief,
     find_web,
     make,
@@ -34,50 +35,50 @@ COURT = frozenset({CAROL.did})
 
 
 @pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SigningStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GrainStore]:
     with make(request.param, tmp_path) as opened:
         yield opened
 
 
-def names(store: SigningStore, address: str) -> list[str]:
-    return [one.signer for one in store.signatures(address)]
+def names(store: GrainStore, address: str) -> list[str]:
+    return [one.signer for one in store.trust.signatures(address)]
 
 
-def current(store: SigningStore) -> list[str]:
+def current(store: GrainStore) -> list[str]:
     return [hit.content_address for hit in store.query(relation="prefers").results]
 
 
 # --- signing -------------------------------------------------------------------------------------
 
 
-def test_an_unsigned_grain_is_superseded_by_a_signed_one(store: SigningStore) -> None:
+def test_an_unsigned_grain_is_superseded_by_a_signed_one(store: GrainStore) -> None:
     old = store.put(FIELDS)
     new = store.sign(old, ALICE, iat=IAT)
     grain = store.get(new)
     assert dict(grain) == {**FIELDS, "derived_from": [old]}
     assert grain.header.signed and new != with_signed_bit(GRAIN).address
     assert [version.address for version in store.history(new)] == [old, new]
-    assert store.state(old).successors == (new,)
-    assert store.state(old).system_valid_to == FIELDS["created_at"]
+    assert store.status(old).successors == (new,)
+    assert store.status(old).system_valid_to == FIELDS["created_at"]
     assert current(store) == [new]
-    assert og.crypto.open_signed(store.envelope(new)).signer == ALICE.did
-    assert [one.iat for one in store.signatures(new)] == [IAT]
-    assert store.signatures(old) == []
+    assert og.crypto.open_signed(store.trust.envelope(new)).signer == ALICE.did
+    assert [one.iat for one in store.trust.signatures(new)] == [IAT]
+    assert store.trust.signatures(old) == []
 
 
-def test_a_signed_grain_gets_one_more_signature(store: SigningStore) -> None:
+def test_a_signed_grain_gets_one_more_signature(store: GrainStore) -> None:
     old = store.put(FIELDS)
     new = store.sign(old, ALICE)
     assert store.sign(new, BOB) == new
     assert store.sign(old, CAROL) == new  # the same grain would come of it
     assert store.sign(new, BOB) == store.sign(old, ALICE) == new
     assert names(store, new) == sorted(one.did for one in (ALICE, BOB, CAROL))
-    for envelope in (store.envelope(new, did) for did in names(store, new)):
+    for envelope in (store.trust.envelope(new, did) for did in names(store, new)):
         assert og.crypto.verify_signed(envelope, address=new) == store.get(new)
     assert len(store) == 2 and len(store.history(new)) == 2
 
 
-def test_it_is_audited(store: SigningStore) -> None:
+def test_it_is_audited(store: GrainStore) -> None:
     old = store.put(FIELDS)
     new = store.sign(old, ALICE)
     store.sign(new, BOB)
@@ -89,7 +90,7 @@ def test_it_is_audited(store: SigningStore) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"encoding": "cbor"}, {"compress": True}])
-def test_the_form_stays(store: SigningStore, options: dict[str, Any]) -> None:
+def test_the_form_stays(store: GrainStore, options: dict[str, Any]) -> None:
     tags = {"structural_tags": ["pii:name"], "derived_from": ["ab" * 32]}
     old = store.put(og.encode(FIELDS | tags, sensitivity="phi", **options))
     header = store.get(new := store.sign(old, BOB)).header
@@ -107,14 +108,14 @@ def test_the_form_stays(store: SigningStore, options: dict[str, Any]) -> None:
     ],
     ids=["older name", "opaque"],
 )
-def test_older_and_opaque_grains(store: SigningStore, blob: bytes) -> None:
+def test_older_and_opaque_grains(store: GrainStore, blob: bytes) -> None:
     old = store.put(blob)
     new = store.get(store.sign(old, ALICE))
     assert new["type"] == store.get(old)["type"]
     assert new.header.type_byte == blob[2]
 
 
-def test_an_opaque_grain_with_other_parents(store: SigningStore) -> None:
+def test_an_opaque_grain_with_other_parents(store: GrainStore) -> None:
     fields = {"type": "x", "created_at": 5, "derived_from": "nobody"}
     old = store.put(og.encode(fields, type_byte=0xF0))
     with pytest.raises(err.SchemaError):
@@ -125,10 +126,12 @@ def test_a_name_that_cannot_be_resolved(tmp_path: Path) -> None:
     for kind, resolver in zip(KINDS, (None, find_web), strict=True):
         with make(kind, tmp_path, resolver=resolver) as store:
             address = store.sign(store.put(FIELDS), WEB_ALICE)
-            assert [one.proven for one in store.signatures(address)] == [resolver is not None]
+            assert [one.proven for one in store.trust.signatures(address)] == [
+                resolver is not None
+            ]
 
 
-def test_what_cannot_be_signed(store: SigningStore) -> None:
+def test_what_cannot_be_signed(store: GrainStore) -> None:
     class Broken:
         alg, did = ALICE.alg, ALICE.did
 
@@ -142,7 +145,7 @@ def test_what_cannot_be_signed(store: SigningStore) -> None:
         store.sign(old, Broken())
     with pytest.raises(err.RangeError):
         store.sign(old, ALICE, iat=-1)
-    assert len(store) == 1 and store.state(old).superseded_by is None
+    assert len(store) == 1 and store.status(old).superseded_by is None
 
 
 def test_bytes_that_were_damaged_are_not_signed(tmp_path: Path) -> None:
@@ -150,16 +153,18 @@ def test_bytes_that_were_damaged_are_not_signed(tmp_path: Path) -> None:
 
     with make("lmdb", tmp_path) as store:
         old = store.put(FIELDS)
-        store._store.flush()
-        with store._store.read() as reader:
+        context_of(store).storage.flush()
+        with context_of(store).storage.read() as reader:
             row = reader.row(BLOBS, SEQUENCE.pack(1)) or b""
         bad = row.replace(b"dark mode", b"dusk mode")
-        store._store.write(lambda writer: writer.set_row(BLOBS, SEQUENCE.pack(1), bad))
+        context_of(store).storage.write(
+            lambda writer: writer.set_row(BLOBS, SEQUENCE.pack(1), bad)
+        )
         with pytest.raises(err.IntegrityError):
             store.sign(old, ALICE)
 
 
-def test_why_it_superseded_another_is_no_reason_to_sign_it(store: SigningStore) -> None:
+def test_why_it_superseded_another_is_no_reason_to_sign_it(store: GrainStore) -> None:
     soft = {"invalidation_policy": {"mode": "soft_locked"}}
     first = store.put(belief("first", **soft))
     second = store.supersede(first, belief("second", **soft), justification="it changed")
@@ -167,22 +172,25 @@ def test_why_it_superseded_another_is_no_reason_to_sign_it(store: SigningStore) 
         store.sign(second, ALICE)
     third = store.sign(second, ALICE, justification="to prove it")
     assert store.get(third)["supersession_justification"] == "to prove it"
-    assert [review.justification for review in store.reviews()] == ["it changed", "to prove it"]
+    assert [review.justification for review in store.reviews.pending()] == [
+        "it changed",
+        "to prove it",
+    ]
     assert [g.address for g in store.history(third)] == [first, second, third]
 
 
-def test_a_locked_grain_stays_unsigned(store: SigningStore) -> None:
+def test_a_locked_grain_stays_unsigned(store: GrainStore) -> None:
     locked = store.put(belief("so", invalidation_policy={"mode": "locked"}))
     with pytest.raises(err.InvalidationDeniedError):
         store.sign(locked, ALICE)
     held = store.put(belief("held"))
-    store.hold(held, authority="court", reason_code="case")
+    store.holds.add(held, authority="court", reason_code="case")
     with pytest.raises(err.InvalidationDeniedError):
         store.sign(held, ALICE)
     assert len(store) == 2 and store.audit.verify().ok
 
 
-def test_a_locked_grain_that_came_signed_takes_more_signatures(store: SigningStore) -> None:
+def test_a_locked_grain_that_came_signed_takes_more_signatures(store: GrainStore) -> None:
     envelope = signed_by(ALICE, belief("so", invalidation_policy={"mode": "locked"}))
     address = store.put(envelope)
     assert store.sign(address, BOB) == address
@@ -200,7 +208,7 @@ def new_fields(**fields: Any) -> dict[str, Any]:
     return belief("light mode", created_at=LATER, author_did=CAROL.did, **fields)
 
 
-def test_delegated_takes_the_signature_of_who_is_named(store: SigningStore) -> None:
+def test_delegated_takes_the_signature_of_who_is_named(store: GrainStore) -> None:
     rule: dict[str, Any] = {"invalidation_policy": delegated(BOB, CAROL)}
     old = store.put(belief("dark mode", **rule))
     rule["derived_from"] = [old]
@@ -231,21 +239,21 @@ def test_delegated_does_not_count_a_name_that_is_not_proven(tmp_path: Path) -> N
                 assert current(store) == [new]
 
 
-def test_delegated_counts_who_signed_before(store: SigningStore) -> None:
+def test_delegated_counts_who_signed_before(store: GrainStore) -> None:
     """A grain that is in the store already has signatures of its own."""
     rule = {"invalidation_policy": delegated(BOB)}
     old = store.put(belief("dark mode", **rule))
     by_alice, by_bob = signed(new_fields(**rule, derived_from=[old]), ALICE, BOB)
     new = store.put(by_bob)
     assert store.supersede(old, by_alice) == new
-    assert store.state(old).successors == (new,)
+    assert store.status(old).successors == (new,)
     assert names(store, new) == sorted((ALICE.did, BOB.did))
 
 
 @pytest.mark.parametrize("lock", ["delegated", "timed"])
 @pytest.mark.parametrize("stored", [False, True])
 def test_another_statement_of_the_delegate_lifts_nothing(
-    store: SigningStore, lock: str, stored: bool
+    store: GrainStore, lock: str, stored: bool
 ) -> None:
     """What a delegate signed about anything else can be replayed by whoever has it."""
     over = {"mode": "timed", "locked_until": 0, "fallback_mode": "delegated"}
@@ -260,14 +268,14 @@ def test_another_statement_of_the_delegate_lifts_nothing(
         with pytest.raises(err.InvalidationDeniedError) as denied:
             store.supersede(old, replayed)
         assert (denied.value.rule, denied.value.field) == ("delegated", "/derived_from")
-    assert store.state(old).superseded_by is None
+    assert store.status(old).superseded_by is None
     named: list[dict[str, Any]] = [{"derived_from": [other, old]}, {"related_to": replaces(old)}]
     for n, about in enumerate(named):
         new = store.supersede(old, signed_by(BOB, belief(f"{n}", created_at=LATER, **about)))
-        assert new in store.state(old).successors
+        assert new in store.status(old).successors
 
 
-def test_a_policy_counts_no_key_of_small_order(store: SigningStore) -> None:
+def test_a_policy_counts_no_key_of_small_order(store: GrainStore) -> None:
     """Anybody can sign under such a key, whoever put its DID into the policy."""
     weak = Fixed(-8, bytes.fromhex(SMALL[0]), bytes.fromhex(SMALL[0]) + bytes(32))
     for mode in ({"mode": "delegated"}, {"mode": "quorum", "threshold": 1}):
@@ -282,7 +290,7 @@ def test_a_policy_counts_no_key_of_small_order(store: SigningStore) -> None:
             store.supersede(old, {**fields, "supersession_auth": [entry]})
 
 
-def test_a_delegate_may_agree_apart_from_the_grain(store: SigningStore) -> None:
+def test_a_delegate_may_agree_apart_from_the_grain(store: GrainStore) -> None:
     """A signature over the superseding claim names the old grain as external data."""
     rule = {"invalidation_policy": delegated(BOB)}
     old, other = (store.put(belief(name, **rule)) for name in ("dark mode", "another"))
@@ -291,10 +299,10 @@ def test_a_delegate_may_agree_apart_from_the_grain(store: SigningStore) -> None:
             store.supersede(old, refused)
         assert denied.value.rule == "delegated"
     new = store.supersede(old, with_auth(old, BOB, **rule))
-    assert store.state(old).successors == (new,)
+    assert store.status(old).successors == (new,)
 
 
-def test_signing_obeys_delegated(store: SigningStore) -> None:
+def test_signing_obeys_delegated(store: GrainStore) -> None:
     old = store.put(belief("dark mode", invalidation_policy=delegated(BOB)))
     with pytest.raises(err.InvalidationDeniedError):
         store.sign(old, ALICE)
@@ -317,7 +325,7 @@ def quorum(threshold: int, *named: str) -> dict[str, Any]:
     return {"mode": "quorum", "threshold": threshold, "authorized": list(named)}
 
 
-def test_quorum_counts_real_signatures(store: SigningStore) -> None:
+def test_quorum_counts_real_signatures(store: GrainStore) -> None:
     rule = {"invalidation_policy": quorum(2, ALICE.did, BOB.did, CAROL.did)}
     old = store.put(belief("dark mode", **{**rule, "author_did": "did:example:author"}))
     for few in ((), (BOB,), (BOB, BOB)):
@@ -360,7 +368,7 @@ def test_one_key_under_two_names_is_one_vote(tmp_path: Path) -> None:
                 store.supersede(old, with_auth(old, *few))
             assert (denied.value.rule, denied.value.found) == ("quorum", "1")
         new = store.supersede(old, with_auth(old, WEB_ALICE, BOB))
-        assert store.state(old).successors == (new,)
+        assert store.status(old).successors == (new,)
 
 
 @pytest.mark.parametrize("author", [ALICE.did, WEB])
@@ -373,12 +381,12 @@ def test_the_author_does_not_vote_under_another_name(tmp_path: Path, author: str
         assert (denied.value.rule, denied.value.found) == ("quorum", "0")
 
 
-def test_who_may_agree_is_told_by_every_quorum_on_the_way(store: SigningStore) -> None:
+def test_who_may_agree_is_told_by_every_quorum_on_the_way(store: GrainStore) -> None:
     """The policy of an ancestor binds who supersedes what was derived from it."""
     rule = {"invalidation_policy": quorum(1, BOB.did)}
     root = store.put(belief("root", **{**rule, "author_did": "did:example:author"}))
     old = store.put(belief("leaf", derived_from=[root]))
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         from omsgrain.store.policy_context import PolicyContext
 
         new = og.Grain(og.encode(new_fields()))
@@ -389,7 +397,7 @@ def test_who_may_agree_is_told_by_every_quorum_on_the_way(store: SigningStore) -
     with pytest.raises(err.InvalidationDeniedError):
         store.supersede(old, with_auth(old, ALICE))
     store.supersede(old, with_auth(old, BOB))
-    assert store.state(old).superseded_by is not None
+    assert store.status(old).superseded_by is not None
 
 
 # --- holds in grains -----------------------------------------------------------------------------
@@ -411,18 +419,18 @@ def test_a_hold_in_a_grain_binds_if_an_authority_signed_it(kind: str, tmp_path: 
         assert rule_of(store, store.put(hold), "erase") == "hold"
 
 
-def rule_of(store: SigningStore, address: str, operation: Any) -> str | None:
+def rule_of(store: GrainStore, address: str, operation: Any) -> str | None:
     """The rule that refuses an operation."""
     from omsgrain.store.policy_context import PolicyContext
 
     new = og.Grain(og.encode(new_fields())) if operation == "supersede" else None
     act = policy.Act(operation, address, new=new)
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         try:
             policy.check(
                 PolicyContext(reader, *([] if new is None else [new])),
                 act,
-                hold_authorities=store._settings.hold_authorities,
+                hold_authorities=context_of(store).settings.hold_authorities,
             )
         except err.InvalidationDeniedError as denied:
             return denied.rule

@@ -24,7 +24,7 @@ from omsgrain.store.arrow import (
     chosen,
     columns,
 )
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from support.invented_people import belief, opened
 from support.markdown_page import table
 from support.paths import ROOT
@@ -125,7 +125,7 @@ def test_what_became_of_them(store: GrainStore) -> None:
     gone = store.put(belief("wrong"))
     store.retract(gone)
     kept = store.put(belief("kept"))
-    store.restrict(kept, reason_code="disputed")
+    store.privacy.restrict(kept, reason_code="disputed")
     found = {row["address"]: row for row in rows(store.to_arrow())}
     assert set(found) == {old, new, gone}  # to make a table of what is restricted is to use it
     assert [found[a]["current"] for a in (old, new, gone)] == [False, True, False]
@@ -185,7 +185,7 @@ def test_sealed_grains_show_what_they_say_only_if_that_is_asked(kind: str, tmp_p
         assert b"secret" not in hidden["blob"]
         (row,) = rows(store.to_arrow(unsealed=True, user_id="ann-17", current=True))
         assert row["object"] == "secret"
-        below = GrainStore(store._below)
+        below = GrainStore(context_of(store).inner)
         assert [r["object"] for r in rows(below.to_arrow(unsealed=True))] == [None, "open"]
 
 

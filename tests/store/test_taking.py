@@ -41,7 +41,7 @@ def test_every_form_of_a_message(store: GrainStore) -> None:
     assert (taken.stored, taken.duplicates, taken.refused) == (11, 0, {})
     assert {grain["subject"] for grain in store} == {f"s{n}" for n in range(1, 12)}
     blob, proof = prove(signed[0])
-    assert [one.signer for one in store.signatures(og.address(blob))] == [proof.signer]
+    assert [one.signer for one in store.trust.signatures(og.address(blob))] == [proof.signer]
     again = take(store, messages)
     assert (again.stored, again.duplicates) == (0, 11)
 
@@ -92,7 +92,7 @@ def test_the_good_lines_of_a_message_are_stored(store: GrainStore) -> None:
 def test_what_was_erased_does_not_come_back(tmp_path: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
         store.put(belief(1, user_id="u1"))
-        store.erase_subject(["u1"], reason_code="asked")
+        store.privacy.erase(["u1"], reason_code="asked")
         message = text(1, user_id="u1")
         assert take(store, [message]).refused[0].error.code == "ERR_ERASED"
         assert take(store, [message], allow_erased=True).stored == 1

@@ -29,7 +29,7 @@ def fill(store: og.GrainStore) -> None:
     MIF1.take(store, MIF1.memory(1, "tea"), MIF1.memory(2, "milk"), consent=OVER)
     MIF1.take(store, MIF1.memory(3, "water"), MIF1.memory(4, "juice"), keep_document=False)
     water = next(one for one in store if one.get("object") == "water")
-    store.restrict(water.address, reason_code="dispute")
+    store.privacy.restrict(water.address, reason_code="dispute")
 
 
 @pytest.fixture(params=["plain", "sealed"])

@@ -13,6 +13,7 @@ from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.interchange.aimem import ImportSummary, import_bundle
 from support.aimem_strategies import TENANT, hash_of
+from support.origins import find_origins
 
 OLDER, TIME, NEWER = (f"2026-04-0{day}T09:30:00Z" for day in (1, 2, 3))
 MODEL = "small"
@@ -115,8 +116,8 @@ def holdings(store: og.GrainStore) -> dict[str, Any]:
     grains = {grain.address: plain(grain) for grain in store}
     found = {}
     for address, name in grains.items():
-        state = store.state(address)
-        vectors = {model: list(values) for model, values in store.vectors(address).items()}
+        state = store.status(address)
+        vectors = {model: list(values) for model, values in store.vectors.get(address).items()}
         after = sorted(grains[one] for one in state.successors)
         found[name] = (after, state.verification_status, state.restricted, vectors)
     return found
@@ -124,5 +125,5 @@ def holdings(store: og.GrainStore) -> dict[str, Any]:
 
 def stored(store: og.GrainStore, name: str, tenant: str = TENANT) -> og.Grain:
     """The one current grain of a record."""
-    (one,) = [one for one in store.find_origins([name], user_id=tenant)[name] if one.current]
+    (one,) = [one for one in find_origins(store, [name], user_id=tenant)[name] if one.current]
     return one.grain

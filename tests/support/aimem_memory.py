@@ -79,7 +79,7 @@ def fill(
             found[record.get("id", json.dumps(record))] = address
             if built.vector is not None:
                 try:
-                    store.add_vector(address, built.vector, model=model)
+                    store.vectors.add(address, built.vector, model=model)
                 except RangeError:  # one without a direction is kept nowhere
                     pass
     return found

@@ -77,7 +77,7 @@ def world(place: Path) -> dict[str, str]:
         soft = {"mode": "soft_locked"}
         locked = store.put(minimal("belief", subject="a", invalidation_policy=soft))
         store.supersede(locked, minimal("belief", object="b"), justification="seen")
-        addresses["NUMBER"] = str(next(iter(store.reviews())).number)
+        addresses["NUMBER"] = str(next(iter(store.reviews.pending())).number)
         (place / "grain.mg").write_bytes(store.get(addresses["ADDRESS"]).blob)
     (place / "event.mg").write_bytes(og.encode(minimal("event")))
     _do("sign event.mg --key signer.pem -o signed.cose", "ingest memory.omsg signed.cose")

@@ -20,6 +20,7 @@ from pathlib import Path
 import omsgrain as og
 from omsgrain.errors import OmsError
 from omsgrain.storage.check import check
+from omsgrain.store.context import context_of
 
 TIME = 1_700_000_000_000
 LONGEST = 20  # seconds until a child that hangs is killed by its alarm
@@ -54,9 +55,9 @@ def make(path: Path, grains: int, tail: int) -> None:
         for number in range(grains):
             store.put(belief(number))
             if number % 50 == 49:
-                store._store.flush()
-        store.rebuild()
-        store._store.flush()
+                context_of(store).storage.flush()
+        store.maintenance.rebuild()
+        context_of(store).storage.flush()
     if tail:
         store = og.open(path)
         for number in range(grains, grains + tail):
@@ -111,8 +112,8 @@ def write(path: Path, good: dict[str, bytes]) -> str:
             for round in range(4):
                 some = [belief(1_000 * round + n + 500) for n in range(len(good) // 4)]
                 store.put_many(some)
-                store._store.flush()
-            store.rebuild()
+                context_of(store).storage.flush()
+            store.maintenance.rebuild()
             if any(store.get(address).blob != blob for address, blob in good.items()):
                 return "wrong: another grain"
     except OmsError as error:

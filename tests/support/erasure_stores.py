@@ -9,6 +9,7 @@ from omsgrain import errors as err
 from omsgrain.storage.base import Storage
 from omsgrain.storage.tables import TABLES, Life
 from omsgrain.store import GrainStore
+from omsgrain.store.context import context_of
 from omsgrain.store.privacy.erasure import ErasureReport
 from support.invented_people import NAMES
 
@@ -17,16 +18,15 @@ BEN: dict[str, Any] = {"user_id": "ben"}
 
 
 def below(store: GrainStore) -> Storage:
-    inner: Storage = getattr(store._store, "inner", store._store)
-    return inner
+    return context_of(store).inner
 
 
 def is_sealed(store: GrainStore) -> bool:
-    return store._settings.keys is not None
+    return context_of(store).settings.keys is not None
 
 
 def erase(store: GrainStore, **options: Any) -> ErasureReport:
-    return store.erase_subject(NAMES, **{"reason_code": "gdpr17", **options})
+    return store.privacy.erase(NAMES, **{"reason_code": "gdpr17", **options})
 
 
 def is_gone(store: GrainStore, address: str) -> bool:

@@ -58,10 +58,12 @@ def answers(store: og.GrainStore) -> dict[str, Any]:
         "grains": grains,
         "erased": sorted(set(every) - set(grains)),
         "fields": {address: plain(store.get(address).to_dict()) for address in grains},
-        "states": {address: plain(asdict(store.state(address))) for address in grains},
-        "holds": {address: [plain(asdict(h)) for h in store.holds(address)] for address in grains},
-        "signatures": {a: [s.signer for s in store.signatures(a)] for a in grains},
-        "vectors": {a: {m: list(v) for m, v in store.vectors(a).items()} for a in grains},
+        "states": {address: plain(asdict(store.status(address))) for address in grains},
+        "holds": {
+            address: [plain(asdict(h)) for h in store.holds.of(address)] for address in grains
+        },
+        "signatures": {a: [s.signer for s in store.trust.signatures(a)] for a in grains},
+        "vectors": {a: {m: list(v) for m, v in store.vectors.get(a).items()} for a in grains},
         "history": {address: [g.address for g in store.history(address)] for address in grains},
         "current": found(store.query(limit=1000, user_id=user)),
         "past": found(store.query(limit=1000, user_id=user, current=False)),
@@ -71,13 +73,13 @@ def answers(store: og.GrainStore) -> dict[str, Any]:
         "tag": found(store.query(tag="garden", user_id=user)),
         "words": sorted(found(store.query(words="tea", user_id=user))),
         "search": sorted(found(store.search("tea", sealed=False))),
-        "reviews": [review.address for review in store.reviews()],
+        "reviews": [review.address for review in store.reviews.pending()],
         "changes": [[c.seq, c.kind, c.address] for c in store.changes()],
-        "due": [plain(asdict(due)) for due in store.due_erasures()],
-        "position": store.position("follower"),
+        "due": [plain(asdict(due)) for due in store.privacy.due()],
+        "position": store.consumers.position("follower"),
         "audit": [[e.number, e.operation, e.actor] for e in store.audit.entries()],
         "audit_ok": store.audit.verify().ok,
-        "check_ok": store.check().ok,
+        "check_ok": store.maintenance.check().ok,
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from support.signers import ALICE, BOB
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
 

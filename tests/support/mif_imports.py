@@ -15,7 +15,8 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats import Import
 from omsgrain.interchange.mif import MifReport, import_document
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
+from support.origins import find_origins
 
 USER = "ada"
 TIME = "2026-03-04T05:06:07.080Z"
@@ -107,7 +108,7 @@ def contents(store: og.GrainStore, user_id: str = USER) -> list[str]:
     """The texts of all current memories of a user, sorted."""
     found = []
     for grain in store:
-        state = store.state(grain.address)
+        state = store.status(grain.address)
         if state.successors or state.restricted or state.verification_status == "retracted":
             continue
         if grain.get("user_id") == user_id and grain.type == "observation":
@@ -117,6 +118,6 @@ def contents(store: og.GrainStore, user_id: str = USER) -> list[str]:
 
 def current(store: og.GrainStore, name: str, user_id: str = USER) -> og.Grain:
     """The one current grain of a record that is no duplicate."""
-    found = store.find_origins([name], user_id=user_id).get(name, [])
+    found = find_origins(store, [name], user_id=user_id).get(name, [])
     (one,) = [one for one in found if one.current and one.grain.type != "state"]
     return one.grain

@@ -21,6 +21,7 @@ from omsgrain.query.query import iterate
 from omsgrain.query.walk import Walk, holds
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.records import GrainStatus
+from omsgrain.store.context import context_of
 from support.query_stores import ask, numbers, remove, set_state
 
 TIME = 1_700_000_000_000
@@ -348,11 +349,11 @@ class QueryModel(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.store._store.flush()
+        context_of(self.store).storage.flush()
 
     @rule()
     def rebuild(self) -> None:
-        report = self.store.rebuild()
+        report = self.store.maintenance.rebuild()
         assert (report.grains, report.damaged) == (len(self.model), ())
 
     @rule(data=st.data(), order=orders, limit=limits)
@@ -375,7 +376,7 @@ class QueryModel(RuleBasedStateMachine):
         """As a search does with its candidates."""
         asked = self.some_filters(data)
         wanted = conditions(asked)
-        with self.store._store.read() as reader:
+        with context_of(self.store).storage.read() as reader:
             found = set(Walk(reader, wanted, True).seqs())
             for address, grain in self.model.items():
                 [seq] = reader.find([bytes.fromhex(address)])
@@ -386,7 +387,7 @@ class QueryModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def iterate(self, data: st.DataObject) -> None:
         asked = self.some_filters(data)
-        found = iterate(self.store._store.read, cast("Filters", asked), scan=True)
+        found = iterate(context_of(self.store).storage.read, cast("Filters", asked), scan=True)
         assert list(found) == self.answer(asked)
 
     @rule(data=st.data(), order=orders, limit=limits, between=st.lists(grains(), max_size=5))

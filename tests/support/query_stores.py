@@ -20,6 +20,7 @@ from omsgrain.storage.records import (
     pack,
 )
 from omsgrain.storage.tables import SEQUENCE, STATES
+from omsgrain.store.context import context_of
 from support.store_kinds import POSTGRES, made
 
 TIME = 1_700_000_000_000
@@ -58,7 +59,7 @@ def set_state(store: og.GrainStore, address: str, state: GrainStatus) -> None:
         writer.set_row(STATES, SEQUENCE.pack(seq), pack(state))
         writer.set_past(seq, bool(state.bits & PAST))
 
-    store._store.write(work)
+    context_of(store).storage.write(work)
 
 
 def ask(store: og.GrainStore | QueryContext, limit: int = 50, **asked: Any) -> Page:
@@ -68,7 +69,7 @@ def ask(store: og.GrainStore | QueryContext, limit: int = 50, **asked: Any) -> P
     filters = cast("Filters", asked)
     if not isinstance(store, og.GrainStore):
         return run(store, filters, limit=limit, **given)
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         return run(reader, filters, limit=limit, **given)
 
 
@@ -87,23 +88,23 @@ def opened(kind: str, path: Path) -> Iterator[og.GrainStore]:
             yield store
         return
     with og.open(path / "memory.omsg", durability="relaxed") as store:
-        write = store._store.write
+        write = context_of(store).storage.write
 
         def write_and_flush(work: Any, **given: Any) -> Any:
             result = write(work, **given)
-            store._store.flush()
+            context_of(store).storage.flush()
             return result
 
         if kind == "flushed":
-            store._store.write = write_and_flush  # type: ignore[method-assign]
+            context_of(store).storage.write = write_and_flush  # type: ignore[method-assign]
         yield store
 
 
 def remove(store: og.GrainStore, seq: int) -> None:
-    store._store.write(lambda writer: writer.remove(seq))
+    context_of(store).storage.write(lambda writer: writer.remove(seq))
 
 
 def numbers(store: og.GrainStore, *addresses: str) -> list[int]:
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         found = reader.find([bytes.fromhex(address) for address in addresses])
     return [seq for seq in found if seq is not None]

@@ -13,8 +13,7 @@ from omsgrain.crypto import Ed25519Signer, PublicKey, Signer, sign
 from omsgrain.crypto.did import resolve
 from omsgrain.errors import DidError
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
-from omsgrain.store.signing import Signing
+from omsgrain.store.context import Settings
 from support.signers import ALICE, FIELDS, IAT
 from support.store_kinds import POSTGRES, made
 
@@ -25,12 +24,8 @@ WEB = "did:web:robots.example"
 WEB_ALICE = Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))), WEB)
 
 
-class SigningStore(GrainStore, Signing):
-    """A store that signs."""
-
-
-def make(kind: str, path: Path, **settings: Any) -> SigningStore:
-    return SigningStore(made(kind, path / "signed.omsg"), Settings(actor="tester", **settings))
+def make(kind: str, path: Path, **settings: Any) -> GrainStore:
+    return GrainStore(made(kind, path / "signed.omsg"), Settings(actor="tester", **settings))
 
 
 def find_web(did: str) -> PublicKey:

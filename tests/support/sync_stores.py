@@ -8,7 +8,7 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.sync import LocalPeer, SyncReport, sync
 from omsgrain.sync.peer import GrainState
 from omsgrain.sync.protocol import pack_value
@@ -93,13 +93,13 @@ def together(left: og.GrainStore, right: og.GrainStore, **options: Any) -> SyncR
 
 def addresses(store: og.GrainStore) -> set[str]:
     """Where its grains stand, sealed or not."""
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         return {og.address(blob) for _, blob in reader.page(0, 1 << 30, 1 << 40)}
 
 
 def told(store: og.GrainStore) -> dict[str, GrainState]:
     """What it tells of each grain that there is anything to tell of."""
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         found = {}
         for seq, blob in reader.page(0, 1 << 30, 1 << 40):
             address = og.address(blob)

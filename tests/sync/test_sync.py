@@ -15,6 +15,7 @@ from omsgrain import errors as err
 from omsgrain.policy import PolicyVerdict
 from omsgrain.storage.check import state_problems
 from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.store.context import context_of
 from omsgrain.sync import (
     LocalPeer,
     erasures,
@@ -38,7 +39,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     with og.open(tmp_path / "robot.omsg") as robot, og.open(tmp_path / "hub.omsg") as hub:
         yield robot, hub
         for store in (robot, hub):
-            below = store._store
+            below = context_of(store).storage
             assert isinstance(below, LmdbStorage)
             with below.read() as reader:
                 assert list(state_problems(reader)) == []
@@ -80,12 +81,12 @@ def test_histories_forks_and_doubts(pair: Pair, full: bool) -> None:
     together(robot, hub, full=full)
     together(robot, hub, full=full)
     assert same(robot, hub)
-    state = robot.state(first)
+    state = robot.status(first)
     assert state.successors == tuple(sorted((mine, theirs)))
     assert state.superseded_by == min(mine, theirs)
-    assert state.system_valid_to == hub.state(first).system_valid_to
+    assert state.system_valid_to == hub.status(first).system_valid_to
     assert set(heads(hub)) == {mine, theirs, doubted}
-    assert robot.state(doubted).verification_status == "contested"
+    assert robot.status(doubted).verification_status == "contested"
     assert not together(robot, hub, full=True).changed
 
 
@@ -103,33 +104,33 @@ def test_of_a_fork_each_grain_crosses_once(pair: Pair) -> None:
 def test_trust_is_no_claim(pair: Pair) -> None:
     robot, hub = pair
     grain = robot.put(belief("0"))
-    robot.set_verification(grain, "verified")
+    robot.trust.set_verification(grain, "verified")
     together(robot, hub)
-    assert hub.state(grain).verification_status == "unverified"
+    assert hub.status(grain).verification_status == "unverified"
     hub.contest(grain)
     together(robot, hub)
-    assert robot.state(grain).verification_status == "contested"
-    robot.set_verification(grain, "verified")
+    assert robot.status(grain).verification_status == "contested"
+    robot.trust.set_verification(grain, "verified")
     together(robot, hub)
-    assert hub.state(grain).verification_status == "contested"
+    assert hub.status(grain).verification_status == "contested"
 
 
 def test_holds_and_restrictions_end_everywhere(pair: Pair) -> None:
     robot, hub = pair
     grain = robot.put(belief("0"))
-    robot.hold(grain, authority="court", reason_code="litigation")
-    robot.restrict(grain, reason_code="dispute")
+    robot.holds.add(grain, authority="court", reason_code="litigation")
+    robot.privacy.restrict(grain, reason_code="dispute")
     together(robot, hub)
-    assert hub.state(grain).held and hub.state(grain).restricted
-    assert hub.holds(grain) == robot.holds(grain)
-    hub.release(grain, authority="court", reason_code="settled")
-    hub.unrestrict(grain, reason_code="settled")
+    assert hub.status(grain).held and hub.status(grain).restricted
+    assert hub.holds.of(grain) == robot.holds.of(grain)
+    hub.holds.release(grain, authority="court", reason_code="settled")
+    hub.privacy.unrestrict(grain, reason_code="settled")
     together(robot, hub)
-    assert not robot.state(grain).held and not robot.state(grain).restricted
+    assert not robot.status(grain).held and not robot.status(grain).restricted
     assert same(robot, hub)
-    robot.hold(grain, authority="court", reason_code="appeal")
+    robot.holds.add(grain, authority="court", reason_code="appeal")
     together(robot, hub, full=True)
-    assert [hold.reason_code for hold in hub.holds(grain)] == ["appeal"]
+    assert [hold.reason_code for hold in hub.holds.of(grain)] == ["appeal"]
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -141,11 +142,11 @@ def test_what_is_erased_is_erased_everywhere(pair: Pair, full: bool) -> None:
     later = robot.supersede(old, belief("later", 2, **person), justification="x")
     stays = robot.put(belief("stays", 3))
     together(robot, hub)
-    robot.erase_subject(["ann-17"], reason_code="gdpr17", scrub="queued")
+    robot.privacy.erase(["ann-17"], reason_code="gdpr17", scrub="queued")
     report = together(robot, hub, full=full)
     assert report.sent.erased == 2
     assert addresses(hub) == addresses(robot) == {old, stays}
-    assert hub.state(old).superseded_by is not None  # what was superseded stays past
+    assert hub.status(old).superseded_by is not None  # what was superseded stays past
     assert same(robot, hub)
     for store in pair:
         with pytest.raises(err.ErasedError):
@@ -171,16 +172,16 @@ def test_a_hold_comes_before_an_erasure(pair: Pair) -> None:
     together(robot, hub)
     third = memory()
     together(hub, third)
-    robot.hold(address, authority="court", reason_code="litigation")
+    robot.holds.add(address, authority="court", reason_code="litigation")
     third.delete_many([address], erased="gdpr17")
     together(robot, hub)
     report = together(third, hub)
     assert [(one.part, one.rule) for one in report.sent.refused] == [("erasure", "hold")]
-    assert hub.state(address).restricted
+    assert hub.status(address).restricted
     assert address not in heads(hub)
-    hub.release(address, authority="court", reason_code="settled")
+    hub.holds.release(address, authority="court", reason_code="settled")
     assert together(robot, hub).received.erased == 1
-    assert hub.run_due_erasures().finished == 1
+    assert hub.privacy.run_due().finished == 1
     assert addresses(robot) == addresses(hub) == addresses(third) == set()
 
 
@@ -209,7 +210,7 @@ def test_what_a_policy_refuses_is_told(pair: Pair) -> None:
         ("state", "ERR_INVALIDATION_DENIED", old)
     ]
     assert addresses(hub) == {old, plain.address}
-    assert hub.state(old).superseded_by is None
+    assert hub.status(old).superseded_by is None
     told_why = together(robot, hub, full=True)
     assert [one.rule for one in told_why.sent.refused] == ["soft_locked"]
 
@@ -229,7 +230,7 @@ def test_a_replayed_statement_of_a_delegate_lifts_nothing(
     assert [(one.part, one.code, one.rule) for one in report.sent.refused] == [
         ("state", "ERR_INVALIDATION_DENIED", "delegated")
     ]
-    assert hub.state(old).superseded_by is None
+    assert hub.status(old).superseded_by is None
 
 
 def test_a_rule_about_nobody_is_not_restricted_from_outside(
@@ -241,12 +242,12 @@ def test_a_rule_about_nobody_is_not_restricted_from_outside(
     with monkeypatch.context() as patched:
         patched.setattr("omsgrain.policy.check", lambda *_, **__: PolicyVerdict())
         for address in (safety, hers):
-            robot.restrict(address, reason_code="dispute")
+            robot.privacy.restrict(address, reason_code="dispute")
     report = together(robot, hub)
     assert [(one.part, one.address.hex(), one.rule) for one in report.sent.refused] == [
         ("restriction", safety, "locked")
     ]
-    assert [hub.state(address).restricted for address in (safety, hers)] == [False, True]
+    assert [hub.status(address).restricted for address in (safety, hers)] == [False, True]
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -271,7 +272,7 @@ def test_a_restored_store_is_compared(direction: Any, tmp_path: Path) -> None:
     with og.open(tmp_path / "robot.omsg") as robot:
         robot.put_many([belief(f"{n}", n) for n in range(10)])
         together(robot, hub)
-        robot.backup(tmp_path / "backup")
+        robot.maintenance.backup(tmp_path / "backup")
         robot.put_many([belief(f"lost {n}", n) for n in range(10)])
         together(robot, hub, direction="push")
     og.restore(tmp_path / "backup", tmp_path / "again.omsg")
@@ -377,7 +378,7 @@ def test_signatures_of_both_sides_meet(pair: Pair) -> None:
 
 
 def signers(store: og.GrainStore, address: str) -> tuple[str, ...]:
-    return tuple(one.signer for one in store.signatures(address))
+    return tuple(one.signer for one in store.trust.signatures(address))
 
 
 def both(*dids: str) -> tuple[str, ...]:

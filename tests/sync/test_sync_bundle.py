@@ -17,6 +17,8 @@ from omsgrain import container, crypto
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import OmsError, SchemaError, TooLargeError, UnsupportedError
 from omsgrain.interchange.verify import VerifyOptions, verify_file
+from omsgrain.store.context import context_of
+from omsgrain.store.mg_files import Arrival
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, sync_record
 from omsgrain.store.state_merge import import_mg
 from omsgrain.sync import (
@@ -239,7 +241,8 @@ def test_no_store_takes_a_record_of_a_sync_as_a_grain(tmp_path: Path) -> None:
         for first in (stray, signed):
             container.write(tmp_path / "x.mg", [first, og.encode(belief("dim")), record("batch")])
             assert not verify_file(tmp_path / "x.mg", VerifyOptions()).failures
-            told = import_mg(tmp_path / "x.mg", *store._taking_in(False), errors="raise")
+            arrival = Arrival(context_of(store), allow_erased=False)
+            told = import_mg(tmp_path / "x.mg", arrival.put, arrival.merge, errors="raise")
             assert (told.stored + told.duplicates, told.passed_over) == (1, 2)
         assert len(store) == 4
 
@@ -248,7 +251,7 @@ def test_an_older_store_with_a_record_writes_files_that_can_be_read(tmp_path: Pa
     with memory() as old, memory() as store:
         old.put(belief("on"))
         stray = record("tail")
-        old._store.write(lambda writer: writer.put([(sha256(stray).digest(), stray)]))
+        context_of(old).storage.write(lambda writer: writer.put([(sha256(stray).digest(), stray)]))
         old.put(belief("off"))
         old.export_mg(tmp_path / "x.mg")
         assert store.import_mg(tmp_path / "x.mg").stored == 2
@@ -271,7 +274,7 @@ def test_a_restored_store_begins_anew(tmp_path: Path) -> None:
     with og.open(tmp_path / "robot.omsg") as robot:
         robot.put_many([belief(f"early {n}", n) for n in range(5)])
         LocalPeer(robot).greet(Hello())
-        robot.backup(tmp_path / "backup.omsg")
+        robot.maintenance.backup(tmp_path / "backup.omsg")
         lost = robot.put_many([belief(f"lost {n}", n) for n in range(5)]).addresses
         with memory() as hub:
             written(robot, first)
@@ -294,12 +297,12 @@ def test_erasures_and_holds(stores: Stores, tmp_path: Path) -> None:
     gone, held = (robot.put(belief(what, user_id="somebody")) for what in ("gone", "held"))
     written(robot, path, share_keys=True)
     taken(path, hub, rights=ORDERS)
-    hub.hold(held, authority="court", reason_code="case")
+    hub.holds.add(held, authority="court", reason_code="case")
     written(hub, answer, answers=path, share_keys=True)
-    robot.erase_subject(["somebody"], reason_code="asked")
+    robot.privacy.erase(["somebody"], reason_code="asked")
     written(robot, path, answers=answer)
     report = taken(path, hub, rights=ORDERS)
-    assert gone not in hub and held in hub and hub.state(held).restricted
+    assert gone not in hub and held in hub and hub.status(held).restricted
     assert [(one.part, one.rule) for one in report.refused] == [("erasure", "hold")]
     taken(answer, robot, rights=ORDERS)
     assert gone not in robot and held not in robot

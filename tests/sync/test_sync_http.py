@@ -42,7 +42,7 @@ def told(store: og.GrainStore) -> dict[str, tuple[Any, ...]]:
     """All addresses, with what became of each."""
     found = {}
     for grain in store:
-        state = store.state(grain.address)
+        state = store.status(grain.address)
         found[grain.address] = (state.successors, state.verification_status, state.restricted)
     return found
 
@@ -140,7 +140,7 @@ def test_erasures_go_with_their_scope(hub: Site, robot: og.GrainStore) -> None:
     modest = dialled(hub, hub.sync_token("modest", ["sync:read", "sync:write"]))
     trusted = dialled(hub, hub.sync_token("trusted"))
     sync(LocalPeer(robot), modest)
-    robot.erase_subject(["nobody"], reason_code="asked")
+    robot.privacy.erase(["nobody"], reason_code="asked")
     sync(LocalPeer(robot), modest)
     assert first in at(hub) and second in at(hub)
     sync(LocalPeer(robot), trusted)
@@ -148,7 +148,7 @@ def test_erasures_go_with_their_scope(hub: Site, robot: og.GrainStore) -> None:
     kept = at(hub).put(lamp("red", user_id="nobody else"))
     sync(LocalPeer(robot), modest)
     assert kept in robot
-    at(hub).erase_subject(["nobody else"], reason_code="asked")
+    at(hub).privacy.erase(["nobody else"], reason_code="asked")
     sync(LocalPeer(robot), modest)
     assert kept not in robot
 
@@ -200,7 +200,7 @@ class TestNamespaces:
 
     def test_nothing_is_told_of_others(self, hub: Site, grains: dict[str, str]) -> None:
         at(hub).put(lamp("gone", user_id="nobody"))
-        at(hub).erase_subject(["nobody"], reason_code="asked")
+        at(hub).privacy.erase(["nobody"], reason_code="asked")
         peer, hello = self.peer(hub, "hall"), Hello(b"", ("hall",))
         hidden, open_ = (bytes.fromhex(grains[name]) for name in ("attic", "hall"))
         greeting = peer.greet(hello)
@@ -225,8 +225,8 @@ class TestNamespaces:
         taken = peer.take(batch)
         assert taken.stored == 1
         assert [(one.part, one.rule) for one in taken.refused] == [("grain", "namespace")] * 3
-        assert at(hub).state(grains["attic"]).verification_status == "unverified"
-        assert not at(hub).state(grains["attic"]).restricted
+        assert at(hub).status(grains["attic"]).verification_status == "unverified"
+        assert not at(hub).status(grains["attic"]).restricted
 
     def test_who_tells_of_others_hears_nothing(self, hub: Site, grains: dict[str, str]) -> None:
         """Or whoever guesses an address would learn whether there is such a grain."""

@@ -11,6 +11,7 @@ from random import Random
 
 import omsgrain as og
 from omsgrain.storage.check import check
+from omsgrain.store.context import context_of
 from support.sync_stores import addresses, belief, together, told
 
 # Says when it begins, and syncs by small batches, so that a kill is in the midst of many.
@@ -69,7 +70,7 @@ def test_killed_and_gone_on_from(tmp_path: Path, long: bool) -> None:
             killed(robot_path, hub_path, random.randrange(1, 12), random.random() * 0.003)
         with og.open(robot_path) as robot, og.open(hub_path) as hub:
             for store in (robot, hub):
-                report = check(store._store.path)  # type: ignore[attr-defined]
+                report = check(context_of(store).storage.path)  # type: ignore[attr-defined]
                 assert report.ok, report.problems
             together(robot, hub)
             assert addresses(robot) == addresses(hub)

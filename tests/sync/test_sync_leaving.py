@@ -11,6 +11,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.storage import erasure_queue
+from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, states, sync
 from support.signed_stores import signed
 from support.signers import ALICE, BOB
@@ -36,13 +37,13 @@ def test_rules_of_a_profile_keep_a_grain() -> None:
 def test_restricted_grains_go_to_the_same_house_only() -> None:
     robot, hub, other = memory(), memory(), memory()
     address = robot.put(belief("0"))
-    robot.restrict(address, reason_code="dispute")
+    robot.privacy.restrict(address, reason_code="dispute")
     report = sync(LocalPeer(robot, purpose="transfer"), LocalPeer(other))
     assert [one.rule for one in report.sent.refused] == ["restricted"]
     assert addresses(other) == set()
     together(robot, hub)
-    assert hub.state(address).restricted and heads(hub) == []
-    robot.unrestrict(address, reason_code="settled")
+    assert hub.status(address).restricted and heads(hub) == []
+    robot.privacy.unrestrict(address, reason_code="settled")
     sync(LocalPeer(robot, purpose="transfer"), LocalPeer(other))
     assert heads(other) == [address]
 
@@ -50,12 +51,12 @@ def test_restricted_grains_go_to_the_same_house_only() -> None:
 def test_what_may_be_kept_no_longer_does_not_leave() -> None:
     robot, hub = memory(), memory()
     over, held = robot.put(belief("over")), robot.put(belief("held", 1))
-    robot.hold(held, authority="court", reason_code="litigation")
+    robot.holds.add(held, authority="court", reason_code="litigation")
     for address in (over, held):
-        with robot._store.read() as reader:
+        with context_of(robot).storage.read() as reader:
             seq = reader.find([bytes.fromhex(address)])[0]
         what = {"kind": erasure_queue.RETENTION, "seq": seq}
-        robot._store.write(partial(erasure_queue.add, deadline=1, what=what))
+        context_of(robot).storage.write(partial(erasure_queue.add, deadline=1, what=what))
     report = together(robot, hub)
     assert [(one.rule, one.address.hex()) for one in report.sent.refused] == [("retention", over)]
     assert addresses(hub) == {held}
@@ -70,7 +71,7 @@ def test_the_audit_trail_tells_what_left_and_to_whom() -> None:
     together(robot, hub)
     assert exports(robot) == [(4, "sync")] and exports(hub) == [(1, "sync")]
     (entry,) = [one for one in robot.audit.entries() if one.operation == "export"]
-    with hub._store.read() as reader:
+    with context_of(hub).storage.read() as reader:
         assert entry.details["store"] == (states.store_id(reader) or b"").hex()
     together(robot, hub, direction="pull", full=True)
     assert exports(hub) == [(1, "sync")]
@@ -90,7 +91,7 @@ def test_grains_come_off_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(work: object) -> None:
         raise err.StoreError("the disk is full")
 
-    monkeypatch.setattr(robot._store, "write", full)
+    monkeypatch.setattr(context_of(robot).storage, "write", full)
     with pytest.raises(err.StoreError):
         sync(LocalPeer(robot, notes="must"), LocalPeer(hub), direction="push")
     assert addresses(hub) == set()

@@ -15,6 +15,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto import Signer
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, sync
 from support.signed_stores import signed_by
 from support.signers import ALICE, BOB
@@ -56,7 +57,7 @@ class Fleet(RuleBasedStateMachine):
 
     def fields(self, store: og.GrainStore, number: int) -> dict[str, Any]:
         self.made += 1
-        open_to_all = self.sealing and store._settings.keys is None
+        open_to_all = self.sealing and context_of(store).settings.keys is None
         own = number % 3 == 0 and not open_to_all
         more: dict[str, Any] = {"user_id": PEOPLE[number % 2]} if own else {}
         if number % 5:
@@ -101,7 +102,7 @@ class Fleet(RuleBasedStateMachine):
         if self.sealing:
             return
         one, other = self.some(store, old), self.some(store, new)
-        if one is None or other is None or one == other or store.signatures(max(one, other)):
+        if one is None or other is None or one == other or store.trust.signatures(max(one, other)):
             return
         try:
             store.supersede(min(one, other), store.get(max(one, other)))
@@ -112,10 +113,10 @@ class Fleet(RuleBasedStateMachine):
     def doubt(self, where: int, number: int, status: Any) -> None:
         store = self.at(where)
         if (address := self.some(store, number)) is not None:
-            if store.state(address).verification_status == "retracted":
+            if store.status(address).verification_status == "retracted":
                 return  # taking it back is for each store to do
             try:
-                store.set_verification(address, status)
+                store.trust.set_verification(address, status)
             except (err.InvalidationDeniedError, err.KeyMissingError, err.ErasedError):
                 pass
 
@@ -123,19 +124,19 @@ class Fleet(RuleBasedStateMachine):
     def hold(self, where: int, number: int, who: str) -> None:
         store = self.at(where)
         if self.holds and (address := self.some(store, number)) is not None:
-            if any(one.authority == who for one in store.holds(address)):
-                store.release(address, authority=who, reason_code="settled")
+            if any(one.authority == who for one in store.holds.of(address)):
+                store.holds.release(address, authority=who, reason_code="settled")
             else:
-                store.hold(address, authority=who, reason_code="litigation")
+                store.holds.add(address, authority=who, reason_code="litigation")
 
     @rule(where=numbers, number=numbers)
     def restrict(self, where: int, number: int) -> None:
         store = self.at(where)
         if (address := self.some(store, number)) is not None:
-            if store.state(address).restricted:
-                store.unrestrict(address, reason_code="settled")
+            if store.status(address).restricted:
+                store.privacy.unrestrict(address, reason_code="settled")
             else:
-                store.restrict(address, reason_code="dispute")
+                store.privacy.restrict(address, reason_code="dispute")
 
     @rule(where=numbers, number=numbers)
     def erase(self, where: int, number: int) -> None:
@@ -151,7 +152,7 @@ class Fleet(RuleBasedStateMachine):
     def forget(self, where: int, who: str) -> None:
         store = self.at(where)
         before = addresses(store)
-        store.erase_subject([who], reason_code="gdpr17", scrub="queued")
+        store.privacy.erase([who], reason_code="gdpr17", scrub="queued")
         self.erased |= before - addresses(store)
 
     @rule(where=numbers, number=numbers)
@@ -196,24 +197,24 @@ class Fleet(RuleBasedStateMachine):
         settle(self.stores, full=self.holds)
         for store in self.stores:
             for address in addresses(store):
-                for hold in store.holds(address):
-                    store.release(address, authority=hold.authority, reason_code="settled")
+                for hold in store.holds.of(address):
+                    store.holds.release(address, authority=hold.authority, reason_code="settled")
         for store in self.stores:
-            store.run_due_erasures()
+            store.privacy.run_due()
         settle(self.stores, full=self.holds)
         first, *others = self.stores
         for store in others:
             assert addresses(store) == addresses(first)
             assert told(store) == told(first)
             assert signers(store) == signers(first)
-            if store._settings.keys is first._settings.keys:
+            if context_of(store).settings.keys is context_of(first).settings.keys:
                 assert heads(store) == heads(first)
         assert self.erased.isdisjoint(addresses(first))
 
 
 def signers(store: og.GrainStore) -> dict[str, list[str]]:
     """Who signed its grains."""
-    return {one: [by.signer for by in store.signatures(one)] for one in addresses(store)}
+    return {one: [by.signer for by in store.trust.signatures(one)] for one in addresses(store)}
 
 
 @pytest.mark.parametrize(

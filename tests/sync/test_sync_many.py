@@ -16,6 +16,7 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import HOLDS, SEQUENCE, STATES
 from omsgrain.store import holds as holding
+from omsgrain.store.context import context_of
 from omsgrain.store.holds import Hold
 from omsgrain.sync import (
     LocalPeer,
@@ -69,7 +70,7 @@ def much_held(store: og.GrainStore, count: int = MANY, name: str = "court") -> s
         for n in range(count):
             holding.hold(writer, bytes.fromhex(address), Hold(f"{name} {n}", "case", n + 1))
 
-    store._store.write(work)
+    context_of(store).storage.write(work)
     return address
 
 
@@ -92,8 +93,8 @@ def pieces(crowd: Crowd, long: bool, monkeypatch: pytest.MonkeyPatch) -> Crowd:
 def test_successors_and_holds_in_pieces(pieces: Crowd, way: Way, tmp_path: Path) -> None:
     (robot, old, held), hub = pieces, memory()
     assert way(robot, hub, tmp_path).refused == ()
-    assert len(hub.state(old).successors) == len(robot.state(old).successors) >= MANY // 10
-    assert len(hub.holds(held)) == len(robot.holds(held)) >= MANY // 10
+    assert len(hub.status(old).successors) == len(robot.status(old).successors) >= MANY // 10
+    assert len(hub.holds.of(held)) == len(robot.holds.of(held)) >= MANY // 10
     assert told(robot) == told(hub) and addresses(robot) == addresses(hub)
     assert not together(robot, hub, full=True).changed
 
@@ -109,7 +110,7 @@ def test_one_that_supersedes_many(
     for address in old:
         robot.supersede(address, new)
     assert way(robot, hub, tmp_path).refused == ()
-    assert all(hub.state(address).successors for address in old)
+    assert all(hub.status(address).successors for address in old)
     assert told(robot) == told(hub)
 
 
@@ -124,11 +125,11 @@ def test_states_larger_than_a_message(
     old = forked(robot, 24)
     held = much_held(robot, 40)
     assert way(robot, hub, tmp_path).refused == ()
-    assert (len(hub.state(old).successors), len(hub.holds(held))) == (24, 40)
+    assert (len(hub.status(old).successors), len(hub.holds.of(held))) == (24, 40)
     assert told(robot) == told(hub)
     robot.supersede(old, belief("last", 9_999))
     assert way(robot, hub, tmp_path).refused == ()
-    assert len(hub.state(old).successors) == 25
+    assert len(hub.status(old).successors) == 25
     assert told(robot) == told(hub)
 
 
@@ -162,8 +163,8 @@ def test_there_and_back_over_http(pieces: Crowd, hub: Site, full: bool) -> None:
     assert sync(LocalPeer(robot), peer, direction="push", full=full).refused == ()
     assert sync(LocalPeer(third), peer, direction="pull", full=full).refused == ()
     for store in (far, third):
-        assert len(store.state(old).successors) == len(robot.state(old).successors)
-        assert len(store.holds(held)) == len(robot.holds(held))
+        assert len(store.status(old).successors) == len(robot.status(old).successors)
+        assert len(store.holds.of(held)) == len(robot.holds.of(held))
         assert told(store) == told(robot)
 
 
@@ -176,7 +177,7 @@ def test_long_names_over_a_bad_line(hub: Site, direction: Any) -> None:
     bridge = Bridge(hub, budgets(5, 80_000, 300_000))
     peer = dialled(hub, hub.sync_token(), transport=bridge, tries=100)
     assert sync(LocalPeer(robot), peer, direction=direction).refused == ()
-    assert len(taker.holds(held)) == 400
+    assert len(taker.holds.of(held)) == 400
 
 
 class Endless(LocalPeer):
@@ -217,16 +218,16 @@ def test_damage_of_one_grain_holds_up_no_other(full: bool, giver: bool) -> None:
     names = [robot.put(belief(str(n), n)) for n in range(5)]
     together(robot, hub)
     for address in names:
-        robot.restrict(address, reason_code="dispute")
-        robot.hold(address, authority="court", reason_code="case")
+        robot.privacy.restrict(address, reason_code="dispute")
+        robot.holds.add(address, authority="court", reason_code="case")
     damaged = robot if giver else hub
     for table in (STATES, HOLDS):
-        damaged._store.write(partial(damage, table=table, address=names[2]))
+        context_of(damaged).storage.write(partial(damage, table=table, address=names[2]))
     new = robot.put(belief("new", 9))
     report = together(robot, hub, full=full, direction="push")
     assert new in hub
     assert {one.code for one in report.refused} <= {"ERR_INTEGRITY"}
-    assert all(hub.state(one).held for one in names if one != names[2])
+    assert all(hub.status(one).held for one in names if one != names[2])
     if not (full and giver):
         assert report.refused
 

@@ -13,6 +13,7 @@ import omsgrain as og
 from omsgrain.storage import records, tombstones
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import SEQUENCE, TOGGLES, TOMBSTONES
+from omsgrain.store.context import context_of
 from omsgrain.sync import (
     LocalPeer,
     peer,
@@ -61,23 +62,23 @@ def held(turn: int, address: str, reason: str = "case") -> GrainState:
 def test_holds(store: og.GrainStore, turn: int) -> None:
     address = store.put(belief("0"))
     assert refusals(tell(store, held(turn, address))) == [("hold", "ERR_RANGE")]
-    assert store.state(address).held == bool(turn % 2), "to keep what is held is never wrong"
+    assert store.status(address).held == bool(turn % 2), "to keep what is held is never wrong"
     sendable(store)
-    store.hold(address, authority="court", reason_code="appeal")
-    store.release(address, authority="court", reason_code="settled")
-    assert not store.state(address).held
-    assert store.check().ok
+    store.holds.add(address, authority="court", reason_code="appeal")
+    store.holds.release(address, authority="court", reason_code="settled")
+    assert not store.status(address).held
+    assert store.maintenance.check().ok
     sendable(store)
 
 
 @pytest.mark.parametrize("turn", HUGE)
 def test_an_end_with_such_a_number_ends_nothing(store: og.GrainStore, turn: int) -> None:
     address = store.put(belief("0"))
-    store.hold(address, authority="court", reason_code="case")
+    store.holds.add(address, authority="court", reason_code="case")
     taken = tell(store, held(turn - turn % 2, address))
-    assert refusals(taken) == [("hold", "ERR_RANGE")] and store.state(address).held
+    assert refusals(taken) == [("hold", "ERR_RANGE")] and store.status(address).held
     tell(store, held(2, address))
-    assert not store.state(address).held
+    assert not store.status(address).held
 
 
 @pytest.mark.parametrize("turn", HUGE)
@@ -85,11 +86,11 @@ def test_restrictions(store: og.GrainStore, turn: int) -> None:
     address = store.put(belief("0"))
     taken = tell(store, GrainState(bytes.fromhex(address), restricted=turn))
     assert refusals(taken) == [("restriction", "ERR_RANGE")]
-    assert store.state(address).restricted == bool(turn % 2)
+    assert store.status(address).restricted == bool(turn % 2)
     sendable(store)
-    store.restrict(address, reason_code="dispute")
-    store.unrestrict(address, reason_code="settled")
-    assert not store.state(address).restricted and store.check().ok
+    store.privacy.restrict(address, reason_code="dispute")
+    store.privacy.unrestrict(address, reason_code="settled")
+    assert not store.status(address).restricted and store.maintenance.check().ok
     sendable(store)
 
 
@@ -98,24 +99,26 @@ def test_a_store_that_holds_such_a_number_works_again(store: og.GrainStore, turn
     """An earlier version took it over, or counted on from it."""
     address = store.put(belief("0"))
     if turn % 2:
-        store.hold(address, authority="court", reason_code="case")
-        store.restrict(address, reason_code="dispute")
+        store.holds.add(address, authority="court", reason_code="case")
+        store.privacy.restrict(address, reason_code="dispute")
     for what, name in ((records.hold_of("court"), "court"), (records.RESTRICTION, "")):
-        store._store.write(partial(poison, address=address, what=what, row=[turn, name]))
-    assert store.check().ok
+        context_of(store).storage.write(
+            partial(poison, address=address, what=what, row=[turn, name])
+        )
+    assert store.maintenance.check().ok
     sendable(store)
     for _ in range(3):
-        store.hold(address, authority="court", reason_code="appeal")
-        store.release(address, authority="court", reason_code="settled")
-        store.restrict(address, reason_code="dispute")
-        store.unrestrict(address, reason_code="settled")
-        assert not store.state(address).held and not store.state(address).restricted
+        store.holds.add(address, authority="court", reason_code="appeal")
+        store.holds.release(address, authority="court", reason_code="settled")
+        store.privacy.restrict(address, reason_code="dispute")
+        store.privacy.unrestrict(address, reason_code="settled")
+        assert not store.status(address).held and not store.status(address).restricted
         sendable(store)
     with memory() as other:
         together(store, other)
-        other.hold(address, authority="court", reason_code="new")
+        other.holds.add(address, authority="court", reason_code="new")
         assert together(store, other).refused == ()
-        assert store.state(address).held
+        assert store.status(address).held
 
 
 def poison(writer: Writer, *, address: str, what: bytes, row: list[Any]) -> None:
@@ -129,8 +132,8 @@ def test_what_is_counted_to_is_believed() -> None:
     robot, hub = memory(), memory()
     (address,) = {store.put(belief("0")) for store in (robot, hub)}
     for _ in range(300):
-        robot.hold(address, authority="court", reason_code="case")
-        robot.release(address, authority="court", reason_code="settled")
+        robot.holds.add(address, authority="court", reason_code="case")
+        robot.holds.release(address, authority="court", reason_code="settled")
     assert together(robot, hub).refused == ()
     assert told(robot) == told(hub)
     assert records.taken(1, records.JUMP) == records.JUMP
@@ -141,28 +144,28 @@ def test_the_highest_number_is_not_left() -> None:
     address = robot.put(belief("0"))
     what = records.hold_of("court")
     row = [records.MOST, "court"]
-    robot._store.write(partial(poison, address=address, what=what, row=row))
+    context_of(robot).storage.write(partial(poison, address=address, what=what, row=row))
     for _ in range(2):
-        robot.hold(address, authority="court", reason_code="case")
-        robot.release(address, authority="court", reason_code="settled")
+        robot.holds.add(address, authority="court", reason_code="case")
+        robot.holds.release(address, authority="court", reason_code="settled")
         assert max(hold.turn for hold in told(robot)[address].holds) <= records.MOST
-        assert not robot.state(address).held
+        assert not robot.status(address).held
 
 
 @pytest.mark.parametrize("times", [2**32 + 1, 2**63 - 1])
 def test_tombstones(store: og.GrainStore, times: int) -> None:
     """How often a person was erased counts on from what is believed."""
-    store._store.write(
+    context_of(store).storage.write(
         partial(tombstones.again, what="identity", value="ann", at=1, reason_code="x")
     )
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         (mark,) = [mark for mark, _ in reader.rows(TOMBSTONES)]
     LocalPeer(store).take(Batch(OTHER, tombstones=(Tombstone(mark, 1, "x", times),)))
     for _ in range(2):
-        store._store.write(
+        context_of(store).storage.write(
             partial(tombstones.again, what="identity", value="ann", at=1, reason_code="x")
         )
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         ((_, row),) = reader.rows(TOMBSTONES)
         stone = states.tombstone_of(mark, row)
     peer.check(stone)
@@ -172,7 +175,7 @@ def test_tombstones(store: og.GrainStore, times: int) -> None:
 def test_nothing_else_of_the_batch_is_lost(store: og.GrainStore) -> None:
     first, second = store.put(belief("0")), store.put(belief("1", 1))
     taken = tell(store, held(2**64 - 1, first), held(1, second))
-    assert store.state(first).held and store.state(second).held and len(taken.refused) == 1
+    assert store.status(first).held and store.status(second).held and len(taken.refused) == 1
     with pytest.raises(og.errors.RangeError):
         LocalPeer(store).take(Batch(OTHER, states=(held(2**64, first),)))
     with pytest.raises(og.errors.SchemaError):
@@ -187,7 +190,7 @@ def test_holds_that_nobody_could_end(store: og.GrainStore, authority: str, reaso
     address = store.put(belief("0"))
     state = GrainState(bytes.fromhex(address), holds=(HoldToggle(authority, 1, reason, 7),))
     assert refusals(tell(store, state)) == [("hold", "ERR_SCHEMA")]
-    assert not store.state(address).held
+    assert not store.status(address).held
 
 
 def test_the_other_side_is_told_of_what_it_sent() -> None:
@@ -195,8 +198,10 @@ def test_the_other_side_is_told_of_what_it_sent() -> None:
     address = robot.put(belief("0"))
     together(robot, hub)
     what = records.hold_of("court")
-    robot.hold(address, authority="court", reason_code="case")
-    robot._store.write(partial(poison, address=address, what=what, row=[2**20 + 1, "court"]))
+    robot.holds.add(address, authority="court", reason_code="case")
+    context_of(robot).storage.write(
+        partial(poison, address=address, what=what, row=[2**20 + 1, "court"])
+    )
     report = sync(LocalPeer(robot), LocalPeer(hub), full=True)
     assert [(one.part, one.code) for one in report.refused] == [("hold", "ERR_RANGE")]
-    assert hub.state(address).held
+    assert hub.status(address).held

@@ -11,6 +11,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.storage.tables import TOMBSTONES
 from omsgrain.storage.tombstones import MOST_KEYS, adopt
+from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, erasures, sync
 from omsgrain.sync.parts import NamespaceScope
 from omsgrain.sync.peer import (
@@ -67,7 +68,7 @@ def test_a_small_part_of_a_long_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shared <= addresses(robot) and len(robot) == 4
     hub.contest(min(shared))
     together(robot, hub, direction="pull", namespaces=["rules"])
-    assert robot.state(min(shared)).verification_status == "contested"
+    assert robot.status(min(shared)).verification_status == "contested"
 
 
 def test_a_new_robot_costs_its_hub_no_look_at_all_it_has() -> None:
@@ -87,7 +88,7 @@ def test_keys_of_tombstones_have_a_limit() -> None:
         gone = store.put(belief("gone"))
         store.delete_many([gone], erased="gdpr17")
     others = [bytes([n]) * 32 for n in range(MOST_KEYS - 1)]
-    hub._store.write(lambda writer: adopt(writer, others))
+    context_of(hub).storage.write(lambda writer: adopt(writer, others))
     new, later = robot.put(belief("new", 1)), robot.put(belief("later", 2))
     report = together(robot, hub)
     assert [(one.part, one.code) for one in report.refused] == [("erasure", "ERR_RANGE")]
@@ -113,7 +114,7 @@ def test_a_hub_that_takes_grains_only() -> None:
     report = sync(LocalPeer(robot), careful)
     assert report.sent.grains == 1 and report.sent.states == 0
     assert addresses(hub) == {there, mine, new}
-    assert hub.state(there).verification_status == "unverified"
+    assert hub.status(there).verification_status == "unverified"
     with pytest.raises(err.UnsupportedError):
         sync(LocalPeer(robot), LocalPeer(hub, rights=("give",)), direction="push")
 
@@ -198,7 +199,7 @@ def test_an_erasure_that_was_cut_off_is_finished(monkeypatch: pytest.MonkeyPatch
 
 
 def stones(store: og.GrainStore) -> int:
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         return sum(1 for _ in reader.rows(TOMBSTONES))
 
 

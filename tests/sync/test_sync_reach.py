@@ -61,7 +61,7 @@ def is_free(mine: og.GrainStore, victim: str) -> bool:
     try:
         mine.contest(victim, reason="mine")
         mine.supersede(victim, belief("mine", 9, **ANN))
-        mine.erase_subject(["ann"], reason_code="request")
+        mine.privacy.erase(["ann"], reason_code="request")
     except InvalidationDeniedError:
         return False
     return victim not in mine
@@ -87,8 +87,8 @@ def by_import(
 
 
 def by_table(mine: og.GrainStore, other: og.GrainStore, path: Path) -> set[tuple[str, str | None]]:
-    other.export_parquet(path / "x.parquet")
-    report = mine.import_parquet(path / "x.parquet", errors="collect")
+    other.parquet.write(path / "x.parquet")
+    report = mine.parquet.read(path / "x.parquet", errors="collect")
     return {(error.code, error.rule) for _, error in report.refused}
 
 
@@ -100,7 +100,7 @@ def by_http(mine: og.GrainStore, other: og.GrainStore, path: Path) -> set[tuple[
         peer = dialled(hub, hub.sync_token("writer", ["sync:write"]))
         report = sync(LocalPeer(other), peer, direction="push")
         (victim,) = addresses(mine)
-        assert store.state(victim).successors == () and is_free(store, victim)
+        assert store.status(victim).successors == () and is_free(store, victim)
         return {(one.code, one.rule) for one in report.refused}
 
 
@@ -114,7 +114,7 @@ def test_a_stranger_binds_nothing(
 ) -> None:
     other, victim, _ = attack(mine, POLICIES[name] | {"scope": scope})
     assert door(mine, other, tmp_path) == {("ERR_INVALIDATION_DENIED", "reach")}
-    assert mine.state(victim).successors == ()
+    assert mine.status(victim).successors == ()
     assert is_free(mine, victim)
 
 
@@ -126,7 +126,7 @@ def test_nor_by_a_grain_in_between(mine: og.GrainStore, tmp_path: Path, name: st
     together(mine, other)
     between = other.supersede(victim, belief("between", 1))
     assert by_file(mine, other, tmp_path) == set()
-    assert mine.state(victim).superseded_by == between
+    assert mine.status(victim).superseded_by == between
     other.supersede(between, belief("trap", 2, invalidation_policy=terms_of(name)))
     assert by_file(mine, other, tmp_path) == {("ERR_INVALIDATION_DENIED", "reach")}
     assert is_free(mine, victim)
@@ -139,7 +139,7 @@ def test_nor_by_what_binds_a_history_of_its_own(mine: og.GrainStore, tmp_path: P
     first = other.put(belief("first", 1))
     other.supersede(first, belief("second", 2, invalidation_policy=terms_of("locked")))
     assert by_file(mine, other, tmp_path) == set(), "nothing of ours is bound by it"
-    assert mine.state(first).superseded_by is not None
+    assert mine.status(first).superseded_by is not None
     with pytest.raises(InvalidationDeniedError):
         mine.delete(first)
     together(mine, other)
@@ -157,7 +157,7 @@ def test_nor_by_ours_as_the_successor(mine: og.GrainStore, tmp_path: Path) -> No
     together(mine, other)
     other.supersede(trap, other.get(victim).blob)
     assert by_file(mine, other, tmp_path) == {("ERR_INVALIDATION_DENIED", "reach")}
-    assert mine.state(trap).successors == ()
+    assert mine.status(trap).successors == ()
 
 
 def terms_of(name: str) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def test_a_hold_over_what_derives_from_it(mine: og.GrainStore, tmp_path: Path, n
     assert by_file(mine, other, tmp_path) == refused
     assert (trap in mine) == (name not in HOLDS)
     victim = mine.put(belief("ours", 1, derived_from=[trap], **ANN))
-    mine.erase_subject(["ann"], reason_code="request")
+    mine.privacy.erase(["ann"], reason_code="request")
     assert victim not in mine
 
 
@@ -191,7 +191,7 @@ def test_who_may_bring_holds_may_bind(mine: og.GrainStore, tmp_path: Path, name:
     (tmp_path / "x.mg.sig").write_bytes(sign_file(tmp_path / "x.mg", ALICE))
     report = take_bundle(tmp_path / "x.mg", LocalPeer(mine), trust=[ALICE.did])
     assert report.refused == ()
-    assert mine.state(victim).superseded_by == trap
+    assert mine.status(victim).superseded_by == trap
     assert is_free(mine, victim) == (name == "consent_cascade")
 
 
@@ -203,9 +203,9 @@ def test_a_signed_mg_file_of_somebody_who_is_trusted_binds(
     other.export_mg(tmp_path / "x.mg")
     (tmp_path / "x.mg.sig").write_bytes(sign_file(tmp_path / "x.mg", ALICE))
     mine.import_mg(tmp_path / "x.mg", errors="collect", trust_state_from=[BOB.did])
-    assert mine.state(victim).successors == ()
+    assert mine.status(victim).successors == ()
     mine.import_mg(tmp_path / "x.mg", trust_state_from=[ALICE.did])
-    assert mine.state(victim).superseded_by == trap
+    assert mine.status(victim).superseded_by == trap
     assert is_free(mine, victim) == (name == "consent_cascade")
 
 
@@ -218,7 +218,7 @@ def test_a_history_that_comes_whole_is_bound_as_it_was(
     first = other.put(belief("first"))
     last = other.supersede(first, belief("last", 1, invalidation_policy=terms_of("locked")))
     report = sync(LocalPeer(other), LocalPeer(mine, rights=rights), direction="push")
-    assert report.refused == () and mine.state(first).superseded_by == last
+    assert report.refused == () and mine.status(first).superseded_by == last
     other.export_mg(tmp_path / "x.mg")
     second = memory()
     second.import_mg(tmp_path / "x.mg")
@@ -244,7 +244,7 @@ def test_what_only_puts_supersedes_nothing(mine: og.GrainStore, name: str) -> No
     for given in (claim, og.encode(claim)):
         with pytest.raises(SchemaError):
             mine.put(given)
-    assert mine.state(victim).successors == ()
+    assert mine.status(victim).successors == ()
     assert is_free(mine, victim)
 
 
@@ -256,4 +256,4 @@ def test_uploads_supersede_nothing(tmp_path: Path) -> None:
         claim["supersession_justification"] = "so"
         answer = hub.ask("POST", "/v1/grains", token, json=claim)
         assert answer.status_code == 422
-        assert store.state(victim).successors == () and is_free(store, victim)
+        assert store.status(victim).successors == () and is_free(store, victim)

@@ -16,6 +16,7 @@ from omsgrain.crypto import sign_file
 from omsgrain.errors import SchemaError, SignatureError
 from omsgrain.storage import tombstones
 from omsgrain.storage.base import Storage, Writer
+from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, SyncReport, sync, take_bundle, write_bundle
 from omsgrain.sync.blind import BlindOutcome, erased_successors
 from omsgrain.sync.peer import EVERYTHING, GrainState, PeerTerms
@@ -42,7 +43,7 @@ def case(mine: og.GrainStore) -> Case:
         "rule": mine.put(belief("rule", 1, invalidation_policy={"mode": "locked"})),
         "plain": mine.put(belief("plain", 2)),
     }
-    mine.hold(made["evidence"], authority="court", reason_code="case")
+    mine.holds.add(made["evidence"], authority="court", reason_code="case")
     return mine, made
 
 
@@ -51,8 +52,8 @@ def of_stranger(case: Case) -> og.GrainStore:
     mine, made = case
     other = memory()
     together(mine, other)
-    other.release(made["evidence"], authority="court", reason_code="lie")
-    other.restrict(made["plain"], reason_code="lie")
+    other.holds.release(made["evidence"], authority="court", reason_code="lie")
+    other.privacy.restrict(made["plain"], reason_code="lie")
     for address in made.values():
         bury(other, address)
     return other
@@ -64,7 +65,7 @@ def bury(store: og.GrainStore, address: str) -> None:
     def work(writer: Writer) -> None:
         tombstones.add(writer, "address", bytes.fromhex(address), TIME, "lie")
 
-    store._store.write(work)
+    context_of(store).storage.write(work)
 
 
 def file_of(store: og.GrainStore, path: Path, signer: Any = None) -> Path:
@@ -89,7 +90,7 @@ def test_an_unsigned_file_brings_grains_and_states(case: Case, tmp_path: Path) -
     new = other.put(belief("new", 3))
     report = take_bundle(file_of(other, tmp_path / "x.mg"), LocalPeer(mine))
     assert addresses(mine) == {*before, new}
-    assert mine.state(made["evidence"]).held and not mine.state(made["plain"]).restricted
+    assert mine.status(made["evidence"]).held and not mine.status(made["plain"]).restricted
     assert ("erasure", "ERR_UNSUPPORTED", "rights") in rules(report)
 
 
@@ -97,16 +98,16 @@ def test_no_right_lets_an_unsigned_file_end_a_hold(case: Case, tmp_path: Path) -
     mine, made = case
     other = memory()
     together(mine, other)
-    other.release(made["evidence"], authority="court", reason_code="lie")
+    other.holds.release(made["evidence"], authority="court", reason_code="lie")
     path = file_of(other, tmp_path / "x.mg")
     report = take_bundle(path, LocalPeer(mine), rights=("grains", "states", "holds", "erasures"))
     assert rules(report) == {("hold", "ERR_INVALIDATION_DENIED", "release")}
-    assert mine.state(made["evidence"]).held
+    assert mine.status(made["evidence"]).held
     with pytest.raises(SchemaError):
         take_bundle(path, LocalPeer(mine), rights=EVERYTHING)
     with pytest.raises(SchemaError):
         take_bundle(path, LocalPeer(mine), rights=("everything",))  # type: ignore[arg-type]
-    assert mine.state(made["evidence"]).held
+    assert mine.status(made["evidence"]).held
 
 
 def test_a_signed_file_of_somebody_who_is_trusted(case: Case, tmp_path: Path) -> None:
@@ -118,10 +119,10 @@ def test_a_signed_file_of_somebody_who_is_trusted(case: Case, tmp_path: Path) ->
         with pytest.raises(SignatureError) as refused:
             take_bundle(path, LocalPeer(mine), trust=[trust])
         assert refused.value.rule == "signature_untrusted"
-    assert mine.state(made["evidence"]).held
+    assert mine.status(made["evidence"]).held
     report = take_bundle(path, LocalPeer(mine), trust=[ALICE.did])
     assert made["evidence"] not in mine and made["plain"] not in mine
-    assert made["rule"] in mine and not mine.state(made["rule"]).restricted
+    assert made["rule"] in mine and not mine.status(made["rule"]).restricted
     assert orders(report) == {("erasure", "ERR_INVALIDATION_DENIED", "locked")}
 
 
@@ -151,32 +152,34 @@ def test_authorities_bind_whoever_is_trusted(case: Case, tmp_path: Path) -> None
     mine, made = case
     path = file_of(of_stranger(case), tmp_path / "x.mg", ALICE)
     for court, clerk in ((BOB.did, BOB.did), (BOB.did, ALICE.did)):
-        mine._settings = replace(
-            mine._settings,
+        context_of(mine).settings = replace(
+            context_of(mine).settings,
             hold_authorities=frozenset([court]),
             erasure_authorities=frozenset([clerk]),
         )
         report = take_bundle(path, LocalPeer(mine), trust=[ALICE.did])
         assert ("hold", "ERR_INVALIDATION_DENIED", "release") in rules(report)
-        assert mine.state(made["evidence"]).held
+        assert mine.status(made["evidence"]).held
         assert (made["plain"] in mine) == (clerk != ALICE.did)
-    mine._settings = replace(mine._settings, hold_authorities=frozenset([ALICE.did]))
+    context_of(mine).settings = replace(
+        context_of(mine).settings, hold_authorities=frozenset([ALICE.did])
+    )
     take_bundle(path, LocalPeer(mine), trust=[ALICE.did])
-    assert not mine.state(made["evidence"]).held
-    mine.run_due_erasures()  # it was kept for the hold alone
+    assert not mine.status(made["evidence"]).held
+    mine.privacy.run_due()  # it was kept for the hold alone
     assert made["evidence"] not in mine
 
 
 def test_authorities_bind_other_stores(case: Case) -> None:
     mine, made = case
     other = of_stranger(case)
-    mine._settings = replace(
-        mine._settings,
+    context_of(mine).settings = replace(
+        context_of(mine).settings,
         hold_authorities=frozenset([ALICE.did]),
         erasure_authorities=frozenset([ALICE.did]),
     )
     sync(LocalPeer(other), LocalPeer(mine), full=True)
-    assert {*made.values()} <= addresses(mine) and mine.state(made["evidence"]).held
+    assert {*made.values()} <= addresses(mine) and mine.status(made["evidence"]).held
     sync(LocalPeer(other), LocalPeer(mine, signer=ALICE.did), full=True)
     assert addresses(mine) == {made["rule"]}
 
@@ -186,16 +189,16 @@ def test_an_end_bars_no_hold_to_come(case: Case) -> None:
     mine, made = case
     other = memory()
     together(mine, other)
-    other.hold(made["plain"], authority="court", reason_code="lie")
-    other.release(made["plain"], authority="court", reason_code="lie")
+    other.holds.add(made["plain"], authority="court", reason_code="lie")
+    other.holds.release(made["plain"], authority="court", reason_code="lie")
     lets = [right for right in EVERYTHING if right != "releases"]
     report = sync(LocalPeer(other), LocalPeer(mine, rights=lets), full=True)
     assert report.refused == ()
     court = memory()
     together(mine, court)
-    court.hold(made["plain"], authority="court", reason_code="case")
+    court.holds.add(made["plain"], authority="court", reason_code="case")
     together(court, mine)
-    assert mine.state(made["plain"]).held
+    assert mine.status(made["plain"]).held
 
 
 @pytest.mark.parametrize("policy", ["locked", "quorum"])
@@ -210,7 +213,7 @@ def test_a_tombstone_erases_no_lock_of_nobody(mine: og.GrainStore, policy: str) 
     for address in (rule, about):
         bury(other, address)
     report = together(other, mine, direction="push")
-    assert rule in mine and not mine.state(rule).restricted
+    assert rule in mine and not mine.status(rule).restricted
     assert about not in mine, "a lock does not keep a grain from the person it is about"
     assert orders(report) == {("erasure", "ERR_INVALIDATION_DENIED", policy)}
     assert [hit.content_address for hit in mine.query(subject="lamp").results] == [rule]
@@ -241,11 +244,11 @@ def test_a_successor_that_was_erased_is_reviewed(mine: og.GrainStore) -> None:
 
     def work(writer: Writer) -> BlindOutcome:
         done = BlindOutcome()
-        erased_successors(writer, mine._settings, claim, lambda *_: None, done)
+        erased_successors(writer, context_of(mine).settings, claim, lambda *_: None, done)
         return done
 
-    assert mine._store.write(work).refused == []
-    (review,) = mine.reviews()
+    assert context_of(mine).storage.write(work).refused == []
+    (review,) = mine.reviews.pending()
     assert (review.operation, review.address) == ("supersede", soft)
     assert review.rules == ("soft_locked",)
 
@@ -256,12 +259,12 @@ def test_what_is_restricted_there_does_not_come_into_use_here(mine: og.GrainStor
     known, new = belief("known"), other.put(belief("new", 1))
     (address,) = {mine.put(known), other.put(known)}
     for one in (address, new):
-        other.restrict(one, reason_code="dispute")
+        other.privacy.restrict(one, reason_code="dispute")
     sync(LocalPeer(other), LocalPeer(mine, rights=("grains", "states")), direction="push")
-    assert mine.state(new).restricted and not mine.state(address).restricted
-    other.unrestrict(new, reason_code="settled")
+    assert mine.status(new).restricted and not mine.status(address).restricted
+    other.privacy.unrestrict(new, reason_code="settled")
     sync(LocalPeer(other), LocalPeer(mine, rights=("grains", "states")), direction="push")
-    assert mine.state(new).restricted, "nor is an end of it taken over"
+    assert mine.status(new).restricted, "nor is an end of it taken over"
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -271,12 +274,12 @@ def test_verified_survives_by_trust_alone(
     other = memory()
     made = {name: other.put(belief(name, n)) for n, name in enumerate(("good", "doubted", "bad"))}
     for name in ("good", "doubted"):
-        other.set_verification(made[name], "verified")
+        other.trust.set_verification(made[name], "verified")
     mine.contest(mine.put(belief("doubted", 1)))
     path = file_of(other, tmp_path / "x.mg", ALICE)
     from_ = [ALICE.did if trusted else BOB.did]
     take_bundle(path, LocalPeer(mine), trust_state_from=from_)
-    status = {name: mine.state(one).verification_status for name, one in made.items()}
+    status = {name: mine.status(one).verification_status for name, one in made.items()}
     assert status == {
         "good": "verified" if trusted else "unverified",
         "doubted": "contested",
@@ -291,22 +294,22 @@ def test_verified_survives_a_mg_file(
     other, path = memory(), tmp_path / "x.mg"
     made = {name: other.put(belief(name, n)) for n, name in enumerate(("good", "doubted"))}
     for address in made.values():
-        other.set_verification(address, "verified")
+        other.trust.set_verification(address, "verified")
     other.export_mg(path)
     if signer is not None:
         (tmp_path / "x.mg.sig").write_bytes(sign_file(path, signer))
     mine.contest(mine.put(belief("doubted", 1)))
     mine.import_mg(path)
-    assert mine.state(made["good"]).verification_status == "unverified"
+    assert mine.status(made["good"]).verification_status == "unverified"
     key = tmp_path / "alice.pub"
     key.write_text(ALICE.did)
     mine.import_mg(path, trust_state_from=[key])
     status = "verified" if signer is ALICE else "unverified"
-    assert mine.state(made["good"]).verification_status == status
-    assert mine.state(made["doubted"]).verification_status == "contested"
+    assert mine.status(made["good"]).verification_status == status
+    assert mine.status(made["doubted"]).verification_status == "contested"
     assert shell("import", "cli.omsg", path, "--trust-state-from", ALICE.did) == 0
     with og.open("cli.omsg") as store:
-        assert store.state(made["good"]).verification_status == status
+        assert store.status(made["good"]).verification_status == status
     (tmp_path / "x.mg.sig").write_bytes(b"garbage")
     with pytest.raises(SignatureError):
         mine.import_mg(path, trust_state_from=[ALICE.did])
@@ -315,28 +318,28 @@ def test_verified_survives_a_mg_file(
 def test_verified_by_sync_of_a_file(shell: Shell) -> None:
     with og.open("robot.omsg") as robot:
         address = robot.put(belief("0"))
-        robot.set_verification(address, "verified")
+        robot.trust.set_verification(address, "verified")
         file_of(robot, Path("out.mg"), ALICE)
     for name, trust, status in (("a", BOB, "unverified"), ("b", ALICE, "verified")):
         how = ("--create", "--trust-state-from", trust.did)
         assert shell("sync", "out.mg", f"{name}.omsg", *how) == 0
         with og.open(f"{name}.omsg") as hub:
-            assert hub.state(address).verification_status == status
+            assert hub.status(address).verification_status == status
 
 
 def test_verified_between_stores() -> None:
     robot, hub = memory(), memory()
     address = robot.put(belief("0"))
-    robot.set_verification(address, "verified")
+    robot.trust.set_verification(address, "verified")
     together(robot, hub)
-    assert hub.state(address).verification_status == "unverified"
+    assert hub.status(address).verification_status == "unverified"
     assert not together(robot, hub, full=True).changed
     third = memory()
     sync(LocalPeer(robot), LocalPeer(third, trusted=True))
-    assert third.state(address).verification_status == "verified"
+    assert third.status(address).verification_status == "verified"
     terms = LocalPeer(hub).narrowed(PeerTerms(trusted=True))
     sync(LocalPeer(robot), terms, full=True)
-    assert hub.state(address).verification_status == "unverified", "both have it: nothing differs"
+    assert hub.status(address).verification_status == "unverified", "both have it: nothing differs"
 
 
 @pytest.fixture
@@ -346,9 +349,9 @@ def made(shell: Shell, tmp_path: Path) -> Iterator[str]:
         for name in ("mine.omsg", "second.omsg"):
             with og.open(name) as mine:
                 address = mine.put(belief("evidence"))
-                mine.hold(address, authority="court", reason_code="case")
+                mine.holds.add(address, authority="court", reason_code="case")
                 together(mine, evil)
-        evil.release(address, authority="court", reason_code="lie")
+        evil.holds.release(address, authority="court", reason_code="lie")
         bury(evil, address)
         write_bundle(LocalPeer(evil), "evil.mg", share_keys=True)
     yield address
@@ -356,7 +359,7 @@ def made(shell: Shell, tmp_path: Path) -> Iterator[str]:
 
 def held(address: str, name: str = "mine.omsg") -> bool:
     with og.open(name) as mine:
-        return address in mine and mine.state(address).held
+        return address in mine and mine.status(address).held
 
 
 def test_commands(shell: Shell, made: str) -> None:
@@ -389,7 +392,7 @@ def test_commands(shell: Shell, made: str) -> None:
     assert shell("sync", "evil.mg", "mine.omsg", "--trust", ALICE.did) == 0
     assert not held(made)
     with og.open("mine.omsg") as mine:
-        mine.run_due_erasures()
+        mine.privacy.run_due()
         assert made not in mine
 
 
@@ -403,6 +406,6 @@ def test_a_server_with_authorities(shell: Shell, made: str, option: str | None) 
         shell("sync", "evil.omsg", process.url, "--token-file", "token")
         assert process.end(signal.SIGTERM) == 0
     with og.open("mine.omsg") as mine:
-        mine.run_due_erasures()
+        mine.privacy.run_due()
         assert (made in mine) == (option is not None)
-        assert option is None or mine.state(made).held == (option == "--hold-authority")
+        assert option is None or mine.status(made).held == (option == "--hold-authority")

@@ -24,26 +24,26 @@ def nothing(store: og.GrainStore, address: str) -> None:
 
 
 def held(store: og.GrainStore, address: str) -> None:
-    store.hold(address, authority="court", reason_code="litigation")
+    store.holds.add(address, authority="court", reason_code="litigation")
 
 
 def released(store: og.GrainStore, address: str) -> None:
     held(store, address)
-    store.release(address, authority="court", reason_code="settled")
+    store.holds.release(address, authority="court", reason_code="settled")
 
 
 def held_again(store: og.GrainStore, address: str) -> None:
     released(store, address)
-    store.hold(address, authority="court", reason_code="appeal")
+    store.holds.add(address, authority="court", reason_code="appeal")
 
 
 def restricted(store: og.GrainStore, address: str) -> None:
-    store.restrict(address, reason_code="dispute")
+    store.privacy.restrict(address, reason_code="dispute")
 
 
 def ended(store: og.GrainStore, address: str) -> None:
     restricted(store, address)
-    store.unrestrict(address, reason_code="settled")
+    store.privacy.unrestrict(address, reason_code="settled")
 
 
 def erased(store: og.GrainStore, address: str) -> None:
@@ -55,7 +55,7 @@ def superseded(what: str) -> Tell:
 
 
 def status(name: str) -> Tell:
-    return lambda store, address: store.set_verification(address, name)  # type: ignore[arg-type]
+    return lambda store, address: store.trust.set_verification(address, name)  # type: ignore[arg-type]
 
 
 def void(_: object) -> None:
@@ -81,7 +81,7 @@ TELL: dict[str, Tell] = {
 
 def of_grain(store: og.GrainStore, address: str) -> str:
     if store.exists(address):
-        return "held" if store.state(address).held else "present"
+        return "held" if store.status(address).held else "present"
     try:
         store.put(belief("0"))
     except og.errors.ErasedError:
@@ -90,21 +90,21 @@ def of_grain(store: og.GrainStore, address: str) -> str:
 
 
 def of_status(store: og.GrainStore, address: str) -> str:
-    return store.state(address).verification_status
+    return store.status(address).verification_status
 
 
 def of_restriction(store: og.GrainStore, address: str) -> str:
-    return "restricted" if store.state(address).restricted else "ended"
+    return "restricted" if store.status(address).restricted else "ended"
 
 
 def of_hold(store: og.GrainStore, address: str) -> str:
-    holds = store.holds(address)
+    holds = store.holds.of(address)
     again = any(hold.reason_code == "appeal" for hold in holds)
     return "held again" if again else "held" if holds else "released"
 
 
 def of_successors(store: og.GrainStore, address: str) -> str:
-    return ("none", "one", "both")[len(store.state(address).successors)]
+    return ("none", "one", "both")[len(store.status(address).successors)]
 
 
 SAY = {

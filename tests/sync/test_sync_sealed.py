@@ -10,6 +10,7 @@ import pytest
 
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, sync
 from omsgrain.sync.peer import START, Hello
 from omsgrain.sync.protocol import pack_value
@@ -30,7 +31,7 @@ def test_they_travel_sealed_and_open_where_the_key_is(ring: KeyRing) -> None:
     assert hub.get(address).sealed
     assert other.get(address)["object"] == "door code 4711"
     assert set(heads(other)) == {address, envelope}
-    with hub._store.read() as reader:
+    with context_of(hub).storage.read() as reader:
         assert not any(b"4711" in blob for _, blob in reader.page(0))
 
 
@@ -60,8 +61,8 @@ def test_a_store_without_keys_passes_states_on(ring: KeyRing) -> None:
     assert report.refused == ()
     together(hub, other)
     assert told(robot) == told(hub) == told(other)
-    assert other.state(old).superseded_by == new
-    assert other.state(doubted).verification_status == "contested"
+    assert other.status(old).superseded_by == new
+    assert other.status(doubted).verification_status == "contested"
     assert heads(other) == heads(robot)
 
 
@@ -75,19 +76,19 @@ def test_what_is_sealed_does_not_get_round_a_policy(ring: KeyRing) -> None:
     assert [(one.part, one.code) for one in report.sent.refused] == [
         ("state", "ERR_INVALIDATION_DENIED")
     ]
-    assert hub.state(old).superseded_by is None
+    assert hub.status(old).superseded_by is None
 
 
 def test_a_hold_is_kept_by_who_cannot_read(ring: KeyRing) -> None:
     robot, hub = memory(keys=ring), memory()
     old = robot.put(belief("0", **ANN))
     together(robot, hub)
-    hub.hold(old, authority="court", reason_code="litigation")
+    hub.holds.add(old, authority="court", reason_code="litigation")
     robot.supersede(old, belief("1", 1, **ANN))
     report = together(robot, hub)
     assert ("state", "hold") in [(one.part, one.rule) for one in report.sent.refused]
-    assert hub.state(old).superseded_by is None
-    assert robot.state(old).held
+    assert hub.status(old).superseded_by is None
+    assert robot.status(old).held
 
 
 @pytest.mark.parametrize("ciphertext", [False, True])
@@ -97,7 +98,7 @@ def test_a_destroyed_key_takes_the_ciphertext_along(ring: KeyRing, ciphertext: b
     stays = robot.put(belief("plain", 1))
     together(robot, hub)
     together(hub, other)
-    robot.erase_subject(["ann-17"], reason_code="gdpr17", scrub="queued", ciphertext=ciphertext)
+    robot.privacy.erase(["ann-17"], reason_code="gdpr17", scrub="queued", ciphertext=ciphertext)
     together(robot, hub)
     together(hub, other)
     assert addresses(robot) == addresses(hub) == addresses(other) == {stays}

@@ -16,7 +16,7 @@ from omsgrain.bridge.bridge import BridgeCounts, insist
 from omsgrain.bridge.transport import Letter, Sink
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
-from omsgrain.store.reading import Change
+from omsgrain.store.read import Change
 
 BATCH = 1_000  # changes that are published before the position moves
 
@@ -63,7 +63,7 @@ class Feed:
 
     def run(self) -> None:
         """Publish until ``stop`` is set, and then what there is still to publish."""
-        position = self._store.position(self._follower)
+        position = self._store.consumers.position(self._follower)
         while True:
             last = self._stop.is_set()
             while (now := self._publish(position)) is not None and now > position:
@@ -82,7 +82,7 @@ class Feed:
 
         def work() -> int:
             self._sink.publish(self._name, [letter(change) for change in changes])
-            self._store.set_position(self._follower, last)
+            self._store.consumers.set_position(self._follower, last)
             return last
 
         done = insist("publish", work, self._log, self._stop, self._again)

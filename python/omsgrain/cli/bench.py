@@ -25,6 +25,7 @@ import omsgrain as og
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.params import Seconds
+from omsgrain.counts import counted
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.open import DATA_FILE
 
@@ -179,6 +180,8 @@ class BenchReport:
     memory_bytes: int | None
     sync: float
     advice: Advice
+
+    __repr__ = counted
 
 
 def measure(

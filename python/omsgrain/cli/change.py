@@ -118,7 +118,7 @@ def mark(
     grain must allow it.
     """
     with writable(store, actor) as grains:
-        grains.set_verification(address, status, reason=reason)
+        grains.trust.set_verification(address, status, reason=reason)
     output.done(as_json, status, content_address=address, verification_status=status)
 
 
@@ -171,7 +171,7 @@ def hold(
 ) -> None:
     """Hold the grain at ADDRESS in STORE: nothing may supersede, delete or erase it."""
     with writable(store, actor) as grains:
-        grains.hold(address, authority=authority, reason_code=reason_code)
+        grains.holds.add(address, authority=authority, reason_code=reason_code)
     output.done(as_json, "held", content_address=address, held=True)
 
 
@@ -182,7 +182,7 @@ def release(
 ) -> None:
     """End the hold of an authority on the grain at ADDRESS in STORE."""
     with writable(store, actor) as grains:
-        grains.release(address, authority=authority, reason_code=reason_code)
+        grains.holds.release(address, authority=authority, reason_code=reason_code)
     output.done(as_json, "released", content_address=address, released=authority)
 
 
@@ -194,9 +194,9 @@ def release(
 def state(store: Where, address: str, as_json: bool) -> None:
     """Show the state of the grain at ADDRESS in STORE: superseded, verified, held, read."""
     with open_store(store, readonly=True) as grains:
-        found = asdict(grains.state(address))
+        found = asdict(grains.status(address))
         found["successors"] = list(found["successors"])
-        found["holds"] = [asdict(hold) for hold in grains.holds(address)]
+        found["holds"] = [asdict(hold) for hold in grains.holds.of(address)]
     if as_json:
         output.emit(found)
         return
@@ -216,11 +216,11 @@ def reviews(store: Where, number: int | None, actor: str | None, as_json: bool) 
     """List the changes in STORE that a policy accepted on condition of a review."""
     if number is not None:
         with writable(store, actor) as grains:
-            grains.reviewed(number)
+            grains.reviews.resolve(number)
         output.done(as_json, f"review {number} is done", number=number, done=True)
         return
     with open_store(store, readonly=True) as grains:
-        found = grains.reviews()
+        found = grains.reviews.pending()
     if as_json:
         output.emit([asdict(one) for one in found])
         return

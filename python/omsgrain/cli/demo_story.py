@@ -218,16 +218,16 @@ def _import_file(story: Story, store: GrainStore, file: Path, other: Path) -> No
 
 def _upkeep(story: Story, store: GrainStore, directory: Path, copy: Path) -> None:
     story.step("Check and back up")
-    report = store.check()
+    report = store.maintenance.check()
     story.say(f"{report.grains} grains and {report.rows} index rows looked at.")
     story.check("nothing is wrong with the store", report.ok and report.grains == len(store))
-    store.backup(copy)
+    store.maintenance.backup(copy)
     with og.open(copy) as second:
         same = _addresses(store) == _addresses(second) and _answers(store) == _answers(second)
         story.check("the backup holds the same grains and gives the same answers", same)
-        made = second.rebuild()
+        made = second.maintenance.rebuild()
     with og.open(copy, readonly=True) as second:
-        report = second.check()
+        report = second.maintenance.check()
     story.check(
         f"its index was made anew and checked: {made.rows} rows of {made.grains} grains",
         report.ok and report.rows == made.rows > 0,
@@ -309,7 +309,7 @@ def _delete_and_compact(story: Story, store: GrainStore, directory: Path) -> Non
     address = store.put(og.Event(content=SECRET))
     there = _is_in_a_file(directory)
     store.delete(address, reason="it was never to be kept")
-    report = store.compact()
+    report = store.maintenance.compact()
     story.say(f"{report.before} bytes before, {report.after} after.")
     story.check(
         "its words were in the files, and are in none now", there and not _is_in_a_file(directory)
@@ -329,7 +329,7 @@ def _audit(story: Story, store: GrainStore) -> None:
     story.check("the trail tells it", done == ["supersede", "put", "put", "delete", "compact"])
     report = store.audit.verify()
     story.check(f"{last.number} entries, bound by their hashes, are whole", report.ok)
-    story.check("and so is all of the store", store.check().ok)
+    story.check("and so is all of the store", store.maintenance.check().ok)
 
 
 def tell_trust(story: Story, directory: Path, beside: Path) -> None:
@@ -397,9 +397,9 @@ def _sign_and_disclose(story: Story, store: GrainStore, belief: Grain) -> None:
     story.step("Sign a belief, and show it without its author")
     robot = crypto.Ed25519Signer.generate()
     address = store.sign(store.put(belief.blob), robot)
-    envelope = store.envelope(address)
+    envelope = store.trust.envelope(address)
     grain = crypto.verify_signed(envelope)
-    (signature,) = store.signatures(address)
+    (signature,) = store.trust.signatures(address)
     story.say(f"Signed by {signature.signer}.")
     story.check(
         "its signature holds, and names the signer",
@@ -434,7 +434,7 @@ def _erase_person(
     hers = store.get(mine[MIRA][0]).blob
     there = _found(beside, did)
     start = time.perf_counter()
-    report = store.erase_subject([MIRA, did], reason_code="gdpr17", scrub="now")
+    report = store.privacy.erase([MIRA, did], reason_code="gdpr17", scrub="now")
     story.say(
         f"{report.keys} key destroyed, {report.sealed} sealed grains that nobody can read any "
         f"more, {report.erased} in the clear removed, the files written anew {since(start)}."
@@ -450,7 +450,7 @@ def _erase_person(
         "what was erased does not come back: ERR_ERASED",
         _refused(lambda: store.put(hers)) and _refused(lambda: store.put(clear)),
     )
-    story.check("and the store is whole", store.check().ok)
+    story.check("and the store is whole", store.maintenance.check().ok)
 
 
 def _refused(act: Callable[[], object]) -> bool:

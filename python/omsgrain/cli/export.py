@@ -269,7 +269,7 @@ def _table(
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     refuse_existing(file, replace)
     with open_to_read(store, **opened) as grains:
-        written = grains.export_parquet(file, columns=names, **given, **filters)
+        written = grains.parquet.write(file, columns=names, **given, **filters)
     if as_json:
         told = {"paths": [str(written.path)], "grains": written.grains, "bytes": written.bytes}
         output.emit(told | {"withheld": written.withheld})

@@ -49,7 +49,7 @@ def history(store: Where, address: str, as_json: bool) -> None:
             {
                 "content_address": grain.address,
                 "grain": plain(grain.to_dict()),
-                "superseded_by": (state := grains.state(grain.address)).superseded_by,
+                "superseded_by": (state := grains.status(grain.address)).superseded_by,
                 "system_valid_to": state.system_valid_to,
                 "verification_status": state.verification_status,
             }
@@ -89,7 +89,9 @@ def history(store: Where, address: str, as_json: bool) -> None:
 def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool) -> None:
     """Show the sources of the grain at ADDRESS in STORE, and their sources."""
     with open_store(store, readonly=True) as grains:
-        graph = (grains.descendants if down else grains.provenance)(address, depth=depth)
+        graph = (grains.graph.descendants if down else grains.graph.provenance)(
+            address, depth=depth
+        )
     if as_json:
         output.emit(_values(graph))
         return
@@ -108,10 +110,10 @@ def duplicates(store: Where, as_json: bool) -> None:
     """Find the current grains of STORE with the same content, apart from times."""
     with open_store(store, readonly=True) as grains:
         if as_json:
-            output.emit([asdict(same) for same in grains.duplicates()])
+            output.emit([asdict(same) for same in grains.graph.duplicates()])
             return
         groups = number = 0
-        for same in grains.duplicates():
+        for same in grains.graph.duplicates():
             groups, number = groups + 1, number + same.count
             click.echo(f"{same.count} times: {' '.join(same.addresses[:3])}")
     click.echo(f"{number} grains in {groups} groups", err=True)

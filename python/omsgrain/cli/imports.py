@@ -263,10 +263,10 @@ def _import_table(
 ) -> ImportReport:
     from omsgrain.store import parquet
 
-    next(parquet.read(file), None)  # it is a table of grains
+    next(parquet.read_file(file), None)  # it is a table of grains
     trusted.look(file)
     with _target(store, actor) as grains:
-        return grains.import_parquet(file, **options)
+        return grains.parquet.read(file, **options)
 
 
 def _tell_grains(report: ImportReport, as_json: bool) -> None:

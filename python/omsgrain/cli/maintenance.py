@@ -22,6 +22,8 @@ from omsgrain.cli.open import (
 from omsgrain.cli.params import NewPath, StoreParam, store_argument
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.storage.location import Where, location_of
+from omsgrain.store.context import context_of
+from omsgrain.store.maintenance import check_text
 
 INIT = """
 A store on this machine:
@@ -113,7 +115,7 @@ def check(store: Where, as_json: bool) -> int:
     report = home.check()  # in a child process: a damaged page can end the reader
     if report.ok:
         with open_store(store, readonly=True) as grains:
-            report = grains.check_text(report)
+            report = check_text(context_of(grains), report)
     if as_json:
         output.emit(asdict(report))
     else:
@@ -141,7 +143,7 @@ def rebuild(store: Where, as_json: bool) -> int:
     ones are named by their sequence number and left out.
     """
     with writable(store) as grains:
-        report = grains.rebuild()
+        report = grains.maintenance.rebuild()
     if as_json:
         output.emit(asdict(report))
     else:
@@ -166,7 +168,7 @@ def backup(store: Where, directory: Path, as_json: bool) -> None:
     a store; `restore` checks it and makes a new store from it.
     """
     with open_store(store, readonly=True) as grains:
-        grains.backup(directory)
+        grains.maintenance.backup(directory)
     size = sum(file.stat().st_size for file in directory.iterdir())
     if as_json:
         output.emit({"path": str(directory), "bytes": size})
@@ -186,7 +188,7 @@ def compact(store: Where, actor: str | None, as_json: bool) -> None:
     old store or the new one, whole.
     """
     with writable(store, actor) as grains:
-        report = grains.compact()
+        report = grains.maintenance.compact()
     output.done(as_json, f"{report.before} bytes before, {report.after} after", **asdict(report))
 
 

@@ -91,7 +91,7 @@ def open_store(path: Where, *, readonly: bool = False, **options: Any) -> GrainS
         keys=keys_in_use(),
         plain=given.plain,
         resolver=resolver_in_use(),
-        memory=given.memory,
+        memory_limit=given.memory,
         **options,
     )
 

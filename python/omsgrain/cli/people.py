@@ -283,7 +283,7 @@ def erase(
     if certificate is not None and signer is not None and (matched or allow_none):
         of: Any = "person" if tenant is None else "tenant"
         with open_store(store, readonly=True) as grains:
-            made = grains.certify_erasure(
+            made = grains.privacy.certify(
                 report, signer, reason_code=reason, of=of, iat=int(time.time())
             )
         write_new(certificate, made.to_json().encode())
@@ -377,7 +377,7 @@ def report(
     if target is not None:
         refuse_existing(target, replace=False)  # before anything is gathered for it
     with open_to_read(store, actor=actor, policy=policy) as grains:  # the audit trail tells of it
-        found = grains.subject_report(people)
+        found = grains.privacy.report(people)
         _write(found, target)
     if target is None:
         pass  # it is printed
@@ -442,7 +442,7 @@ def withdraw(
     depend on it are listed.
     """
     with writable(store, actor) as grains:
-        found = grains.withdraw_consent(address, reason=reason, sla_days=within)
+        found = grains.privacy.withdraw_consent(address, reason=reason, sla_days=within)
     if as_json:
         lists = {"queued": list(found.queued), "others": list(found.others)}
         output.emit({**asdict(found), **lists})
@@ -503,7 +503,7 @@ def due(
         click.echo(f"{len(entries)} queued", err=True)
         return 0
     with writable(store, actor, policy=policy) as grains:
-        report = grains.run_due_erasures(everything=everything)
+        report = grains.privacy.run_due(everything=everything)
     if as_json:
         output.emit({"complete": report.complete, **asdict(report)})
     else:
@@ -525,10 +525,10 @@ def due(
 def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
     """The queued erasures, by deadline; then grains past the retention of the preset."""
     with open_store(store, readonly=True, policy=policy) as grains:
-        queued = [asdict(entry) for entry in grains.due_erasures()]
+        queued = [asdict(entry) for entry in grains.privacy.due()]
         expired: list[dict[str, Any]] = [
             {"deadline": None, "kind": "retention", "address": address, "overdue": True}
-            for address in grains.retention_due()
+            for address in grains.privacy.retention_due()
         ]
     return queued + expired
 
@@ -547,7 +547,7 @@ def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
 def restrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Leave the grain at ADDRESS out of the results of STORE; `get` still returns it."""
     with writable(store, actor) as grains:
-        grains.restrict(address, reason_code=reason)
+        grains.privacy.restrict(address, reason_code=reason)
     output.done(as_json, "restricted", content_address=address, restricted=True)
 
 
@@ -561,5 +561,5 @@ def restrict(store: Where, address: str, reason: str, actor: str | None, as_json
 def unrestrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """End the restriction of the grain at ADDRESS in STORE."""
     with writable(store, actor) as grains:
-        grains.unrestrict(address, reason_code=reason)
+        grains.privacy.unrestrict(address, reason_code=reason)
     output.done(as_json, "unrestricted", content_address=address, restricted=False)

@@ -127,7 +127,7 @@ def query(
 
 def _state(grains: GrainStore, address: str) -> GrainStatus | None:
     try:
-        return grains.state(address)
+        return grains.status(address)
     except NotFoundError:  # another process has deleted it since
         return None
 

@@ -86,7 +86,7 @@ def get(
         raise click.UsageError("the output is binary; give -o FILE or redirect stdout")
     with open_store(store, readonly=True) as grains:
         if envelope:
-            data = grains.envelope(address, signer)
+            data = grains.trust.envelope(address, signer)
         elif as_blob:
             data = grains.get(address).blob
         else:
@@ -137,7 +137,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
             blob, explanation = grain.blob, explain(grain)
             signers = [
                 {"signer": one.signer, "iat": one.iat, "proven": one.proven}
-                for one in grains.signatures(address)
+                for one in grains.trust.signatures(address)
             ]
     if as_json:
         values = explanation.to_dict()

@@ -13,7 +13,7 @@ from omsgrain.conformance.http.probe import Probe, TenantTokens
 from omsgrain.errors import packages_of
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import AUDIT
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 
 NOW: Final = 1_768_471_200_000
 """The time that clocks of stores show, ms since 1970."""

@@ -121,7 +121,7 @@ def states(bench: Bench, entry: Entry) -> Iterator[Tried]:
         told,
     )
     target.import_mg(path)
-    yield Tried("superseded there, too", new, target.state(old).superseded_by)
+    yield Tried("superseded there, too", new, target.status(old).superseded_by)
 
 
 def claims(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -137,7 +137,7 @@ def claims(bench: Bench, entry: Entry) -> Iterator[Tried]:
         },
     )
     store.import_mg(path, errors="collect")
-    state = store.state(locked.address)
+    state = store.status(locked.address)
     yield Tried("a locked grain, claimed to be superseded", None, state.superseded_by)
     yield Tried("a grain claimed to be verified", "unverified", state.verification_status)
 
@@ -149,7 +149,7 @@ def waiting(bench: Bench, entry: Entry) -> Iterator[Tried]:
     container.write(path, [grain.blob], manifest={grain.address: {"superseded_by": "ab" * 32}})
     report = store.import_mg(path)
     yield Tried("claims that wait", 1, report.waiting)
-    yield Tried("superseded by", None, store.state(grain.address).superseded_by)
+    yield Tried("superseded by", None, store.status(grain.address).superseded_by)
 
 
 def stream(_: Bench, entry: Entry) -> Iterator[Tried]:

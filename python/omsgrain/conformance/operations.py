@@ -109,7 +109,7 @@ def _delete(scene: Scene, given: str, reason: str | None = None) -> None:
 
 
 def _status(scene: Scene, given: str) -> dict[str, Any]:
-    found = scene.store.state(given)
+    found = scene.store.status(given)
     names = (
         "superseded_by system_valid_to verification_status restricted access_count "
         "last_accessed_at"
@@ -118,7 +118,7 @@ def _status(scene: Scene, given: str) -> dict[str, Any]:
 
 
 def _set_verification(scene: Scene, given: str, to: Any) -> None:
-    scene.store.set_verification(given, to)
+    scene.store.trust.set_verification(given, to)
 
 
 # queries
@@ -137,34 +137,34 @@ def _history(scene: Scene, given: str) -> list[str]:
 
 
 def _provenance(scene: Scene, given: str) -> list[str]:
-    return [node.address for node in scene.store.provenance(given).nodes]
+    return [node.address for node in scene.store.graph.provenance(given).nodes]
 
 
 def _descendants(scene: Scene, given: str) -> list[str]:
-    return [node.address for node in scene.store.descendants(given).nodes]
+    return [node.address for node in scene.store.graph.descendants(given).nodes]
 
 
 # policy, people, audit
 
 
 def _hold(scene: Scene, given: str, **options: Any) -> None:
-    scene.store.hold(given, **options)
+    scene.store.holds.add(given, **options)
 
 
 def _release(scene: Scene, given: str, **options: Any) -> None:
-    scene.store.release(given, **options)
+    scene.store.holds.release(given, **options)
 
 
 def _reviews(scene: Scene, _: None) -> list[str]:
-    return [review.address for review in scene.store.reviews()]
+    return [review.address for review in scene.store.reviews.pending()]
 
 
 def _restrict(scene: Scene, given: str, **options: Any) -> None:
-    scene.store.restrict(given, **options)
+    scene.store.privacy.restrict(given, **options)
 
 
 def _erase(scene: Scene, given: list[str], **options: Any) -> dict[str, Any]:
-    report = scene.store.erase_subject(given, reason_code="gdpr17", **options)
+    report = scene.store.privacy.erase(given, reason_code="gdpr17", **options)
     return {
         "complete": report.complete,
         "kept": [list(one) for one in report.kept],
@@ -173,11 +173,11 @@ def _erase(scene: Scene, given: list[str], **options: Any) -> dict[str, Any]:
 
 
 def _run_due(scene: Scene, _: None, **options: Any) -> dict[str, Any]:
-    return {"complete": scene.store.run_due_erasures(**options).complete}
+    return {"complete": scene.store.privacy.run_due(**options).complete}
 
 
 def _withdraw_consent(scene: Scene, given: str, **options: Any) -> dict[str, Any]:
-    report = scene.store.withdraw_consent(given, **options)
+    report = scene.store.privacy.withdraw_consent(given, **options)
     return {
         "withdrawal": report.withdrawal,
         "queued": list(report.queued),
@@ -187,7 +187,7 @@ def _withdraw_consent(scene: Scene, given: str, **options: Any) -> dict[str, Any
 
 
 def _report(scene: Scene, given: list[str]) -> dict[str, Any]:
-    report = scene.store.subject_report(given)
+    report = scene.store.privacy.report(given)
     grains = [one.grain.address for one in report.grains()]
     return {"grains": grains, "own": report.own, "named": report.named}
 

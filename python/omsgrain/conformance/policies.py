@@ -145,7 +145,7 @@ def authorities(bench: Bench, entry: Entry) -> Iterator[Tried]:
         store = bench.store(hold_authorities=frozenset([ADA]))
         address = store.put(item)
         yield refuses(f"{what}: deleted", DENIED, store.delete, address)
-        report = store.erase_subject(["u-1"], reason_code="gdpr17")
+        report = store.privacy.erase(["u-1"], reason_code="gdpr17")
         yield Tried(f"{what}: kept from erasure", case["kept"], bool(report.kept))
 
 

@@ -19,6 +19,7 @@ from omsgrain.conformance.rule import Entry, Tried, refuses, result, takes
 from omsgrain.query.envelope import envelope as enveloped
 from omsgrain.storage.audit.verify import Checkpoint
 from omsgrain.storage.tables import AUDIT, META, TERMS
+from omsgrain.store.context import context_of
 
 _ANN: Final[dict[str, Any]] = {"user_id": "ann-17"}
 _CHILD: Final = """
@@ -79,8 +80,10 @@ def signatures(bench: Bench, entry: Entry) -> Iterator[Tried]:
     addresses = {store.put(one) for one in envelopes}
     yield Tried("addresses", 1, len(addresses))
     address = addresses.pop()
-    yield Tried("signers", sorted([ADA, BEN]), sorted(s.signer for s in store.signatures(address)))
-    yield Tried("Ada's envelope", envelopes[0], store.envelope(address, ADA))
+    yield Tried(
+        "signers", sorted([ADA, BEN]), sorted(s.signer for s in store.trust.signatures(address))
+    )
+    yield Tried("Ada's envelope", envelopes[0], store.trust.envelope(address, ADA))
     forged = by_hand(
         {1: -8, 3: "application/vnd.mg+msgpack", 4: ADA.encode()},
         crypto.with_signed_bit(og.Grain(og.encode(belief("off")))).blob,
@@ -94,7 +97,7 @@ def sign(bench: Bench, entry: Entry) -> Iterator[Tried]:
     store = bench.store()
     old = store.put(belief())
     new = store.sign(old, ada(), iat=NOW // 1000)
-    yield Tried("superseded_by", new, store.state(old).superseded_by)
+    yield Tried("superseded_by", new, store.status(old).superseded_by)
     yield Tried("derived_from", [old], store.get(new)["derived_from"])
     yield Tried("its signed bit", 1, store.get(new).blob[1] & 1)
 
@@ -122,7 +125,7 @@ def lasting(bench: Bench, entry: Entry) -> Iterator[Tried]:
         new = store.supersede(old, belief("off", 1))
     with og.open(path, readonly=True) as store:
         yield Tried("both grains", (True, True), (store.exists(old), store.exists(new)))
-        yield Tried("superseded_by", new, store.state(old).superseded_by)
+        yield Tried("superseded_by", new, store.status(old).superseded_by)
 
 
 def crash(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -137,7 +140,7 @@ def crash(bench: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("addresses returned before the kill", 6, len(returned))
     with og.open(path) as store:
         yield Tried("of them there after it", 6, sum(map(store.exists, returned)))
-        yield Tried("what check finds", True, store.check().ok)
+        yield Tried("what check finds", True, store.maintenance.check().ok)
 
 
 def damage(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -148,18 +151,18 @@ def damage(bench: Bench, entry: Entry) -> Iterator[Tried]:
     data = next(file for file in sorted(path.iterdir()) if b"lighthouse" in file.read_bytes())
     data.write_bytes(data.read_bytes().replace(b"lighthouse", b"lightHouse"))
     with og.open(path) as store:
-        yield Tried("one letter changed in the file", False, store.check().ok)
+        yield Tried("one letter changed in the file", False, store.maintenance.check().ok)
 
 
 def rebuild(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """The index is made anew from the blobs alone."""
     store = bench.on_disk()
     addresses = store.put_many([belief(str(n), n) for n in range(20)]).addresses
-    disk: Any = store._store
+    disk: Any = context_of(store).storage
     disk.flush()
     disk._env.write(lambda txn, _: txn.drop(disk._env.tables[TERMS], delete=False))
     yield Tried("found where it is lost", [], found(store, subject="lamp"))
-    store.rebuild()
+    store.maintenance.rebuild()
     yield Tried(
         "found after it", sorted(map(str, addresses)), sorted(found(store, subject="lamp"))
     )
@@ -171,7 +174,7 @@ def backup(bench: Bench, entry: Entry) -> Iterator[Tried]:
     store = bench.on_disk(keys=keys)
     address = store.put(belief("secret", **_ANN))
     path = bench.directory() / "copy.omsg"
-    store.backup(path)
+    store.maintenance.backup(path)
     with og.open(path) as copy:
         yield Tried("the grain without keys", True, copy.get(address).sealed)
     with og.open(path, keys=keys) as copy:
@@ -183,8 +186,8 @@ def restore(bench: Bench, entry: Entry) -> Iterator[Tried]:
     root = bench.directory()
     with og.open(root / "s.omsg") as store:
         gone, kept = store.put(belief(subject_did=ADA)), store.put(belief("x"))
-        store.backup(root / "copy.omsg")
-        store.erase_subject([ADA], reason_code="gdpr17", scrub="queued")
+        store.maintenance.backup(root / "copy.omsg")
+        store.privacy.erase([ADA], reason_code="gdpr17", scrub="queued")
     og.restore(root / "copy.omsg", root / "new.omsg", tombstones_from=root / "s.omsg")
     with og.open(root / "new.omsg") as store:
         yield Tried("erased, kept", (False, True), (store.exists(gone), store.exists(kept)))
@@ -234,7 +237,7 @@ def _lived(bench: Bench) -> og.GrainStore:
     old = store.put(belief())
     store.supersede(old, belief("off", 1))
     store.contest(old)
-    store.hold(old, authority="court", reason_code="case-7")
+    store.holds.add(old, authority="court", reason_code="case-7")
     store.delete(store.put(belief("x")))
     return store
 
@@ -329,7 +332,7 @@ def tombstones(bench: Bench, entry: Entry) -> Iterator[Tried]:
     root = bench.directory()
     with og.open(root / "s.omsg") as store:
         address = store.put(belief("lighthouse", **_ANN))
-        store.erase_subject(["ann-17"], reason_code="gdpr17")
+        store.privacy.erase(["ann-17"], reason_code="gdpr17")
     raw = b"".join(file.read_bytes() for file in root.rglob("*") if file.is_file())
     for what, text in (
         ("the address", bytes.fromhex(address)),

@@ -15,6 +15,8 @@ from omsgrain.inspect.tally import Newest, Tally
 from omsgrain.query.envelope import standing
 from omsgrain.storage.location import Location
 from omsgrain.storage.records import GrainStatus
+from omsgrain.store.context import context_of
+from omsgrain.store.maintenance import check_text
 
 Opening: TypeAlias = Callable[[], og.GrainStore]
 """Opens the store, read-only."""
@@ -30,7 +32,7 @@ def of_store(
     checked = location.check()
     if checked.ok:
         with opening() as store:
-            checked = store.check_text(checked)
+            checked = check_text(context_of(store), checked)
     problems = [f"{one.where}: {one.message}" for one in checked.problems[:FAILURES]]
     checks = [{"name": "index and states", "ok": checked.ok, "problems": problems}]
     tally = Tally()
@@ -77,14 +79,14 @@ def _read(
 
 def _state(store: og.GrainStore, address: str) -> GrainStatus:
     try:
-        return store.state(address)
+        return store.status(address)
     except NotFoundError:  # another process has deleted it since
         return GrainStatus()
 
 
 def _signers(store: og.GrainStore, address: str) -> list[dict[str, Any]]:
     try:
-        found = store.signatures(address)
+        found = store.trust.signatures(address)
     except NotFoundError:
         return []
     return [{"signer": one.signer, "iat": moment(one.iat), "proven": one.proven} for one in found]
@@ -99,7 +101,7 @@ def _supersessions(store: og.GrainStore) -> list[tuple[str, str]]:
 
 def _version(store: og.GrainStore, address: str) -> dict[str, Any]:
     try:
-        grain, state = store.get(address), store.state(address)
+        grain, state = store.get(address), store.status(address)
     except (NotFoundError, ErasedError, KeyMissingError) as error:
         return {"says": f"({error.message})", "type": None, "standing": error.code}
     says = "(restricted)" if state.restricted else said(grain)

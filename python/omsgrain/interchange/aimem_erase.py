@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omsgrain.storage import tombstones
 from omsgrain.storage.erasure_queue import WITHIN
+from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey
@@ -36,7 +37,7 @@ def erase_tenant(
 
     Spec: AIMEM §5.2
     """
-    return store.erase_subject(
+    return store.privacy.erase(
         [tenant],
         reason_code=reason_code,
         mentions="tenant",
@@ -49,5 +50,5 @@ def erase_tenant(
 
 def erasures(store: GrainStore, tenant: str) -> int:
     """Return how often a tenant was erased, by whatever process; counted before anything goes."""
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         return tombstones.times(reader, "identity", tenant)

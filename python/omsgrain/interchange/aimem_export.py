@@ -29,6 +29,7 @@ from omsgrain.interchange.report import note_export
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
 from omsgrain.search.vectors import Model
 from omsgrain.store import export_filter
+from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
@@ -464,7 +465,7 @@ class AimemExport:
                 expected="a UUID or a URI, or another name for it as tenant_id",
                 rule="invalid_tenant",
             )
-        self._now = store._settings.clock() if asked.now is None else asked.now
+        self._now = context_of(store).settings.clock() if asked.now is None else asked.now
         self.report = AimemExportReport() if report is None else report
         self.memory = UserMemory(store, tenant, alive, asked.purpose)
         self._parts = choose(self.memory, asked, self.report)
@@ -510,7 +511,7 @@ class AimemExport:
     def _record(
         self, part: BundlePart, kind: Kind, first: bool, page: MemoryPage, seq: int, grain: Grain
     ) -> tuple[dict[str, Any], bytes | None]:
-        settings = self._store._settings
+        settings = context_of(self._store).settings
         # Profiles are declared by tags: without any only a preset can have a rule.
         ruled = "structural_tags" in grain.fields or export_filter.SHARING in grain.fields
         if first and (settings.preset is not None or ruled):

@@ -30,7 +30,8 @@ from omsgrain.interchange.aimem_plan import (
 from omsgrain.interchange.apply import RecordImport, batches, check_batch_size, refusal
 from omsgrain.interchange.report import ImportSummary, ImportTally
 from omsgrain.interchange.user_memory import check_keys, check_tenant
-from omsgrain.store.import_batch import ImportStep, RecordOutcome
+from omsgrain.store.context import context_of
+from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
 from omsgrain.store.source_index import SourceSnapshot
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def import_bundle(
         every = stream.records(source)
     owner: str = envelope["tenant_id"] if tenant is None else tenant
     check_tenant(owner)
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         check_keys(reader)  # what is there already could not be found
     document = SnapshotDocument(envelope, arrays, owner) if keep_document and not dry_run else None
     embeddings = Embeddings(envelope, models)
@@ -102,7 +103,7 @@ def import_bundle(
         details: dict[str, int | str] = dict(summary.audited())
         if signature is not None:
             details["signature"] = signature
-        store.note_import(records.FORMAT, details, actor=actor)
+        note_import(context_of(store), records.FORMAT, details, actor=actor)
     return summary
 
 

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
 from omsgrain.errors import ErasedError, RangeError, StoreError, number_found
+from omsgrain.store import import_batch
+from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportStep, Recorded, RecordOutcome
+from omsgrain.store.source_index import open_sources
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -95,7 +98,7 @@ class RecordImport(ABC, Generic[R, P]):
     def take(self, batch: list[R]) -> None:
         """Take some records; what somebody has changed meanwhile is planned again."""
         while batch:
-            with self.store.sources(self._terms.user_id) as snapshot:
+            with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
                 plans = self.plan(snapshot, batch)
             steps = self.steps(plans)
             outcomes, seq = self.record(list(steps.values()), snapshot.seq)
@@ -117,7 +120,8 @@ class RecordImport(ABC, Generic[R, P]):
         terms = self._terms
         if terms.dry_run or not steps:
             return Recorded([DONE] * len(steps), since)
-        recorded = self.store.record(
+        recorded = import_batch.record(
+            context_of(self.store),
             steps,
             user_id=terms.user_id,
             since=since,
@@ -129,7 +133,7 @@ class RecordImport(ABC, Generic[R, P]):
         if self.run is not None and self._unwritten >= self.run:
             self._unwritten = 0
             with suppress(StoreError):  # no room for it is told by the next put
-                self.store._store.flush()
+                context_of(self.store).storage.flush()
         return recorded
 
 

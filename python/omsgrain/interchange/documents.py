@@ -29,6 +29,8 @@ from omsgrain.grain import Grain, as_put
 from omsgrain.interchange.report import note_export
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.store import export_filter
+from omsgrain.store.context import context_of
+from omsgrain.store.source_index import open_sources
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
@@ -129,7 +131,7 @@ class _SnapshotReader:
     ) -> None:
         self.of, self.memory = of, UserMemory(store, user_id, purpose=purpose)
         self.rules: set[str] = set()
-        self._settings, self._purpose = store._settings, purpose
+        self._settings, self._purpose = context_of(store).settings, purpose
 
         def look(page: MemoryPage, seq: int, whole: Grain) -> Manifest | None:
             return open_manifest(whole, partial(self._one, page))
@@ -239,7 +241,7 @@ class Foreign:
             everything: dict[str, Any] = whole[problems.MEMBER]
             return everything
         asked = [(kind, name) for name in names for kind in self.format.arrays.values()]
-        with store.sources(user_id) as snapshot:
+        with open_sources(context_of(store), user_id) as snapshot:
             told = snapshot.erased(asked, format=self.format.name)
         gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
         gone |= names & (self._keyed | self._stays)

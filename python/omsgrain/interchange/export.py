@@ -35,6 +35,7 @@ from omsgrain.interchange.redact import finished, finished_corpus
 from omsgrain.interchange.report import PLURALS, note_export
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
 from omsgrain.store import export_filter
+from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
@@ -97,7 +98,7 @@ def choose(
 ) -> Chosen:
     """Read what leaves, and refuse what may not."""
     memory = UserMemory(store, user_id, alive, purpose)
-    chosen, settings = Chosen(memory, embeddings=wanted.embeddings), store._settings
+    chosen, settings = Chosen(memory, embeddings=wanted.embeddings), context_of(store).settings
 
     def look(page: MemoryPage, seq: int, grain: Grain) -> None:
         allowed = is_consent(grain)
@@ -339,11 +340,11 @@ def export_pieces(
     if not user_id:
         raise SchemaError("nobody says whose memory is exported", field="/user_id")
     check_purpose(purpose)
-    if not store._store.readonly:
-        store._write_counts()
+    if not context_of(store).storage.readonly:
+        context_of(store).write_counts()
     wanted = ExportRequest(to, include_embeddings, include_graph, _instant(since))
     chosen = choose(store, user_id, wanted, purpose, alive)
-    made = store._settings.clock() if now is None else now
+    made = context_of(store).settings.clock() if now is None else now
     grains = len(chosen.grains)
     look = _RecordSearch(scan and not redact_pii, detectors)
     if not to.in_pieces:

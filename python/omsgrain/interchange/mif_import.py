@@ -22,9 +22,10 @@ from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
 from omsgrain.interchange.references import lead, rename, resolved
 from omsgrain.interchange.report import MifReport, RecordReport
 from omsgrain.interchange.snapshot import DocumentSnapshot
+from omsgrain.store.context import context_of
 from omsgrain.store.export_filter import SHARING
-from omsgrain.store.import_batch import ImportStep, RecordOutcome
-from omsgrain.store.source_index import SourceSnapshot
+from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
+from omsgrain.store.source_index import SourceSnapshot, open_sources
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -70,7 +71,7 @@ def import_document(
         atomic=atomic,
         keep_document=keep_document,
     )
-    bound = consent(came, store._settings.clock())
+    bound = consent(came, context_of(store).settings.clock())
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
     planner = Planner(terms, came, natives(store, came.owner, hashes, came.version))
     del hashes
@@ -94,7 +95,7 @@ def import_document(
         work.keep()
     report = work.report(renamed)
     if report.stored:
-        store.note_import(came.version.name, report.audited(), actor=actor)
+        note_import(context_of(store), came.version.name, report.audited(), actor=actor)
     return report
 
 
@@ -129,7 +130,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         """Take all records, or none of them."""
         good = not self._document.bad
         for _ in range(_TRIES):
-            with self.store.sources(self._terms.user_id) as snapshot:
+            with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
                 plans = self._planner.plan(snapshot, self._document.records)
             steps = self.steps(plans)
             good = good and not any(one.decision.fate in ("refused", "erased") for one in plans)
@@ -175,7 +176,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
             return set()
         version = self._document.version
         asked = [(kind, name) for name in ids for kind in version.arrays.values()]
-        with self.store.sources(self._terms.user_id) as snapshot:
+        with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
             told = snapshot.erased(asked, format=version.name)
         return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
 
@@ -183,7 +184,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         """Those steps whose grain is not there: the time of what is there runs already."""
         if not steps:
             return steps
-        with self.store.sources(self._terms.user_id) as snapshot:
+        with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
             return [
                 one
                 for one in steps

@@ -23,6 +23,8 @@ from omsgrain.interchange.parse import (
     rebuilt,
 )
 from omsgrain.interchange.plan import Look, Planner
+from omsgrain.store.context import context_of
+from omsgrain.store.source_index import open_sources
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -55,7 +57,7 @@ def resolved(store: GrainStore, document: ParsedDocument) -> tuple[Problem, ...]
     if not names:
         return document.warnings
     brought = {one.id for one in document.records if not one.is_duplicate}
-    with store.sources(document.owner) as snapshot:
+    with open_sources(context_of(store), document.owner) as snapshot:
         found = snapshot.find({name for name in names.values() if name}, "current")
     there = {name for name, several in found.items()
              if any(not is_duplicate(one.grain) for one in several)}  # fmt: skip
@@ -73,7 +75,7 @@ def skipped_before(store: GrainStore, document: ParsedDocument) -> dict[Key, str
     if not names:
         return {}
     leads: dict[Key, str] = {}
-    with store.sources(document.owner) as snapshot:
+    with open_sources(context_of(store), document.owner) as snapshot:
         for name, several in snapshot.find(names, "current").items():
             sources = [Source.of(one.grain) for one in several if is_duplicate(one.grain)]
             if not several or len(sources) != len(several) or sources[0] is None:
@@ -217,7 +219,7 @@ def lead(store: GrainStore, document: ParsedDocument, planner: Planner, *, overw
     leads = skipped_before(store, document)
     stored: dict[int, str] = {}
     for page in _pages(range(len(records))):
-        with store.sources(document.owner) as snapshot:
+        with open_sources(context_of(store), document.owner) as snapshot:
             known = planner.same_texts(snapshot, [records[i] for i in page])
         stored.update((page[at], id_) for at, id_ in known.items())
     stays: set[Key] = set()
@@ -321,7 +323,7 @@ class _Renaming:
         """Records that may need another id, with what is stored under their names."""
         document = self._document
         for page in _pages(numbers):
-            with self._store.sources(document.owner) as snapshot:
+            with open_sources(context_of(self._store), document.owner) as snapshot:
                 records = [document.records[i] for i in page]
                 look = self._planner.look(snapshot, records)
                 for i, one in zip(page, records, strict=True):

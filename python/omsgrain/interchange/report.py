@@ -15,6 +15,7 @@ from omsgrain.interchange.aimem_plan import REASONS, AimemDecision, Fate
 from omsgrain.interchange.merge_outcome import REASONS as merge_outcome_REASONS
 from omsgrain.interchange.merge_outcome import Fate as merge_outcome_Fate
 from omsgrain.interchange.merge_outcome import Reason
+from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -258,11 +259,13 @@ def note_export(
     actor: str | None,
 ) -> None:
     """Note an export in the audit trail: how much of what sort, and not whose."""
-    if store._store.readonly:
+    if context_of(store).storage.readonly:
         return
     details: dict[str, int | str] = dict(told)
     if withheld:
         details["withheld"] = sum(withheld.values())
     if rules:
         details["review"] = ",".join(sorted(rules))[:256]
-    store._store.write(lambda w: store._note(w, "export", [], details=details, actor=actor))
+    context_of(store).storage.write(
+        lambda w: context_of(store).note(w, "export", [], details=details, actor=actor)
+    )

@@ -28,7 +28,9 @@ from omsgrain.interchange.merge_outcome import Decision
 from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument
 from omsgrain.interchange.plan import RecordPlan
 from omsgrain.storage.erasure_queue import RETENTION
-from omsgrain.store.import_batch import ImportStep
+from omsgrain.store.context import context_of
+from omsgrain.store.import_batch import ImportStep, record
+from omsgrain.store.source_index import open_sources
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -147,7 +149,7 @@ def trimmed(
     """
     again: dict[Grain, list[Grain]] = {}
     for whole in _manifests(store, user_id):
-        with store.sources(user_id) as snapshot:
+        with open_sources(context_of(store), user_id) as snapshot:
             made = _again(snapshot, whole, user_id, frozenset(ids), frozenset(addresses))
         if made is not None:
             again[whole] = made
@@ -155,7 +157,7 @@ def trimmed(
         yield []
         return
     # What they came under ends when it would have.
-    ends = {one.address: one.deadline for one in store.due_erasures() if one.kind == RETENTION}
+    ends = {one.address: one.deadline for one in store.privacy.due() if one.kind == RETENTION}
     steps = [
         ImportStep("", None, one, until=ends.get(whole.address))
         for whole, made in again.items()
@@ -163,18 +165,20 @@ def trimmed(
     ]
     old = dict.fromkeys(one for whole in again for one in (whole.address, *beside(whole)))
     put = [step.grain.address for step in steps if step.grain is not None]
-    with store.sources(user_id) as snapshot:
+    with open_sources(context_of(store), user_id) as snapshot:
         new = [one for one in put if snapshot.get(one) is None]
         gone = [one for one in old if one not in put and snapshot.get(one) is not None]
         since = snapshot.seq
     try:
-        recorded = store.record(steps, user_id=user_id, since=since, allow_erased=True)
+        recorded = record(
+            context_of(store), steps, user_id=user_id, since=since, allow_erased=True
+        )
         for done in recorded.outcomes:
             if done.error is not None:
                 raise done.error
         yield gone
     except OmsError:
-        with store.sources(user_id) as snapshot:
+        with open_sources(context_of(store), user_id) as snapshot:
             new = [one for one in new if snapshot.get(one) is not None]
         store.delete_many(new)
         raise

@@ -44,8 +44,9 @@ from omsgrain.storage.tables import (
     counter_of,
 )
 from omsgrain.store import export_filter
+from omsgrain.store.context import context_of
 from omsgrain.store.privacy.erasure import under_way
-from omsgrain.store.search import sealer_of
+from omsgrain.store.vectors import sealer_of
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
@@ -133,13 +134,13 @@ class UserMemory:
     ) -> None:
         check_tenant(tenant)
         self._all = purpose == "access"
-        self._store: Storage = store._store
+        self._store: Storage = context_of(store).storage
         self._alive = alive
         self._tenant = normalize("NFC", tenant)
         with self._open() as reader:
             self._erasures = tombstones.times(reader, "identity", self._tenant)
             doomed = under_way(reader, self._tenant)
-            over = export_filter.retention_over(reader, store._settings.clock())
+            over = export_filter.retention_over(reader, context_of(store).settings.clock())
             self._over = frozenset[int]() if self._all else over
             current = array("Q", (seq for seq in self._current(reader) if seq > doomed))
             if self._all:

@@ -266,7 +266,7 @@ def verify_store(store: GrainStore, name: str, options: VerifyOptions) -> Verifi
     resolver, good = trust.resolver(options.resolver), 0
     for grain in store:
         try:
-            _signed_by(store.signatures(grain.address), trust, resolver)
+            _signed_by(store.trust.signatures(grain.address), trust, resolver)
         except OmsError as error:
             failures.append(Failure(f"{name}, grain {grain.address}", error))
         else:

@@ -33,7 +33,10 @@ from omsgrain.interchange.snapshot import trimmed
 from omsgrain.json_values import time_text
 from omsgrain.query.envelope import gist
 from omsgrain.search.words import split
+from omsgrain.store import import_batch
+from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportStep
+from omsgrain.store.source_index import open_sources
 
 if TYPE_CHECKING:
     from omsgrain.formats.source import Get
@@ -147,7 +150,7 @@ class UserGrains:
 
     def get(self, address: str) -> Grain:
         """One of them, such as a part of a large memory."""
-        with self._store.sources(self._user_id) as snapshot:
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
             one = snapshot.get(address)
         if one is None:
             raise NotFoundError("a part of a memory is not there")
@@ -155,7 +158,7 @@ class UserGrains:
 
     def has(self, address: str) -> bool:
         """Whether it is one of them."""
-        with self._store.sources(self._user_id) as snapshot:
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
             return snapshot.get(address) is not None
 
     def those(self, grains: Iterable[Grain]) -> Iterator[Grain]:
@@ -166,7 +169,7 @@ class UserGrains:
 
     def versions(self, id: str) -> list[Grain]:
         """All versions of a memory, the oldest first."""
-        with self._store.sources(self._user_id) as snapshot:
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
             first = found(snapshot, id)
             own = id_of(first[0].grain)
             first = snapshot.find([own]).get(own, first)
@@ -185,7 +188,7 @@ class UserGrains:
         copies = list(self._copies({source.id for source in sources}))
         sources += [source for grain in copies if (source := Source.of(grain)) is not None]
         parts = dict.fromkeys(part for source in sources for part in source.parts)
-        with self._store.sources(self._user_id) as snapshot:
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
             there = [part for part in parts if snapshot.get(part) is not None]
         return [*(grain.address for grain in copies), *there]
 
@@ -203,7 +206,7 @@ class UserGrains:
         sources = [source for grain in grains if (source := Source.of(grain)) is not None]
         stay: dict[tuple[str, str, str], Source] = {}
         kept: set[str] = set()
-        with self._store.sources(self._user_id) as snapshot:
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
             for several in snapshot.find({source.id for source in sources}).values():
                 for one in several:
                     other = Source.of(one.grain)
@@ -215,14 +218,14 @@ class UserGrains:
         copies = list(self._copies(gone)) if gone else []
         sources += [source for grain in copies if (source := Source.of(grain)) is not None]
         parts = dict.fromkeys(part for source in sources for part in source.parts)
-        with self._store.sources(self._user_id) as snapshot:
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
             there = [one for one in parts if one not in kept and snapshot.get(one) is not None]
         more = dict.fromkeys([*(grain.address for grain in copies), *there])
         return [one for one in more if one not in going], gone
 
     def listed(self, addresses: Iterable[str]) -> set[str]:
         """The addresses by which documents name grains: of what they say, also where sealed."""
-        with self._store.sources(self._user_id) as snapshot:
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
             there = (snapshot.get(address) for address in addresses)
             return {_core.address(one.grain.blob) for one in there if one is not None}
 
@@ -276,7 +279,7 @@ def remember(
     """Keep a memory; what is known already is not kept twice."""
     owned = UserGrains(store, user_id)
     for _ in range(_TRIES):
-        with store.sources(user_id) as snapshot:
+        with open_sources(context_of(store), user_id) as snapshot:
             before = None if replaces is None else head(snapshot, replaces)
             former = {} if before is None else _former(before.grain, owned)
             record = _record(content, type, tags, importance, metadata, former)
@@ -299,12 +302,14 @@ def remember(
         )
         # What was forgotten before may be said again.
         since, again = snapshot.seq, True
-        done = store.record([step], user_id=user_id, since=since, allow_erased=again)
+        done = import_batch.record(
+            context_of(store), [step], user_id=user_id, since=since, allow_erased=again
+        )
         (outcome,) = done.outcomes
         if outcome.error is not None:
             raise outcome.error
         if not outcome.moved:
-            with store.sources(user_id) as snapshot:
+            with open_sources(context_of(store), user_id) as snapshot:
                 kept = head(snapshot, name)  # sealed, it stands under another address
             return told(kept.grain, owned.get) | {"new": True}
     raise StoreError("others change this memory all the time")
@@ -371,7 +376,7 @@ def history(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
 
 def get(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
     """One memory, whole: the version at an address, or of an id the one that is current."""
-    with store.sources(user_id) as snapshot:
+    with open_sources(context_of(store), user_id) as snapshot:
         one = found(snapshot, id)[0]
     return _whole(store, UserGrains(store, user_id), one.grain)
 
@@ -385,7 +390,7 @@ def stats(store: og.GrainStore, user_id: str) -> dict[str, Any]:
 
 def _whole(store: og.GrainStore, owned: UserGrains, grain: Grain) -> dict[str, Any]:
     """A memory with what became of it; what has superseded it is named if it is the user's."""
-    said = told(grain, owned.get, state=store.state(grain.address))
+    said = told(grain, owned.get, state=store.status(grain.address))
     if "superseded_by" in said and not owned.has(said["superseded_by"]):
         del said["superseded_by"]
     return said

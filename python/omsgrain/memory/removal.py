@@ -18,7 +18,7 @@ from omsgrain.crypto.master_key import load_master
 from omsgrain.errors import SchemaError
 from omsgrain.interchange.snapshot import trimmed
 from omsgrain.memory.memory import UserGrains
-from omsgrain.store.base import check_reason
+from omsgrain.store.context import check_reason, context_of
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.identity import Identities, select
 
@@ -54,7 +54,7 @@ def clear_mentions(store: GrainStore, identities: Identities | Iterable[str]) ->
     Call it before an erasure that takes these grains too. It can run again.
     """
     owners: dict[str, list[str]] = {}
-    for found in select(store._store, identities):
+    for found in select(context_of(store).storage, identities):
         grain = _opened(store, found.address) if found.other else None
         if grain is not None and _goes(store, grain):
             owners.setdefault(str(grain["user_id"]), []).append(grain.address)
@@ -76,13 +76,13 @@ def erase(
     mentions: Literal["list", "erase"] = "list",
     **options: Any,
 ) -> ErasureReport:
-    """Erase a person; arguments and errors are those of ``GrainStore.erase_subject``.
+    """Erase a person; arguments and errors are those of ``GrainStore.privacy.erase``.
 
     With the grains of others that bear a name goes what documents keep of these.
     """
     if mentions == "erase":
         clear_mentions(store, identities)
-    return store.erase_subject(identities, reason_code=reason_code, mentions=mentions, **options)
+    return store.privacy.erase(identities, reason_code=reason_code, mentions=mentions, **options)
 
 
 def check_erasure(
@@ -109,17 +109,17 @@ def erase_preview(
     own = sealed = named = 0
     kept: Counter[str] = Counter()
     now = time.time_ns() // 1_000_000
-    selection = select(store._store, people)
+    selection = select(context_of(store).storage, people)
     for found in selection:
         own, named = own + found.own, named + (not found.own)
         if not found.own:
             continue
         sealed += found.number is not None
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             grain = reader.grain(found.seq)
             if grain is None:
                 continue
-            rule = removal.refusal(reader, store._settings, grain, now)
+            rule = removal.refusal(reader, context_of(store).settings, grain, now)
         if rule is not None:
             kept[rule] += 1
     return {
@@ -134,16 +134,16 @@ def erase_preview(
 
 def _opened(store: GrainStore, address: str) -> Grain | None:
     """A grain as who holds the keys sees it; None if it is not there, or nobody can read it."""
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         (seq,) = reader.find([_core.parse_address(address)])
         return None if seq is None else removal.readable(reader, seq)
 
 
 def _goes(store: GrainStore, grain: Grain) -> bool:
     """Whether nothing keeps a grain from being erased."""
-    now = store._settings.clock()
-    with store._store.read() as reader:
-        return removal.refusal(reader, store._settings, grain, now) is None
+    now = context_of(store).settings.clock()
+    with context_of(store).storage.read() as reader:
+        return removal.refusal(reader, context_of(store).settings, grain, now) is None
 
 
 def _pages(addresses: Sequence[str]) -> Iterator[list[str]]:

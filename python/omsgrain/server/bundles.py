@@ -48,6 +48,8 @@ from omsgrain.server.options import ServerOptions
 from omsgrain.server.request import RequestContext, as_json, is_gone
 from omsgrain.server.service import Flag, Stopped
 from omsgrain.server.streaming import PIECE, Stream, gathered
+from omsgrain.store.context import context_of
+from omsgrain.store.import_batch import note_import
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -450,7 +452,7 @@ def _audited(call: RequestContext, work: Callable[[Flag], Response], flag: Flag)
         refusal = error if isinstance(error, HttpRefusal) else refusal_of(error)
         if refusal.status < _OURS:  # else the store could not tell it either
             told: dict[str, int | str] = {"refused": refusal.rule, "status": refusal.status}
-            call.service.stores.main.note_import(FORMAT, told, actor=call.actor)
+            note_import(context_of(call.service.stores.main), FORMAT, told, actor=call.actor)
         if call.media != LINES and refusal.status == _TOO_LARGE:
             raise _to_lines(refusal) from None
         raise

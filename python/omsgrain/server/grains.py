@@ -62,7 +62,7 @@ async def get(call: RequestContext) -> Response:
         value = {
             "content_address": grain.address,
             "grain": plain(grain.to_dict()),
-            "state": plain(asdict(store.state(address))),
+            "state": plain(asdict(store.status(address))),
         }
         return as_json(value, headers=etag)
 

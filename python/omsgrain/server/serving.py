@@ -13,6 +13,7 @@ import omsgrain as og
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.storage.tokens import Scope, Token, Tokens
+from omsgrain.store.context import context_of
 from omsgrain.sync.http import is_loopback
 from omsgrain.sync.local import LocalPeer
 from omsgrain.sync.peer import Peer, Right
@@ -70,13 +71,13 @@ class Stores:
         self._lock = threading.Lock()
         self._by_actor: dict[str, og.GrainStore] = {}
         self.main = main
-        self.tokens = Tokens(main._below)
+        self.tokens = Tokens(context_of(main).inner)
 
     def of(self, actor: str) -> og.GrainStore:
         """The handle of an actor; there are as many as tokens have names."""
         with self._lock:
             if actor not in self._by_actor:
-                self._by_actor[actor] = self.main.acting(actor)
+                self._by_actor[actor] = self.main.as_actor(actor)
             return self._by_actor[actor]
 
     def peer(self, token: Token) -> Peer:

@@ -422,6 +422,11 @@ class Storage(Protocol):
     """
 
     @property
+    def name(self) -> str:
+        """Where the store is, in a few words."""
+        ...
+
+    @property
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
         ...

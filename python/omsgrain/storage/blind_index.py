@@ -47,7 +47,7 @@ _COMPLEMENT = bytes(range(255, -1, -1))
 
 SEALS_RECORD = b"sealed"
 """Whether the store has ever sealed a grain."""
-_NO, _YES = b"\0", b"\1"
+NONE_SEALED, SOME_SEALED = b"\0", b"\1"
 
 
 class BlindEntry(NamedTuple):
@@ -101,27 +101,14 @@ def add(writer: Writer, rows: list[tuple[int, bytes, BlindEntry]]) -> None:
     """Write the rows of sealed grains that were just put."""
     blind = [(entry.number, entry.tokens, place) for _, place, entry in rows]
     writer.set_rows(BLIND, _core.blind_rows(blind))
-    if writer.row(META, SEALS_RECORD) != _YES:
-        writer.set_row(META, SEALS_RECORD, _YES)
+    if writer.row(META, SEALS_RECORD) != SOME_SEALED:
+        writer.set_row(META, SEALS_RECORD, SOME_SEALED)
     keys = [(SEQUENCE.pack(seq), entry) for seq, _, entry in rows]
     writer.set_rows(PLAIN, [(entry.number + entry.plain, key) for key, entry in keys])
     writer.set_rows(SEALED, [(key, entry.number) for key, entry in keys])
     writer.set_rows(KEYED, [(entry.number + key, b"") for key, entry in keys])
     if kept := [(entry.number + key, b"") for key, entry in keys if entry.kept]:
         writer.set_rows(KEPT, kept)
-
-
-def has_sealed(writer: Writer) -> bool:
-    """Tell whether the store has ever sealed a grain with keys of its own.
-
-    A sealed grain that is only carried does not count, so nobody can close a store by sending one.
-    The answer is kept in a record, which costs no round trip where the store is on a server.
-    """
-    known = writer.row(META, SEALS_RECORD)
-    if known is None:  # a store of before there was this record
-        known = _NO if next(writer.rows(SEALED), None) is None else _YES
-        writer.set_row(META, SEALS_RECORD, known)
-    return known == _YES
 
 
 def key_of(reader: Reader, seq: int) -> bytes | None:

@@ -402,6 +402,11 @@ class EncryptedStorage:
         return self.inner.sidecar
 
     @property
+    def name(self) -> str:
+        """Where the store is, in a few words."""
+        return self.inner.name
+
+    @property
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
         return self.inner.readonly

@@ -152,6 +152,7 @@ class MemoryStorage:
     """A ``Store`` in memory."""
 
     readonly = False
+    name = ":memory:"
     sidecar = Sidecar()
 
     def __init__(self) -> None:

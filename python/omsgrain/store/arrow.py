@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain import _core, registry
-from omsgrain.batch import OnError, decode_many
+from omsgrain.batch import decode_many
 from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 from omsgrain.grain import _json_bytes, bare
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
@@ -22,15 +21,13 @@ from omsgrain.storage.base import Reader
 from omsgrain.storage.records import PAST, GrainStatus, unpack
 from omsgrain.storage.tables import COUNTERS, SEQUENCE, STATES, Table, counter_of
 from omsgrain.store.export_filter import Leavers, Numbered
-from omsgrain.store.mg_files import Moving
+from omsgrain.store.mg_files import chosen_pages, leavers_for
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from omsgrain.policy.rules import Purpose
     from omsgrain.query.filters import Filters
-    from omsgrain.store.parquet import WrittenParquet
-    from omsgrain.store.state_merge import ImportReport
+    from omsgrain.store.context import Context
 
 Kind: TypeAlias = Literal[
     "text", "float", "int", "bool", "time", "bytes", "texts", "ints", "many_bytes", "json"
@@ -367,137 +364,49 @@ _SPREAD = 4  # numbers a grain, up to which it is quicker to walk the states tha
 _UNTOUCHED = GrainStatus()
 
 
-class Tabling(Moving):
-    """The part of a GrainStore that makes tables of grains."""
-
-    def to_arrow(
-        self,
-        *,
-        columns: Iterable[str] | None = None,
-        unsealed: bool = False,
-        **filters: Unpack[Filters],
-    ) -> Any:
-        """Return grains as a stream of Arrow batches, read from the store as they are taken.
-
-        The columns are those of docs/analytics.md: the address and the blob, what became of the
-        grain, and each field with the type that the registry gives it; what has no column of its
-        own is JSON in ``extra``. Grains that are restricted, or may be kept no longer, are left
-        out: a table is use.
-
-        Args:
-            columns: the names of those wanted, in that order; None for all. Without a column of a
-                field no grain is decoded.
-            unsealed: show what sealed grains say where the keys of the store open them. Without it
-                their fields are null; blob and address are those of the sealed grain anyway.
-            **filters: those of ``query``, answered by the index, with past grains unless
-                ``current=True``; the column ``current`` tells them apart. Without any, all grains
-                in order of arrival.
-
-        Returns:
-            A ``pyarrow.RecordBatchReader``, with batches of bounded size. What goes wrong while
-            it is read is raised there.
-
-        Raises:
-            SchemaError: a column or filter that there is not.
-            UnsupportedError: pyarrow is not installed, or sealed grains cannot be asked that.
-        """
-        asked = chosen(columns)
-        form = schema(asked)
-        leavers = self._leavers("transfer")
-        rows = self._rows(_all_unless(filters), leavers, _RowChoice.of(asked, unsealed))
-        return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
-
-    def export_parquet(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        columns: Iterable[str] | None = None,
-        unsealed: bool = False,
-        purpose: Purpose = "transfer",
-        **filters: Unpack[Filters],
-    ) -> WrittenParquet:
-        """Write grains to a Parquet file, by the rules of ``export_mg`` for what may leave.
-
-        With the columns ``address`` and ``blob`` the file brings the same grains back.
-
-        Args:
-            path: the file; one that is there is replaced when all is written.
-            columns: as for ``to_arrow``; None for all but how often grains were read here.
-            unsealed: as for ``to_arrow``: the file then has in plain what the store keeps sealed.
-            purpose: why, for the rules of presets and profiles.
-            **filters: as for ``to_arrow``. What does not leave for a purpose is as for
-                ``export_mg``.
-
-        Raises:
-            SchemaError: a column, filter or purpose that there is not.
-            UnsupportedError: pyarrow is not installed; or a rule keeps a grain here: ``rule``
-                names it, and nothing was written.
-            StoreError: the file cannot be written.
-        """
-        from omsgrain.store import parquet
-
-        asked = chosen(columns, counts=False)
-        form = schema(asked)
-        filters = _all_unless(filters)
-        _, rules, leavers = self._leaving(filters, purpose)
-        rows = self._rows(filters, leavers, _RowChoice.of(asked, unsealed))
-        written = parquet.write(path, form, batches(rows, asked))
-        self._note_export(written.grains, purpose, rules, leavers)
-        return replace(written, withheld=dict(leavers.withheld))
-
-    def import_parquet(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        errors: OnError = "raise",
-        allow_erased: bool = False,
-    ) -> ImportReport:
-        """Take in the grains of a Parquet file, once each blob was compared with its address.
-
-        The blobs, envelopes and states are read, and no other column: a field that somebody
-        changed in the table changes no grain. What the file says of states is a claim, as in a
-        .mg file.
-
-        Args:
-            path: the file.
-            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
-            allow_erased: take in those, too, that were erased before.
-
-        Raises:
-            FormatError: it is no Parquet file, or damaged.
-            SchemaError: it has no columns ``address`` and ``blob``.
-            OmsError: with ``raise``, why a grain is refused; those before it stay.
-            UnsupportedError: pyarrow is not installed.
-        """
-        from omsgrain.store.parquet import import_parquet
-
-        put, merge = self._taking_in(allow_erased)
-        return import_parquet(path, put, merge, errors=errors)
-
-    def _rows(self, filters: Filters, leavers: Leavers, look: _RowChoice) -> Iterator[ArrowRow]:
-        """The chosen grains, page by page, each page from one snapshot.
-
-        The first page is read now: what cannot be asked is refused to who asks, and not to who
-        reads the table.
-        """
-        pages = self._chosen(filters)
-        first = next(pages, [])
-
-        def rows() -> Iterator[ArrowRow]:
-            for page in chain([first], pages):
-                with self._store.read() as reader:
-                    found = _looked_at(reader, leavers.of(page), look)
-                yield from found
-
-        return rows()
+def to_arrow(
+    context: Context,
+    *,
+    columns: Iterable[str] | None = None,
+    unsealed: bool = False,
+    **filters: Unpack[Filters],
+) -> Any:
+    """Return grains as a stream of Arrow batches, read from the store as they are taken."""
+    asked = chosen(columns)
+    form = schema(asked)
+    leavers = leavers_for(context, "transfer")
+    rows = rows_of(context, with_past(filters), leavers, RowChoice.of(asked, unsealed))
+    return arrow().RecordBatchReader.from_batches(form, batches(rows, asked))
 
 
-def _all_unless(filters: Filters) -> Filters:
+def rows_of(
+    context: Context, filters: Filters, leavers: Leavers, look: RowChoice
+) -> Iterator[ArrowRow]:
+    """The chosen grains, page by page, each page from one snapshot.
+
+    The first page is read now, so that a filter that cannot be is refused to the caller, and not
+    to the reader of the table.
+    """
+    chosen = chosen_pages(context, filters)
+    first = next(chosen, [])
+    return _rows(context, chain([first], chosen), leavers, look)
+
+
+def _rows(
+    context: Context, pages: Iterable[list[Numbered]], leavers: Leavers, look: RowChoice
+) -> Iterator[ArrowRow]:
+    for page in pages:
+        with context.storage.read() as reader:
+            found = _looked_at(reader, leavers.of(page), look)
+        yield from found
+
+
+def with_past(filters: Filters) -> Filters:
     """Past grains too, unless it is said otherwise."""
     return {"current": None, **filters} if filters else {}
 
 
-class _RowChoice(NamedTuple):
+class RowChoice(NamedTuple):
     """What of a grain is looked at: what no column shows, is not read."""
 
     fields: bool
@@ -505,14 +414,14 @@ class _RowChoice(NamedTuple):
     unsealed: bool
 
     @classmethod
-    def of(cls, asked: Iterable[Column], unsealed: bool) -> _RowChoice:
-
+    def of(cls, asked: Iterable[Column], unsealed: bool) -> RowChoice:
+        """What some columns need."""
         named = {column.name: column.field for column in asked}
         fields = any(field is not None for field in named.values())
         return cls(fields, not named.keys().isdisjoint(COUNTS), unsealed)
 
 
-def _looked_at(reader: Reader, page: list[Numbered], look: _RowChoice) -> list[ArrowRow]:
+def _looked_at(reader: Reader, page: list[Numbered], look: RowChoice) -> list[ArrowRow]:
     """The rows of some grains; what can be done for all of them at once, is."""
     seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
     states = _states(reader, seqs, look.counts)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far those who follow the changes of a store have come, kept in the store itself.
+"""The positions of consumers of the change feed, kept in the store itself.
 
-A position beside the store would be wrong as soon as the store is restored from a backup: numbers
-are given again then, and what they stand for would be passed over.
+A position outside the store would be wrong once the store is restored from a backup: sequence
+numbers are used again then, and the consumer would skip changes.
 """
 
 from __future__ import annotations
@@ -10,46 +10,48 @@ from __future__ import annotations
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.storage.base import Reader
 from omsgrain.storage.tables import LONGEST_KEY, META, SEQUENCE
-from omsgrain.store.base import Base
+from omsgrain.store.context import StorePart
 
 PREFIX = b"position."
 """What the names of their records begin with."""
 
 
-class Following(Base):
-    """The part of a GrainStore that remembers positions."""
+class Consumers(StorePart):
+    """``store.consumers``: how far each consumer of ``changes`` is."""
+
+    __slots__ = ()
 
     def position(self, name: str) -> int:
-        """Return the last ``seq`` of ``changes`` that a follower has seen to; 0 before any.
+        """Return the last ``seq`` of ``changes`` that a consumer has processed; 0 before any.
 
         Args:
-            name: of the follower.
+            name: of the consumer.
 
         Raises:
             SchemaError: not a name.
             IntegrityError: its row is damaged.
         """
         key = _key(name)
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             return _position(reader, key)
 
     def set_position(self, name: str, seq: int) -> None:
-        """Remember how far a follower has come, durably.
+        """Storage how far a consumer is, durably.
 
         Args:
-            name: of the follower.
-            seq: of the last change that it has seen to.
+            name: of the consumer.
+            seq: of the last change that it has processed.
 
         Raises:
             SchemaError: not a name, or not a sequence number of this store.
             StoreError: it cannot be written.
         """
         key = _key(name)
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             last = reader.last_seq()
         if type(seq) is not int or not 0 <= seq <= last:
             raise SchemaError("no such change", field="/seq", expected=f"0 to {last}")
-        self._store.write(lambda writer: writer.set_row(META, key, SEQUENCE.pack(seq)))
+        self._context.storage.write(lambda writer: writer.set_row(META, key, SEQUENCE.pack(seq)))
 
 
 def _key(name: str) -> bytes:

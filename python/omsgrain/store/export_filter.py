@@ -22,7 +22,7 @@ from omsgrain.storage.tables import MARK
 if TYPE_CHECKING:
     from omsgrain.container.region import Block
     from omsgrain.policy.rules import Purpose
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
 
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles with rules about what may leave."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came before a grain, what came of it, and what says the same."""
+"""``store.graph``: versions, origins, threads, goals and duplicates of grains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omsgrain.query import graph
 from omsgrain.query import history as conversation
 from omsgrain.query import history as goals
 from omsgrain.query import history as supersession
-from omsgrain.store.base import Base
+from omsgrain.store.context import StorePart
 
 if TYPE_CHECKING:
     from omsgrain.query.graph import Graph, Same
@@ -20,28 +20,19 @@ if TYPE_CHECKING:
     from omsgrain.storage.base import Which
 
 
-class Tracing(Base):
-    """The part of a GrainStore that follows grains through time."""
+class GrainGraph(StorePart):
+    """``store.graph``: versions, origins, threads, goals and duplicates of grains."""
 
-    def history(self, address: str) -> list[Grain]:
-        """Return all versions of what a grain says, oldest first, whichever of them is asked for.
-
-        Where histories have forked, all branches are in it.
-
-        Raises:
-            NotFoundError: the grain is not in the store.
-            RangeError: there are too many versions.
-        """
-        with self._store.read() as reader:
-            return supersession.chain(reader, address)
+    __slots__ = ()
 
     def heads(self, address: str) -> list[Grain]:
         """Return the versions that nothing has superseded; several if the history has forked.
 
         Raises:
-            NotFoundError, RangeError: as ``history``.
+            NotFoundError: the grain is not in the store.
+            RangeError: there are too many versions.
         """
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             return supersession.heads(reader, address)
 
     def provenance(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
@@ -55,12 +46,12 @@ class Tracing(Base):
         Raises:
             NotFoundError: the grain is not in the store.
         """
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             return graph.provenance(reader, address, depth, limit)
 
     def descendants(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
         """Return what was made from a grain, and what was made from that; as ``provenance``."""
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             return graph.descendants(reader, address, depth, limit)
 
     def thread(self, session_id: str, *, which: Which = "current") -> list[Grain]:
@@ -77,7 +68,7 @@ class Tracing(Base):
         Spec: OMS §28.6
         """
         _see_which(which)
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             return conversation.thread(reader, session_id, which)
 
     def branches(self, session_id: str, *, which: Which = "current") -> tuple[Branch, ...]:
@@ -96,7 +87,7 @@ class Tracing(Base):
             NotFoundError: the grain is not in the store.
             SchemaError: it is no goal.
         """
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             return goals.goal_tree(reader, address, depth, limit)
 
     def duplicates(self, *, which: Which = "current") -> Iterator[Same]:
@@ -109,7 +100,7 @@ class Tracing(Base):
             SchemaError: another ``which``; told with the first.
         """
         _see_which(which)
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             yield from graph.duplicates(reader, which)
 
 

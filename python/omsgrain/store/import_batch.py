@@ -17,11 +17,12 @@ from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 from omsgrain.store import lifecycle
+from omsgrain.store.context import Context
 from omsgrain.store.policy_context import address_of, seq_of
 from omsgrain.store.prepared import Incoming, Intake, intakes
-from omsgrain.store.search import sealer_of
-from omsgrain.store.source_index import Sources, SourceSnapshot
-from omsgrain.store.write import Putting, admit, let_back, refuse
+from omsgrain.store.source_index import SourceSnapshot
+from omsgrain.store.vectors import sealer_of
+from omsgrain.store.write import admit, bring, let_back, refuse, take
 
 _MOST = 2**63 - 1
 JOINED: Final = "a newer version was there already"
@@ -104,72 +105,52 @@ class _Undone(Exception):
         self.outcomes = outcomes
 
 
-class Recording(Putting, Sources):
-    """The part of a GrainStore that takes in records with their past."""
+def record(
+    context: Context,
+    steps: Sequence[ImportStep],
+    *,
+    user_id: str,
+    since: int,
+    allow_erased: bool = False,
+    actor: str | None = None,
+    together: bool = False,
+) -> Recorded:
+    """Do what was decided of some records of one user: one transaction, all of it or nothing."""
+    items = [grain for step in steps for grain in _grains(step)]
+    intake = Intake([], [], [])
+    if items:
+        (intake,) = intakes(items, len(items), context.settings.resolver)
+    places = _places(steps, intake)
+    errors = {bad.index: bad.error for bad in intake.errors}
+    at, refused = 0, {}
+    for n, step in enumerate(steps):
+        for i in range(at, at := at + len(_grains(step))):
+            if i in errors:
+                refused[n] = RecordOutcome(error=errors[i])
 
-    def record(
-        self,
-        steps: Sequence[ImportStep],
-        *,
-        user_id: str,
-        since: int,
-        allow_erased: bool = False,
-        actor: str | None = None,
-        together: bool = False,
-    ) -> Recorded:
-        """Do what was decided of some records of one user: one transaction, all of it or nothing.
+    def work(writer: Writer, given: Incoming) -> Recorded:
+        done = _ImportTransaction(context, writer, given, places, actor, allow_erased).run(
+            steps, dict(refused), user_id, since
+        )
+        if together and any(one.moved or one.error is not None for one in done):
+            raise _Undone(done)
+        return Recorded(done, writer.last_seq())
 
-        Args:
-            steps: no two of one wave about the same record.
-            user_id: whose they are.
-            since: ``seq`` of the snapshot by which it was decided.
-            allow_erased: store those, too, that were erased before.
-            actor: who acts, if it is another than the handle's.
-            together: do nothing at all where one of the steps cannot be done.
+    try:
+        return bring(context, intake, work, allow_erased=allow_erased)
+    except _Undone as undone:
+        return Recorded(undone.outcomes, None)
 
-        Raises:
-            StoreError: read-only, full or broken; nothing was done.
-        """
-        items = [grain for step in steps for grain in _grains(step)]
-        intake = Intake([], [], [])
-        if items:
-            (intake,) = intakes(items, len(items), self._settings.resolver)
-        places = _places(steps, intake)
-        errors = {bad.index: bad.error for bad in intake.errors}
-        at, refused = 0, {}
-        for n, step in enumerate(steps):
-            for i in range(at, at := at + len(_grains(step))):
-                if i in errors:
-                    refused[n] = RecordOutcome(error=errors[i])
 
-        def work(writer: Writer, given: Incoming) -> Recorded:
-            done = _ImportTransaction(self, writer, given, places, actor, allow_erased).run(
-                steps, dict(refused), user_id, since
-            )
-            if together and any(one.moved or one.error is not None for one in done):
-                raise _Undone(done)
-            return Recorded(done, writer.last_seq())
+def note_import(
+    context: Context, format: str, counts: Mapping[str, int | str], *, actor: str | None = None
+) -> None:
+    """Add an entry to the audit trail about an import that is done."""
 
-        try:
-            return self._bring(intake, work, allow_erased=allow_erased)
-        except _Undone as undone:
-            return Recorded(undone.outcomes, None)
+    def work(writer: Writer) -> None:
+        context.note(writer, "import", [], reason_code=format, details=dict(counts), actor=actor)
 
-    def note_import(
-        self, format: str, counts: Mapping[str, int | str], *, actor: str | None = None
-    ) -> None:
-        """Add an entry to the audit trail about an import that is done.
-
-        Args:
-            format: what was imported, such as ``aimem``.
-            counts: how many of what, and words; 16 at the most.
-            actor: who did it, if it is another than the handle's.
-        """
-
-        def work(writer: Writer) -> None:
-            self._note(writer, "import", [], reason_code=format, details=dict(counts), actor=actor)
-
-        self._store.write(work)
+    context.storage.write(work)
 
 
 class _ImportTransaction:
@@ -177,14 +158,14 @@ class _ImportTransaction:
 
     def __init__(
         self,
-        store: Recording,
+        context: Context,
         writer: Writer,
         given: Incoming,
         places: Sequence[Sequence[int]],
         actor: str | None,
         allow_erased: bool,
     ) -> None:
-        self._store = store
+        self._context = context
         self._writer = writer
         self._given = given
         self._places = places
@@ -254,7 +235,7 @@ class _ImportTransaction:
         try:
             if step.parts:
                 given = self._given.only(self._places[n])
-                admission = admit(self._writer, self._store._settings, given, self._allow_erased)
+                admission = admit(self._writer, self._context.settings, given, self._allow_erased)
                 for _, error in sorted(admission.refused.items()):
                     raise error
             if step.replaces is not None:
@@ -269,13 +250,13 @@ class _ImportTransaction:
     def _supersede(self, n: int, step: ImportStep, replaces: str) -> None:
         writer, before = self._writer, bytes.fromhex(replaces)
         given = self._given.only(self._places[n][-1:])
-        settings = self._store._settings
+        settings = self._context.settings
         refuse(writer, settings, given, self._allow_erased)
-        after, done = lifecycle.supersede(writer, settings, before, given, step.justification)
+        after, done = lifecycle.put_successor(writer, settings, before, given, step.justification)
         if self._allow_erased:
             let_back(writer, given)
         if done:
-            self._store._note(writer, "supersede", [before, after], actor=self._actor)
+            self._context.note(writer, "supersede", [before, after], actor=self._actor)
         self._stands[n] = after
 
     def _bury(self, n: int, under: str, found: dict[int, RecordOutcome]) -> None:
@@ -285,9 +266,9 @@ class _ImportTransaction:
             digest = bytes.fromhex(address_of(writer, seq_of(writer, bytes.fromhex(under))))
             blob = writer.get(digest)
             given = Incoming([(digest, blob or b"")])
-            settings = self._store._settings
-            lifecycle.supersede(writer, settings, old, given, JOINED)
-            self._store._note(writer, "supersede", [old, digest], actor=self._actor)
+            settings = self._context.settings
+            lifecycle.put_successor(writer, settings, old, given, JOINED)
+            self._context.note(writer, "supersede", [old, digest], actor=self._actor)
         except StoreError:
             raise
         except OmsError as error:  # it is not to count beside what is newer
@@ -298,7 +279,7 @@ class _ImportTransaction:
         if not plain:
             return
         given = self._given.only(list(plain))
-        outcome = self._store._take(self._writer, given, False, self._allow_erased, self._actor)
+        outcome = take(self._context, self._writer, given, False, self._allow_erased, self._actor)
         for at, (i, n) in enumerate(plain.items()):
             if at in outcome.refused:
                 found[n] = RecordOutcome(error=outcome.refused[at])
@@ -345,7 +326,7 @@ class _ImportTransaction:
             except OmsError as error:
                 found[n] = RecordOutcome(unkept=error)
         if given:
-            self._store._note(writer, "vector", given, actor=self._actor)
+            self._context.note(writer, "vector", given, actor=self._actor)
 
 
 def _grains(step: ImportStep) -> tuple[Grain, ...]:

@@ -1,48 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking after a store."""
+"""``store.maintenance``: check, rebuild, compact and back up a store."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from omsgrain.storage import erasure_queue
-from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport, StoreStats, Writer
-from omsgrain.store.search import Searching
-
-if TYPE_CHECKING:
-    from omsgrain.storage.audit.trail import AuditLog
+from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport, Writer
+from omsgrain.store.context import Context, StorePart
 
 
-class Care(Searching):
-    """The part of a GrainStore that keeps it well."""
+class Maintenance(StorePart):
+    """``store.maintenance``: check, rebuild, compact and back up a store."""
 
-    @property
-    def audit(self) -> AuditLog:
-        """The audit trail: who did what, each entry bound to all before it."""
-        from omsgrain.storage.audit.trail import AuditLog
-
-        return AuditLog(self._store)
+    __slots__ = ()
 
     def check(self) -> CheckReport:
         """Look at every byte that matters: blobs, addresses, index rows, states, audit, text.
 
         It runs in a process of its own, because LMDB does not survive every damaged page.
         """
-        return self.check_text(self._store.check())
-
-    def check_text(self, report: CheckReport) -> CheckReport:
-        """Look at the text index too, where the rest was found to be good.
-
-        Args:
-            report: what the check of the rest found.
-        """
-        texts = self._texts()
-        if not report.ok or not texts.exists:
-            return report
-        problems = texts.check(self._store.read)
-        return replace(report, ok=not problems, problems=problems)
+        return check_text(self._context, self._context.storage.check())
 
     def rebuild(self) -> RebuildReport:
         """Make the index anew from the blobs; the same blobs and states give the same bytes.
@@ -50,9 +29,9 @@ class Care(Searching):
         Raises:
             StoreError: read-only, or no room; the old index is kept then.
         """
-        report = self._store.rebuild()
-        self._texts().rebuild(self._store.read)
-        self._vectors().catch_up(self._store)
+        report = self._context.storage.rebuild()
+        self._context.texts().rebuild(self._context.storage.read)
+        self._context.nearest().catch_up(self._context.storage)
         return report
 
     def compact(self) -> CompactReport:
@@ -65,23 +44,25 @@ class Care(Searching):
             StoreError: read-only, damaged, no room, or another process writes for too long; the
                 store stays as it was.
         """
-        with self._store.read() as reader:  # what asks for this by now is done by it
+        with self._context.storage.read() as reader:  # what asks for this by now is done by it
             keys = [
                 entry.key
                 for entry in erasure_queue.due(reader)
                 if entry.kind == erasure_queue.SCRUB
             ]
-        self._vectors().catch_up(self._store, make=False)  # first: it may have tables of its own
-        with self._texts().scrubbing(self._store.read):
-            report = self._store.compact()
+        self._context.nearest().catch_up(
+            self._context.storage, make=False
+        )  # first: it may have tables of its own
+        with self._context.texts().scrubbing(self._context.storage.read):
+            report = self._context.storage.compact()
         told = {"before": report.before, "after": report.after}
 
         def work(writer: Writer) -> None:
             for key in keys:
                 erasure_queue.done(writer, key)
-            self._note(writer, "compact", [], details=told)
+            self._context.note(writer, "compact", [], details=told)
 
-        self._store.write(work)
+        self._context.storage.write(work)
         return report
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -92,16 +73,13 @@ class Care(Searching):
         Raises:
             StoreError: there is something at the path, or it cannot be written.
         """
-        self._store.backup(path)
+        self._context.storage.backup(path)
 
-    def stats(self) -> StoreStats:
-        """Return how much the store holds, and how large its file is."""
-        return self._store.stats()
 
-    def sync(self) -> None:
-        """Make durable what was put with ``durability="relaxed"``."""
-        self._store.sync()
-
-    def _note_restore(self) -> None:
-        """Note in the audit trail that this store was made from a backup."""
-        self._store.write(lambda writer: self._note(writer, "restore", []))
+def check_text(context: Context, report: CheckReport) -> CheckReport:
+    """Check the text index too, where the rest is good."""
+    texts = context.texts()
+    if not report.ok or not texts.exists:
+        return report
+    problems = texts.check(context.storage.read)
+    return replace(report, ok=not problems, problems=problems)

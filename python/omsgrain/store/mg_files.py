@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carrying grains, and what became of them, from store to store."""
+"""Export grains with their states to .mg files, and import such files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omsgrain.batch import OnError
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT
-from omsgrain.query.filters import conditions
+from omsgrain.query import query as queries
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RESTRICTED
@@ -23,10 +23,10 @@ from omsgrain.storage.scan import ScannedBlob, damaged, pages
 from omsgrain.storage.tables import HOLDS, SEQUENCE, STATES
 from omsgrain.store import export_filter, state_merge
 from omsgrain.store.export_filter import Leavers, Numbered
-from omsgrain.store.lifecycle import Changing
+from omsgrain.store.lifecycle import status
 from omsgrain.store.prepared import Incoming
-from omsgrain.store.reading import Finding
-from omsgrain.store.write import Putting
+from omsgrain.store.state_merge import Put
+from omsgrain.store.write import bring, put_many
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,293 +36,262 @@ if TYPE_CHECKING:
     from omsgrain.container.write import WrittenContainer
     from omsgrain.policy.rules import Purpose
     from omsgrain.query.filters import Filters
-    from omsgrain.store.state_merge import Claim, ImportReport, Merge, Merged, PutMany
+    from omsgrain.store.context import Context
+    from omsgrain.store.state_merge import Claim, ImportReport, Merged
 
 _GRAINS_A_PAGE = 1_000
 _RESOLVED = b"did:key:"  # in the first bytes of nearly every envelope
 
 
-class Moving(Finding, Putting, Changing):
-    """The part of a GrainStore that writes and reads .mg files."""
+def export_mg(
+    context: Context,
+    path: str | os.PathLike[str],
+    *,
+    codec: Codec = "none",
+    seekable: bool = False,
+    sort: bool = False,
+    purpose: Purpose = "transfer",
+    **filters: Unpack[Filters],
+) -> WrittenContainer:
+    """Write grains to a .mg file, or to several if one cannot hold them."""
+    from omsgrain.container.write import write_blocks
 
-    def export_mg(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        codec: Codec = "none",
-        seekable: bool = False,
-        sort: bool = False,
-        purpose: Purpose = "transfer",
-        **filters: Unpack[Filters],
-    ) -> WrittenContainer:
-        """Write grains to a .mg file, or to several if one cannot hold them.
+    filters = {"current": None, **filters} if filters else {}
+    states, rules, leavers = export_plan(context, filters, purpose)
+    grains = _packed(context, filters, leavers)
+    written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
+    note_export(context, written.grains, purpose, rules, leavers)
+    return replace(written, withheld=dict(leavers.withheld))
 
-        What became of them (superseded by which, until when, verification) goes along in the
-        manifest. A signed grain stands in its envelope, and once more for each further signer; a
-        sealed one stays sealed, and only who has the key can read it there.
 
-        Args:
-            path: the file; one that is there is replaced when all is written.
-            codec: "none", "zstd" or "lz4"; the grains are packed into one frame.
-            seekable: pack them into frames of about 1 MiB, so that reading one grain unpacks one
-                frame. Other decoders may stop after the first frame without an error.
-            sort: by created_at instead of arrival.
-            purpose: why, for the rules of presets and profiles: ``move`` to another store of the
-                same house, ``access`` by the person it is about, ``transfer``, or ``sale``.
-            **filters: those of ``query``, with past grains unless ``current=True``; without any,
-                all grains. Restricted grains go along to ``move`` and for ``access`` only. What
-                may be kept no longer goes along for ``access``, and to ``move`` if somebody
-                holds it. The report counts as ``withheld`` what stays.
+def export_plan(
+    context: Context, filters: Filters, purpose: Purpose
+) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
+    """See what may leave: what is told of it, which rules want a look, which grains."""
+    if purpose not in ("move", "access", "transfer", "sale"):
+        raise SchemaError(
+            "no such purpose", field="/purpose", expected="move, access, transfer or sale"
+        )
+    states: dict[str, Mapping[str, Any]] = {}
+    rules: set[str] = set()
+    leavers = leavers_for(context, purpose)
+    for grain in _marked(context, filters, leavers):
+        try:
+            state = status(context, grain.address)
+        except NotFoundError:  # it was removed meanwhile
+            continue
+        rules.update(export_filter.check(context.settings, grain, state.held, purpose))
+        if told := export_filter.manifest_entry(state):
+            states[grain.address] = told
+    return states, rules, leavers
 
-        Raises:
-            IntegrityError: a stored grain, or a signature, is damaged.
-            UnsupportedError: a rule of a preset or of a profile keeps a grain here; ``rule`` names
-                it, and nothing was written.
-            StoreError: the file cannot be written.
 
-        Spec: OMS §11
-        """
-        from omsgrain.container.write import write_blocks
+def note_export(
+    context: Context, grains: int, purpose: Purpose, rules: set[str], leavers: Leavers
+) -> None:
+    """Tell the audit trail of an export, where it can be written."""
+    if context.storage.readonly:
+        return
+    told: dict[str, int | str] = {"grains": grains, "purpose": purpose}
+    if leavers.withheld:
+        told["withheld"] = leavers.withheld.total()
+    if rules:
+        told["review"] = ",".join(sorted(rules))[:256]
+    context.storage.write(lambda w: context.note(w, "export", [], details=told))
 
-        filters = {"current": None, **filters} if filters else {}
-        states, rules, leavers = self._leaving(filters, purpose)
-        grains = self._packed(filters, leavers)
-        written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
-        self._note_export(written.grains, purpose, rules, leavers)
-        return replace(written, withheld=dict(leavers.withheld))
 
-    def _leaving(
-        self, filters: Filters, purpose: Purpose
-    ) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
-        """See what may leave: what is told of it, which rules want a look, which grains."""
-        if purpose not in ("move", "access", "transfer", "sale"):
-            raise SchemaError(
-                "no such purpose", field="/purpose", expected="move, access, transfer or sale"
-            )
-        states: dict[str, Mapping[str, Any]] = {}
-        rules: set[str] = set()
-        leavers = self._leavers(purpose)
-        for grain in self._marked(filters, leavers):
-            try:
-                state = self.state(grain.address)
-            except NotFoundError:  # it was removed meanwhile
-                continue
-            rules.update(export_filter.check(self._settings, grain, state.held, purpose))
-            if told := export_filter.manifest_entry(state):
-                states[grain.address] = told
-        return states, rules, leavers
+def _marked(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Grain]:
+    """The chosen grains that have a state, or that a rule may keep here."""
+    if filters or context.settings.preset is not None:
+        for page in chosen_pages(context, filters):
+            leavers.count(page)
+            yield from _opened(context, (seq for seq, _ in leavers.of(page)))
+        return
+    leavers.count_all()
+    with context.storage.read() as reader:
+        seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
+        seqs |= export_filter.under_rules(reader)
+    for seq in sorted(seqs.difference(leavers.stays)):
+        if seq <= leavers.last:
+            yield from _opened(context, [seq])
 
-    def _note_export(
-        self, grains: int, purpose: Purpose, rules: set[str], leavers: Leavers
-    ) -> None:
-        """Tell the audit trail of an export, where it can be written."""
-        if self._store.readonly:
-            return
-        told: dict[str, int | str] = {"grains": grains, "purpose": purpose}
-        if leavers.withheld:
-            told["withheld"] = leavers.withheld.total()
-        if rules:
-            told["review"] = ",".join(sorted(rules))[:256]
-        self._store.write(lambda w: self._note(w, "export", [], details=told))
 
-    def _marked(self, filters: Filters, leavers: Leavers) -> Iterator[Grain]:
-        """The chosen grains that have a state, or that a rule may keep here."""
-        if filters or self._settings.preset is not None:
-            for page in self._chosen(filters):
-                leavers.count(page)
-                yield from self._opened(seq for seq, _ in leavers.of(page))
-            return
-        leavers.count_all()
-        with self._store.read() as reader:
-            seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
-            seqs |= export_filter.under_rules(reader)
-        for seq in sorted(seqs.difference(leavers.stays)):
-            if seq <= leavers.last:
-                yield from self._opened([seq])
+def _opened(context: Context, seqs: Iterable[int]) -> list[Grain]:
+    """Grains as who holds the keys sees them."""
+    with context.storage.read() as reader:
+        return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
 
-    def _opened(self, seqs: Iterable[int]) -> list[Grain]:
-        """Grains as who holds the keys sees them."""
-        with self._store.read() as reader:
-            return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
 
-    def _leavers(self, purpose: Purpose) -> Leavers:
-        """Which grains may leave: none that is of no use, or only to be erased."""
-        with self._store.read() as reader:
-            last = reader.last_seq()
-            if purpose == "access":  # a person's own data, as long as they are here
-                return Leavers({}, last)
-            over = export_filter.retention_over(reader, self._settings.clock())
-            if purpose == "move":
-                # What a hold keeps is evidence, and must not be left behind.
-                free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
-                return Leavers(dict.fromkeys(free, export_filter.OVER), last)
-            rows = reader.rows(STATES)
-            idle = (SEQUENCE.unpack(key)[0] for key, row in rows if row[0] & RESTRICTED)
-            stays = dict.fromkeys(idle, export_filter.RESTRICTED)
-            return Leavers(stays | dict.fromkeys(over, export_filter.OVER), last)
+def leavers_for(context: Context, purpose: Purpose) -> Leavers:
+    """Which grains may leave: none that is of no use, or only to be erased."""
+    with context.storage.read() as reader:
+        last = reader.last_seq()
+        if purpose == "access":  # a person's own data, as long as they are here
+            return Leavers({}, last)
+        over = export_filter.retention_over(reader, context.settings.clock())
+        if purpose == "move":
+            # What a hold keeps is evidence, and must not be left behind.
+            free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
+            return Leavers(dict.fromkeys(free, export_filter.OVER), last)
+        rows = reader.rows(STATES)
+        idle = (SEQUENCE.unpack(key)[0] for key, row in rows if row[0] & RESTRICTED)
+        stays = dict.fromkeys(idle, export_filter.RESTRICTED)
+        return Leavers(stays | dict.fromkeys(over, export_filter.OVER), last)
 
-    def _packed(self, filters: Filters, leavers: Leavers) -> Iterator[Block]:
-        """The chosen grains as they stand in a file."""
-        from omsgrain.container.read import gather
 
-        count = 0
-        for page in self._chosen(filters) if filters else self._all(leavers):
-            if not isinstance(page, list):
-                count += len(page)
-                yield page
-                continue
-            with self._store.read() as reader:
-                packed = [in_envelopes(reader, seq, blob) for seq, blob in leavers.of(page)]
-            for block in gather(chain.from_iterable(packed), count):
-                count += len(block)
-                yield block
+def _packed(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Block]:
+    """The chosen grains as they stand in a file."""
+    from omsgrain.container.read import gather
 
-    def _all(self, leavers: Leavers) -> Iterator[Block | list[Numbered]]:
-        for page in export_filter.whole(self._store, leavers.last, singly=bool(leavers.stays)):
-            if isinstance(page, list):
-                yield _sound(page)
-            else:
-                yield page
+    count = 0
+    for page in chosen_pages(context, filters) if filters else _all(context, leavers):
+        if not isinstance(page, list):
+            count += len(page)
+            yield page
+            continue
+        with context.storage.read() as reader:
+            packed = [in_envelopes(reader, seq, blob) for seq, blob in leavers.of(page)]
+        for block in gather(chain.from_iterable(packed), count):
+            count += len(block)
+            yield block
 
-    def _chosen(self, filters: Filters) -> Iterator[list[Numbered]]:
-        if not filters:
-            yield from map(_sound, pages(self._store))
-            return
-        chosen: Filters = {"bookkeeping": True, **filters}
-        conditions(chosen)
-        cursor = None
-        # An export is told of as one, and no reading by a user.
-        asked = type(self)(self._below, replace(self._settings, count_access=False))
-        while True:
-            page = asked.query(
-                **chosen, order="oldest", limit=_GRAINS_A_PAGE, cursor=cursor, scan=True
+
+def _all(context: Context, leavers: Leavers) -> Iterator[Block | list[Numbered]]:
+    for page in export_filter.whole(context.storage, leavers.last, singly=bool(leavers.stays)):
+        if isinstance(page, list):
+            yield _sound(page)
+        else:
+            yield page
+
+
+def chosen_pages(context: Context, filters: Filters) -> Iterator[list[Numbered]]:
+    """The grains that match some filters, page by page; without any, all."""
+    if not filters:
+        yield from map(_sound, pages(context.storage))
+        return
+    chosen: Filters = {"bookkeeping": True, **filters}
+    cursor = None
+    while True:
+        with context.storage.read() as reader:
+            page = queries.run(
+                reader,
+                chosen,
+                order="oldest",
+                limit=_GRAINS_A_PAGE,
+                cursor=cursor,
+                scan=True,
             )
             digests = [bytes.fromhex(hit.content_address) for hit in page.results]
-            with self._store.read() as reader:
-                seqs = [seq for seq in reader.find(digests) if seq is not None]
-                found = [(seq, blob) for seq in seqs if (blob := reader.blob_at(seq)) is not None]
-            yield found
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+            seqs = [seq for seq in reader.find(digests) if seq is not None]
+            found = [(seq, blob) for seq in seqs if (blob := reader.blob_at(seq)) is not None]
+        yield found
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
-    def import_mg(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        errors: OnError = "raise",
-        allow_erased: bool = False,
-        adapt: bool = False,
-        trust_state_from: Iterable[str | os.PathLike[str]] = (),
-    ) -> ImportReport:
-        """Take in the grains of a .mg file, or of all its parts, after verifying every byte.
 
-        What the file says of their state is a claim. That a grain was superseded is taken over
-        where the grain that did so is there and the policies allow it; that a grain was verified,
-        only from a file that is signed by whom you trust. Without such a signature no policy with
-        scope ``lineage`` comes to cover grains that were in the store before. Counts of reads
-        stay where they were counted.
+def import_mg(
+    context: Context,
+    path: str | os.PathLike[str],
+    *,
+    errors: OnError = "raise",
+    allow_erased: bool = False,
+    adapt: bool = False,
+    trust_state_from: Iterable[str | os.PathLike[str]] = (),
+) -> ImportReport:
+    """Take in the grains of a .mg file, or of all its parts, after verifying every byte."""
+    trusted = _is_trusted(context, path, trust_state_from)
+    arrival = Arrival(context, allow_erased=allow_erased, trusted=trusted)
+    return state_merge.import_mg(path, arrival.put, arrival.merge, errors=errors, adapt=adapt)
 
-        The signatures of signed grains are verified. One whose DID cannot be resolved is kept, and
-        does not count until it is verified. Sealed grains come in as they are. Those that a key of
-        the store opens are found as if they had been put here, also if they came before the key;
-        all others by their addresses only.
 
-        Args:
-            path: the file, or the name that its parts have in common.
-            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
-            allow_erased: take in those, too, that were erased before.
-            adapt: store a conforming grain in place of one that another engine wrote in its own
-                way, and keep the foreign blob in it; see ``omsgrain.Grain.adapt``.
-            trust_state_from: DIDs, or files of public keys. A grain that is unverified here
-                becomes verified if the file says so, and one of these keys has signed every part
-                of it, as ``PART.sig``.
+def _is_trusted(
+    context: Context, path: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]
+) -> bool:
+    """Whether one of some keys has signed a .mg file, or all its parts."""
+    from omsgrain import container
+    from omsgrain.crypto.detached import signer_of
+    from omsgrain.crypto.trust import Trust
 
-        Raises:
-            SignatureError: with ``trust_state_from``, a signature beside the file does not hold;
-                nothing was stored.
-            OmsError: what is wrong with the file; nothing was stored then. With ``raise``, why
-                the store refuses a grain; those before it stay, with their states.
-            StoreError: read-only or full; what was stored by then stays, and the import can be
-                run again.
+    given, resolver = [os.fspath(one) for one in sources], context.settings.resolver
+    if not given:
+        return False
+    trust = Trust.load(given, resolver)
+    with ExitStack() as opened:
+        parts = [opened.enter_context(container.read(one)) for one in container.parts(path)]
+        signer = signer_of(((one.path, one.inside.data) for one in parts), trust, resolver)
+    return signer in {one.did for one in trust.keys}
 
-        Spec: OMS §11
-        """
-        from omsgrain.store.state_merge import import_mg
 
-        put, merge = self._taking_in(allow_erased, self._is_trusted(path, trust_state_from))
-        return import_mg(path, put, merge, errors=errors, adapt=adapt)
+class Arrival:
+    """How the grains of a file come into a store, and what the file claims of them.
 
-    def _is_trusted(
-        self, path: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]
-    ) -> bool:
-        """Whether one of some keys has signed a .mg file, or all its parts."""
-        from omsgrain import container
-        from omsgrain.crypto.detached import signer_of
-        from omsgrain.crypto.trust import Trust
+    Args:
+        context: of the store.
+        allow_erased: store grains, too, that were erased before.
+        trusted: believe the file that grains were verified.
+    """
 
-        given, resolver = [os.fspath(one) for one in sources], self._settings.resolver
-        if not given:
-            return False
-        trust = Trust.load(given, resolver)
-        with ExitStack() as opened:
-            parts = [opened.enter_context(container.read(one)) for one in container.parts(path)]
-            signer = signer_of(((one.path, one.inside.data) for one in parts), trust, resolver)
-        return signer in {one.did for one in trust.keys}
+    __slots__ = ("_allow_erased", "_context", "_since", "_trusted")
 
-    def _taking_in(self, allow_erased: bool, trusted: bool = False) -> tuple[PutMany, Merge]:
-        """How grains of a file come in, and what it claims of them."""
-        from omsgrain.store.state_merge import Put
+    def __init__(self, context: Context, *, allow_erased: bool, trusted: bool = False) -> None:
+        self._context = context
+        self._allow_erased = allow_erased
+        self._trusted = trusted
+        with context.storage.read() as reader:
+            self._since = None if trusted else reader.last_seq()
 
-        with self._store.read() as reader:
-            last = reader.last_seq()
+    def put(self, grains: list[bytes]) -> Put:
+        """Storage some grains in one transaction."""
+        report = put_many(
+            self._context,
+            grains,
+            errors="collect",
+            batch_size=len(grains),
+            allow_erased=self._allow_erased,
+        )
+        unproven = _unproven(self._context, grains, report.addresses)
+        return Put(report.stored, report.duplicates, report.errors, unproven)
 
-        def put(grains: list[bytes]) -> Put:
-            report = self.put_many(
-                grains, errors="collect", batch_size=len(grains), allow_erased=allow_erased
+    def merge(self, claims: list[Claim]) -> Merged:
+        """Take over what is claimed of some grains, in one transaction."""
+        coming = state_merge.arriving(claims, self._context.settings.resolver)
+
+        def work(writer: Writer, given: Incoming) -> Merged:
+            return state_merge.merge_claims(
+                writer,
+                self._context.settings,
+                claims,
+                coming.split(given),
+                partial(self._note, writer),
+                allow_erased=self._allow_erased,
+                trusted=self._trusted,
+                since=self._since,
             )
-            unproven = self._unproven(grains, report.addresses)
-            return Put(report.stored, report.duplicates, report.errors, unproven)
 
-        def merge(claims: list[Claim]) -> Merged:
-            coming = state_merge.arriving(claims, self._settings.resolver)
+        return bring(self._context, coming.intake, work, allow_erased=self._allow_erased)
 
-            def work(writer: Writer, given: Incoming) -> Merged:
-                return state_merge.merge_claims(
-                    writer,
-                    self._settings,
-                    claims,
-                    coming.split(given),
-                    partial(noted, writer),
-                    allow_erased=allow_erased,
-                    trusted=trusted,
-                    since=None if trusted else last,
-                )
+    def _note(self, writer: Writer, operation: str, digests: list[bytes]) -> None:
+        self._context.note(writer, operation, digests, reason_code="import")
 
-            return self._bring(coming.intake, work, allow_erased=allow_erased)
 
-        def noted(writer: Writer, operation: str, digests: list[bytes]) -> None:
-            self._note(writer, operation, digests, reason_code="import")
-
-        return put, merge
-
-    def _unproven(self, grains: list[bytes], addresses: list[str | None]) -> int:
-        """How many of the envelopes are kept with a signature that could not be verified."""
-        asked = [
-            (bytes.fromhex(address), grain)
-            for grain, address in zip(grains, addresses, strict=True)
-            if grain[:1] == ENVELOPE_BYTE and address is not None and _RESOLVED not in grain[:64]
-        ]
-        if not asked:
-            return 0
-        with self._store.read() as reader:
-            seqs = reader.find([digest for digest, _ in asked])
-            return sum(
-                not one.proven and one.envelope == envelope
-                for (_, envelope), seq in zip(asked, seqs, strict=True)
-                if seq is not None
-                for one in signatures.signatures(reader, seq)
-            )
+def _unproven(context: Context, grains: list[bytes], addresses: list[str | None]) -> int:
+    """How many of the envelopes are kept with a signature that could not be verified."""
+    asked = [
+        (bytes.fromhex(address), grain)
+        for grain, address in zip(grains, addresses, strict=True)
+        if grain[:1] == ENVELOPE_BYTE and address is not None and _RESOLVED not in grain[:64]
+    ]
+    if not asked:
+        return 0
+    with context.storage.read() as reader:
+        seqs = reader.find([digest for digest, _ in asked])
+        return sum(
+            not one.proven and one.envelope == envelope
+            for (_, envelope), seq in zip(asked, seqs, strict=True)
+            if seq is not None
+            for one in signatures.signatures(reader, seq)
+        )
 
 
 def _sound(entries: list[ScannedBlob]) -> list[Numbered]:

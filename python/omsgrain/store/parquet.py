@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, stops
@@ -23,8 +23,26 @@ from omsgrain.container.read import blob_of
 from omsgrain.counts import counted
 from omsgrain.durable import file_path, successor, sync_directory
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
-from omsgrain.store.arrow import NEEDED, arrow
-from omsgrain.store.state_merge import ImportReport, Merge, PutMany, take_in
+from omsgrain.store.arrow import (
+    NEEDED,
+    RowChoice,
+    arrow,
+    batches,
+    chosen,
+    rows_of,
+    schema,
+    with_past,
+)
+from omsgrain.store.context import StorePart
+from omsgrain.store.mg_files import Arrival, export_plan, note_export
+from omsgrain.store.state_merge import ImportReport, take_in
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.query.filters import Filters
+
 
 MAGIC = b"PAR1"
 """What a Parquet file begins and ends with."""
@@ -54,7 +72,7 @@ class WrittenParquet:
     __repr__ = counted
 
 
-def write(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> WrittenParquet:
+def write_file(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> WrittenParquet:
     """Write batches to a file, packed with zstd; one that is there is replaced at the end."""
     pa = arrow()
     import pyarrow.parquet as pq
@@ -120,7 +138,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def read(path: str | os.PathLike[str]) -> Iterator[ParquetRows]:
+def read_file(path: str | os.PathLike[str]) -> Iterator[ParquetRows]:
     """Read the grains of a file, some rows at a time, each compared with its address."""
     pa, path = arrow(), file_path(path)
     import pyarrow.parquet as pq
@@ -188,33 +206,92 @@ def _inside(envelope: object) -> bytes | None:
     return None
 
 
-def import_parquet(
-    path: str | os.PathLike[str], put: PutMany, merge: Merge, *, errors: OnError
-) -> ImportReport:
-    """Put the grains of a Parquet file into a store.
+class Parquet(StorePart):
+    """``store.parquet``: grains as Parquet files."""
 
-    The file is read twice: every blob is compared with its address before the first grain is
-    written. ``index`` of an error is the number of its row, from 0.
-    """
-    stop = stops(errors)
-    bad: dict[int, OmsError] = {}
-    claims: dict[str, dict[str, Any]] = {}
-    first = 0
-    for rows in read(path):
-        bad.update((first + i, error) for i, error in rows.wrong.items())
-        if stop and bad:
-            raise bad[min(bad)]
-        claims.update(rows.states)
-        first += len(rows.grains)
-    refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
-    return take_in(_batches(path, bad), claims, refused, put, merge, stop=stop)
+    __slots__ = ()
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: Iterable[str] | None = None,
+        unsealed: bool = False,
+        purpose: Purpose = "transfer",
+        **filters: Unpack[Filters],
+    ) -> WrittenParquet:
+        """Write grains to a Parquet file, by the rules of ``export_mg`` for what may leave.
+
+        With the columns ``address`` and ``blob`` the file brings the same grains back.
+
+        Args:
+            path: the file; one that is there is replaced when all is written.
+            columns: as for ``to_arrow``; None for all but how often grains were read here.
+            unsealed: as for ``to_arrow``: the file then has in plain what the store keeps sealed.
+            purpose: why, for the rules of presets and profiles.
+            **filters: as for ``to_arrow``. What does not leave for a purpose is as for
+                ``export_mg``.
+
+        Raises:
+            SchemaError: a column, filter or purpose that there is not.
+            UnsupportedError: pyarrow is not installed; or a rule keeps a grain here: ``rule``
+                names it, and nothing was written.
+            StoreError: the file cannot be written.
+        """
+        context = self._context
+        asked = chosen(columns, counts=False)
+        form = schema(asked)
+        filters = with_past(filters)
+        _, rules, leavers = export_plan(context, filters, purpose)
+        rows = rows_of(context, filters, leavers, RowChoice.of(asked, unsealed))
+        written = write_file(path, form, batches(rows, asked))
+        note_export(context, written.grains, purpose, rules, leavers)
+        return replace(written, withheld=dict(leavers.withheld))
+
+    def read(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        errors: OnError = "raise",
+        allow_erased: bool = False,
+    ) -> ImportReport:
+        """Import the grains of a Parquet file, once each blob was compared with its address.
+
+        The blobs, envelopes and states are read, and no other column: a field that somebody
+        changed in the table changes no grain. What the file says of states is a claim, as in a
+        .mg file. The file is read twice. ``index`` of an error is the number of its row, from 0.
+
+        Args:
+            path: the file.
+            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
+            allow_erased: store those, too, that were erased before.
+
+        Raises:
+            FormatError: it is no Parquet file, or damaged.
+            SchemaError: it has no columns ``address`` and ``blob``.
+            OmsError: with ``raise``, why a grain is refused; those before it stay.
+            UnsupportedError: pyarrow is not installed.
+        """
+        arrival = Arrival(self._context, allow_erased=allow_erased)
+        stop = stops(errors)
+        bad: dict[int, OmsError] = {}
+        claims: dict[str, dict[str, Any]] = {}
+        first = 0
+        for rows in read_file(path):
+            bad.update((first + i, error) for i, error in rows.wrong.items())
+            if stop and bad:
+                raise bad[min(bad)]
+            claims.update(rows.states)
+            first += len(rows.grains)
+        refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
+        return take_in(_batches(path, bad), claims, refused, arrival.put, arrival.merge, stop=stop)
 
 
 def _batches(
     path: str | os.PathLike[str], bad: Container[int]
 ) -> Iterator[tuple[list[int], list[bytes]]]:
     first = 0
-    for rows in read(path):
+    for rows in read_file(path):
         positions: list[int] = []
         grains: list[bytes] = []
         for number, same in enumerate(rows.grains, first):

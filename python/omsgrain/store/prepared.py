@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.storage.signatures import Signature
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
 
 SYNC_BYTE, SYNC_TYPE = 0xFB, "omsgrain:sync"
 """The type of the records in a file that a sync wrote, as byte and as text."""

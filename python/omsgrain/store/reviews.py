@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was accepted on condition that somebody looks at it."""
+"""Reviews: changes that a policy accepted on condition that a person looks at them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgpack
 from omsgrain.errors import IntegrityError, NotFoundError, number_found
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import REVIEWS, SEQUENCE
+from omsgrain.store.context import StorePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Review:
     """Something that a policy accepted on condition that somebody looks at it.
 
     Attributes:
-        number: its name for ``reviewed``.
+        number: its number for ``resolve``.
         operation: ``put``, ``supersede``, ``contest``, ``retract``, ``restrict`` or ``delete``.
         address: the grain it was done to.
         by: the grain that superseded it, if one did.
@@ -69,3 +70,32 @@ def reviewed(writer: Writer, number: int) -> None:
     if key is None or writer.row(REVIEWS, key) is None:
         raise NotFoundError("there is no such review", found=number_found(number))
     writer.set_row(REVIEWS, key, None)
+
+
+class Reviews(StorePart):
+    """``store.reviews``: what waits for a person to look at it."""
+
+    __slots__ = ()
+
+    def pending(self) -> Iterator[Review]:
+        """Walk what policies accepted on condition of a review, oldest first.
+
+        Raises:
+            IntegrityError: a row is damaged.
+        """
+        with self._context.storage.read() as reader:
+            return iter(list(reviews(reader)))
+
+    def resolve(self, number: int) -> None:
+        """Take a review off the list.
+
+        Raises:
+            NotFoundError: there is no such review.
+        """
+        context = self._context
+
+        def work(writer: Writer) -> None:
+            reviewed(writer, number)
+            context.note(writer, "policy", [], reason_code="reviewed", details={"review": number})
+
+        context.storage.write(work)

@@ -23,8 +23,8 @@ from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.records import RESTRICTED, RETRACTED
 from omsgrain.storage.tables import BLIND, KEYED, SEQUENCE, STATES
 from omsgrain.store import source_tombstones
-from omsgrain.store.base import Base
-from omsgrain.store.search import sealer_of
+from omsgrain.store.context import Context
+from omsgrain.store.vectors import sealer_of
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
@@ -162,28 +162,8 @@ def _seq(place: bytes) -> int:
     return int.from_bytes(place[_BEFORE:PLACE], "big")
 
 
-class Sources(Base):
-    """The part of a GrainStore that knows what grains were called elsewhere."""
-
-    @contextmanager
-    def sources(self, user_id: str) -> Iterator[SourceSnapshot]:
-        """Open a snapshot in which the grains of a user are found by their origins; keep it short.
-
-        Args:
-            user_id: whose they are.
-        """
-        with self._store.read() as reader:
-            yield SourceSnapshot(reader, user_id)
-
-    def find_origins(self, ids: Iterable[str], *, user_id: str) -> dict[str, list[SourcedGrain]]:
-        """Find the grains of a user by what they were called in documents of other formats.
-
-        Args:
-            ids: such as URNs; what is not there is not in the answer.
-            user_id: whose they are.
-
-        Returns:
-            By id the grains, those that are current first, then the newest first.
-        """
-        with self.sources(user_id) as snapshot:
-            return snapshot.find(ids)
+@contextmanager
+def open_sources(context: Context, user_id: str) -> Iterator[SourceSnapshot]:
+    """Open a snapshot in which the grains of a user are found by their origins; keep it short."""
+    with context.storage.read() as reader:
+        yield SourceSnapshot(reader, user_id)

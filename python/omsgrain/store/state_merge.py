@@ -36,7 +36,7 @@ from omsgrain.store.write import let_back, place, refuse, was_erased
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
 
 _BATCH = 4_000  # grains a commit
 _CLAIMS = 1_000  # claims a commit
@@ -503,7 +503,7 @@ def _merge(
         return None, None
     changed, late = False, None
     if new is not None:
-        after, done = lifecycle.supersede(
+        after, done = lifecycle.put_successor(
             writer, settings, digest, new, None, whole=False, since=since
         )
         placed = place(writer, new, range(len(new.pairs)))
@@ -515,7 +515,7 @@ def _merge(
     if status in ("contested", "retracted") or (trusted and status == "verified"):
         now = lifecycle.state_of(writer, seq).verification_status
         if (now, status) == ("unverified", "verified") or _RANK[status] > _RANK[now]:
-            operation = lifecycle.set_verification(writer, settings, digest, status, None)
+            operation = lifecycle.set_status(writer, settings, digest, status, None)
             if operation is not None:
                 note(operation, [digest])
                 changed = True

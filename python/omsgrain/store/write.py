@@ -30,9 +30,9 @@ from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index, tombstones
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.encrypted import EncryptingWriter
-from omsgrain.storage.tables import PLAIN, SEQUENCE, SIGNED
+from omsgrain.storage.tables import META, PLAIN, SEALED, SEQUENCE, SIGNED
 from omsgrain.store import source_tombstones
-from omsgrain.store.base import Base, Settings
+from omsgrain.store.context import Context, Settings
 from omsgrain.store.policy_context import seq_of, stored_digest
 from omsgrain.store.prepared import (
     Incoming,
@@ -280,7 +280,7 @@ def in_the_clear(writer: Writer, settings: Settings, given: Incoming) -> dict[in
     """
     if settings.keys is not None or settings.plain or not given.pairs:
         return {}
-    if not blind_index.has_sealed(writer):
+    if not _has_sealed(writer):
         return {}
     users = _core.user_ids([blob for _, blob in given.pairs])
     clear = [
@@ -297,6 +297,20 @@ def in_the_clear(writer: Writer, settings: Settings, given: Incoming) -> dict[in
         for i, seq in zip(clear, found, strict=True)
         if seq is None
     }
+
+
+def _has_sealed(writer: Writer) -> bool:
+    """Tell whether the store has ever sealed a grain with keys of its own.
+
+    A sealed grain that is only carried does not count, so nobody can close a store by sending one.
+    The answer is kept in a record, which costs no round trip where the store is on a server.
+    """
+    known = writer.row(META, blind_index.SEALS_RECORD)
+    if known is None:  # a store of before there was this record
+        none = next(writer.rows(SEALED), None) is None
+        known = blind_index.NONE_SEALED if none else blind_index.SOME_SEALED
+        writer.set_row(META, blind_index.SEALS_RECORD, known)
+    return known == blind_index.SOME_SEALED
 
 
 def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple[str, ...]:
@@ -338,43 +352,44 @@ TRIES = 100
 """Times that keys may be destroyed between sealing and storing."""
 
 
-class Bringing(Base):
-    """The part of a GrainStore that stands between what is given and a transaction with it."""
+def bring(
+    context: Context,
+    intake: Intake,
+    work: Callable[[Writer, Incoming], T],
+    *,
+    allow_erased: bool = False,
+) -> T:
+    """Seal what must be, and run a transaction with it; again if keys were destroyed."""
+    if context.storage.readonly:  # before a key is made for nothing
+        raise StoreError("the store is open for reading only")
+    for _ in range(TRIES):
+        gone = set() if allow_erased else _erased(context, intake)
+        given = incoming(context.settings, intake, gone)
+        try:
+            return context.storage.write(
+                partial(_with_keys, context, given, work),
+                expecting=[digest for digest, _ in given.pairs],
+            )
+        except KeysMovedError:
+            continue
+    raise KeyMissingError("keys are destroyed as fast as they are made")
 
-    def _bring(
-        self,
-        intake: Intake,
-        work: Callable[[Writer, Incoming], T],
-        *,
-        allow_erased: bool = False,
-    ) -> T:
-        """Seal what must be, and run a transaction with it; again if keys were destroyed."""
-        if self._store.readonly:  # before a key is made for nothing
-            raise StoreError("the store is open for reading only")
-        for _ in range(TRIES):
-            gone = set() if allow_erased else self._erased(intake)
-            given = incoming(self._settings, intake, gone)
-            try:
-                return self._store.write(
-                    partial(self._with_keys, given, work),
-                    expecting=[digest for digest, _ in given.pairs],
-                )
-            except KeysMovedError:
-                continue
-        raise KeyMissingError("keys are destroyed as fast as they are made")
 
-    def _erased(self, intake: Intake) -> set[int]:
-        """Positions of what was erased before; asked here only to make no key for it."""
-        if self._settings.keys is None:
-            return set()
-        places = [i for i, pair in enumerate(intake.pairs) if pair is not None]
-        digests = [pair[0] for pair in intake.pairs if pair is not None]
-        with self._below.read() as reader:
-            return {places[n] for n in tombstones.refused(reader, digests)}
+def _erased(context: Context, intake: Intake) -> set[int]:
+    """Positions of what was erased before; asked here only to make no key for it."""
+    if context.settings.keys is None:
+        return set()
+    places = [i for i, pair in enumerate(intake.pairs) if pair is not None]
+    digests = [pair[0] for pair in intake.pairs if pair is not None]
+    with context.inner.read() as reader:
+        return {places[n] for n in tombstones.refused(reader, digests)}
 
-    def _with_keys(self, given: Incoming, work: Callable[[Writer, Incoming], T], w: Writer) -> T:
-        refuse_moved(self._settings, given)
-        return work(w, given)
+
+def _with_keys(
+    context: Context, given: Incoming, work: Callable[[Writer, Incoming], T], w: Writer
+) -> T:
+    refuse_moved(context.settings, given)
+    return work(w, given)
 
 
 def refuse_moved(settings: Settings, given: Incoming) -> None:
@@ -423,177 +438,132 @@ class PutReport:
     __repr__ = counted
 
 
-class Putting(Bringing):
-    """The part of a GrainStore that takes grains in."""
+def put(
+    context: Context,
+    item: Item,
+    *,
+    dedupe: Literal["semantic"] | None = None,
+    allow_erased: bool = False,
+) -> str:
+    """Storage one grain, durably when this returns; one that is there already stays as it is."""
+    if dedupe not in (None, "semantic"):
+        raise SchemaError("unknown way to find duplicates", expected='"semantic" or None')
+    intake = take_one(item, resolver=context.settings.resolver)
+    for note in intake.warnings:
+        warnings.warn(note.message, OmsWarning, stacklevel=3)
 
-    def put(
-        self,
-        item: Item,
-        *,
-        dedupe: Literal["semantic"] | None = None,
-        allow_erased: bool = False,
-    ) -> str:
-        """Store one grain, durably when this returns; one that is there already stays as it is.
+    def work(writer: Writer, given: Incoming) -> str:
+        if dedupe is not None:
+            from omsgrain.query.graph import find_same
 
-        With keys, a grain that has a ``user_id`` is sealed, and so is one that a preset wants
-        sealed; ``get`` opens it.
+            grain, reader = given.grain(0), _near(writer, given.grain(0))
+            same: str | None = find_same(reader, grain.blob)
+            if same is not None and not _signs(reader, given, same):
+                return stored_digest(reader, bytes.fromhex(same)).hex()
+        return take(context, writer, given, True, allow_erased).digests[0].hex()
 
-        Args:
-            item: fields, a grain, a blob, or an envelope with a signed blob.
-            dedupe: ``semantic``: if a current grain says the same, apart from when it was said,
-                nothing is stored and that grain's address is returned.
-            allow_erased: store it though it was erased before.
+    return bring(context, intake, work, allow_erased=allow_erased)
 
-        Returns:
-            The address that it is stored under: of a sealed grain that of the sealed blob. Put
-            again, it has the address that it has already.
 
-        Raises:
-            ErasedError: this grain was erased.
-            SignatureError: the signature does not hold, or the store wants one.
-            SchemaError: the fields are not what the type asks for, or the grain claims to
-                supersede another, which only ``supersede`` may do.
-            OmsError: any other refusal of the format, or of a preset.
-            StoreError: read-only, full or broken; nothing was stored.
-
-        Spec: OMS §28
-        """
-        if dedupe not in (None, "semantic"):
-            raise SchemaError("unknown way to find duplicates", expected='"semantic" or None')
-        intake = take_one(item, resolver=self._settings.resolver)
-        for note in intake.warnings:
-            warnings.warn(note.message, OmsWarning, stacklevel=2)
-
-        def work(writer: Writer, given: Incoming) -> str:
-            if dedupe is not None:
-                from omsgrain.query.graph import find_same
-
-                grain, reader = given.grain(0), _near(writer, given.grain(0))
-                same: str | None = find_same(reader, grain.blob)
-                if same is not None and not _signs(reader, given, same):
-                    return stored_digest(reader, bytes.fromhex(same)).hex()
-            return self._take(writer, given, True, allow_erased).digests[0].hex()
-
-        return self._bring(intake, work, allow_erased=allow_erased)
-
-    def put_many(
-        self,
-        items: Iterable[Item] | GrainBatch,
-        *,
-        errors: OnError = "raise",
-        batch_size: int = BATCH,
-        allow_erased: bool = False,
-    ) -> PutReport:
-        """Store many grains.
-
-        With ``errors="raise"`` it is all or nothing, whatever happens: every item is checked
-        first, then one transaction stores them all. They all have to fit in memory.
-
-        With ``errors="collect"`` each ``batch_size`` items are a transaction of their own, and a
-        refused item is reported without holding up the others. An endless iterator works. When it
-        fails half way (a full disk, an exception of the iterator), whole batches are stored.
-
-        Args:
-            items: as for ``put``, in any mixture; or what ``encode_many`` or ``encode_jsonl``
-                gave, whose good grains are not checked again.
-            errors: ``raise`` or ``collect``.
-            batch_size: items a transaction, with ``collect``; fewer where the store was opened
-                with so little memory that it cannot have as many.
-            allow_erased: store those, too, that were erased before.
-
-        Raises:
-            OmsError: with ``raise``, the first refusal; a ``batch_size`` below 1.
-            StoreError: read-only, full or broken.
-
-        Spec: OMS §28
-        """
-        stop = stops(errors)
-        if type(batch_size) is not int or batch_size < 1:
-            found = number_found(batch_size)
-            raise RangeError("a batch has at least one item", field="/batch_size", found=found)
-        report = PutReport([], 0, 0, [], [])
-        held: list[Intake] = []
-        size = min(batch_size, self._settings.budget.batch)
-        for intake in intakes(items, size, self._settings.resolver):
-            if stop and intake.errors:
-                raise intake.errors[0].error
-            report.errors.extend(intake.errors)
-            report.warnings.extend(intake.warnings)
-            if stop:
-                held.append(intake)
-            else:
-                report = self._put_intake(intake, report, False, allow_erased)
-        if held:
-            report = self._put_intake(joined(held), report, True, allow_erased)
-        report.errors.sort(key=lambda item: item.index)
-        return report
-
-    def _put_intake(
-        self, intake: Intake, report: PutReport, stop: bool, allow_erased: bool
-    ) -> PutReport:
-        """Store what was not refused in one transaction, and add to a report."""
-        first = len(report.addresses)
-        good = intake.good()
-        if not good:
-            report.addresses.extend([None] * len(intake.pairs))
-            return report
-        digests, new, refused = self._bring(
-            intake,
-            lambda writer, given: self._take(writer, given, stop, allow_erased),
-            allow_erased=allow_erased,
-        )
-        if not refused and len(good) == len(intake.pairs):
-            report.addresses.extend(map(bytes.hex, digests))
+def put_many(
+    context: Context,
+    items: Iterable[Item] | GrainBatch,
+    *,
+    errors: OnError = "raise",
+    batch_size: int = BATCH,
+    allow_erased: bool = False,
+) -> PutReport:
+    """Storage many grains."""
+    stop = stops(errors)
+    if type(batch_size) is not int or batch_size < 1:
+        found = number_found(batch_size)
+        raise RangeError("a batch has at least one item", field="/batch_size", found=found)
+    report = PutReport([], 0, 0, [], [])
+    held: list[Intake] = []
+    size = min(batch_size, context.settings.budget.batch)
+    for intake in intakes(items, size, context.settings.resolver):
+        if stop and intake.errors:
+            raise intake.errors[0].error
+        report.errors.extend(intake.errors)
+        report.warnings.extend(intake.warnings)
+        if stop:
+            held.append(intake)
         else:
-            report.addresses.extend([None] * len(intake.pairs))
-            for n, i in enumerate(good):
-                if n in refused:
-                    report.errors.append(ItemError(first + i, None, refused[n]))
-                else:
-                    report.addresses[first + i] = digests[n].hex()
-        stored = sum(new)
-        return replace(
-            report,
-            stored=report.stored + stored,
-            duplicates=report.duplicates + len(good) - len(refused) - stored,
-        )
+            report = _put_intake(context, intake, report, False, allow_erased)
+    if held:
+        report = _put_intake(context, joined(held), report, True, allow_erased)
+    report.errors.sort(key=lambda item: item.index)
+    return report
 
-    def _take(
-        self,
-        writer: Writer,
-        given: Incoming,
-        stop: bool,
-        allow_erased: bool,
-        actor: str | None = None,
-    ) -> PutOutcome:
-        """Put what is admitted, and note it."""
-        pairs = given.pairs
-        admission = admit(writer, self._settings, given, allow_erased)
-        refused = admission.refused
-        if not (refused or admission.reviews or given.sealed or given.signatures):
-            digests, flags = [digest for digest, _ in pairs], writer.put(pairs)
-            if fresh := list(compress(digests, flags)):
-                self._note(writer, "put", fresh, actor=actor)
-            return PutOutcome(digests, flags, refused)
-        if stop and refused:
-            raise refused[min(refused)]
-        admitted = [i for i in range(len(pairs)) if i not in refused]
-        placed = place(writer, given, admitted)
-        found = dict(zip(admitted, placed, strict=True))
-        for i, rules in admission.reviews.items():
-            digest, now = found[i].digest, self._settings.clock()
-            number = seq_of(writer, digest)
-            add(writer, Review(number, "put", digest.hex(), None, None, now, rules))
-        late = next((one.refusal for one in placed if one.refusal is not None), None)
-        if stop and late is not None:
-            raise late
-        if fresh := [one.digest for one in placed if one.new]:
-            self._note(writer, "put", fresh, actor=actor)
-        if signed := [one.digest for one in placed if one.signed]:
-            self._note(writer, "sign", signed, actor=actor)
-        refused.update((i, one.refusal) for i, one in found.items() if one.refusal is not None)
-        ends = [found.get(i) or Placed(pair[0], False) for i, pair in enumerate(pairs)]
-        return PutOutcome([one.digest for one in ends], [one.new for one in ends], refused)
+
+def _put_intake(
+    context: Context, intake: Intake, report: PutReport, stop: bool, allow_erased: bool
+) -> PutReport:
+    """Storage what was not refused in one transaction, and add to a report."""
+    first = len(report.addresses)
+    good = intake.good()
+    if not good:
+        report.addresses.extend([None] * len(intake.pairs))
+        return report
+    digests, new, refused = bring(
+        context,
+        intake,
+        lambda writer, given: take(context, writer, given, stop, allow_erased),
+        allow_erased=allow_erased,
+    )
+    if not refused and len(good) == len(intake.pairs):
+        report.addresses.extend(map(bytes.hex, digests))
+    else:
+        report.addresses.extend([None] * len(intake.pairs))
+        for n, i in enumerate(good):
+            if n in refused:
+                report.errors.append(ItemError(first + i, None, refused[n]))
+            else:
+                report.addresses[first + i] = digests[n].hex()
+    stored = sum(new)
+    return replace(
+        report,
+        stored=report.stored + stored,
+        duplicates=report.duplicates + len(good) - len(refused) - stored,
+    )
+
+
+def take(
+    context: Context,
+    writer: Writer,
+    given: Incoming,
+    stop: bool,
+    allow_erased: bool,
+    actor: str | None = None,
+) -> PutOutcome:
+    """Put what is admitted, and note it."""
+    pairs = given.pairs
+    admission = admit(writer, context.settings, given, allow_erased)
+    refused = admission.refused
+    if not (refused or admission.reviews or given.sealed or given.signatures):
+        digests, flags = [digest for digest, _ in pairs], writer.put(pairs)
+        if fresh := list(compress(digests, flags)):
+            context.note(writer, "put", fresh, actor=actor)
+        return PutOutcome(digests, flags, refused)
+    if stop and refused:
+        raise refused[min(refused)]
+    admitted = [i for i in range(len(pairs)) if i not in refused]
+    placed = place(writer, given, admitted)
+    found = dict(zip(admitted, placed, strict=True))
+    for i, rules in admission.reviews.items():
+        digest, now = found[i].digest, context.settings.clock()
+        number = seq_of(writer, digest)
+        add(writer, Review(number, "put", digest.hex(), None, None, now, rules))
+    late = next((one.refusal for one in placed if one.refusal is not None), None)
+    if stop and late is not None:
+        raise late
+    if fresh := [one.digest for one in placed if one.new]:
+        context.note(writer, "put", fresh, actor=actor)
+    if signed := [one.digest for one in placed if one.signed]:
+        context.note(writer, "sign", signed, actor=actor)
+    refused.update((i, one.refusal) for i, one in found.items() if one.refusal is not None)
+    ends = [found.get(i) or Placed(pair[0], False) for i, pair in enumerate(pairs)]
+    return PutOutcome([one.digest for one in ends], [one.new for one in ends], refused)
 
 
 def _near(writer: Writer, grain: Grain) -> Reader:

@@ -44,7 +44,7 @@ from omsgrain.store.write import admit, place
 from omsgrain.sync.peer import GrainState, Refusal
 
 if TYPE_CHECKING:
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
 
 _ACTS = {"verified": "verify", "contested": "contest", "retracted": "retract"}
 

@@ -32,7 +32,7 @@ from omsgrain.errors import (
     UnsupportedError,
 )
 from omsgrain.grain import encode
-from omsgrain.store.base import now
+from omsgrain.store.context import now
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.sync import parts, peer, protocol
 from omsgrain.sync.local import LocalPeer

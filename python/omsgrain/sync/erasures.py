@@ -26,6 +26,7 @@ from omsgrain.storage import records as toggles
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, SEQUENCE, TOMBSTONES
 from omsgrain.store import lifecycle
+from omsgrain.store.context import context_of
 from omsgrain.store.privacy import removal
 from omsgrain.store.privacy import removal as keeping
 from omsgrain.store.privacy.erasure import RELEASE, SCRUB, Order
@@ -74,14 +75,14 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
 
 def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[Refusal, ...]]:
     """Remove the grains that tombstones stand for which came lately."""
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         marks = records.erasing(reader)
         hints = _hints(reader, marks)
         shared = tombstones.keys(reader)
         after, last = 0, reader.last_seq()
     erased, kept = 0, list[Refusal]()
     while marks and after < last:
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             after = _passed_over(reader, after, hints)
             page = [(seq, blob) for seq, blob in reader.page(after, _LOOKED_AT) if seq <= last]
             known = list(_addresses(reader, page, hints))
@@ -98,13 +99,13 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
             break
         for start in range(0, len(doomed), _PAGE):
             part = partial(_erase, store=store, seqs=doomed[start : start + _PAGE])
-            gone, stay = store._store.write(part)
+            gone, stay = context_of(store).storage.write(part)
             erased, kept = erased + gone, kept + stay
         after = page[-1][0]
     if again:
-        removal.mark_erased(store._store)
+        removal.mark_erased(context_of(store).storage)
     if marks:
-        store._store.write(partial(records.clear_erasing, done=marks))
+        context_of(store).storage.write(partial(records.clear_erasing, done=marks))
     return erased, tuple(kept)
 
 
@@ -114,7 +115,7 @@ def erase_released(store: GrainStore) -> int:
     ``run_due_erasures`` does so with what can be read.
     """
     gone = 0
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         entries = [
             entry
             for entry in erasure_queue.due(reader)
@@ -123,7 +124,7 @@ def erase_released(store: GrainStore) -> int:
             and any(_is_blind_and_free(reader, seq) for seq in Order.of(entry).seqs)
         ]
     for entry in entries:
-        gone += store._store.write(partial(_release, store=store, entry=entry))
+        gone += context_of(store).storage.write(partial(_release, store=store, entry=entry))
     return gone
 
 
@@ -178,7 +179,7 @@ def _addresses(
 
 def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int, list[Refusal]]:
     """Remove grains that nothing keeps, and restrict the others: how many, and which."""
-    now = store._settings.clock()
+    now = context_of(store).settings.clock()
     gone: dict[int, bytes] = {}
     kept: dict[int, Refusal] = {}
     stays: list[Refusal] = []
@@ -196,10 +197,10 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
             continue
         kept[seq] = refused
         if lifecycle.restrict(writer, seq, True) is not None:
-            store._note(writer, "restrict", [names.stored], reason_code=_REASON)
-    removal.remove_grains(writer, store._settings, gone, reason_code=_REASON)
+            context_of(store).note(writer, "restrict", [names.stored], reason_code=_REASON)
+    removal.remove_grains(writer, context_of(store).settings, gone, reason_code=_REASON)
     if gone:
-        store._note(writer, "erase", list(gone.values()), reason_code=_REASON)
+        context_of(store).note(writer, "erase", list(gone.values()), reason_code=_REASON)
         if not any(entry.kind == SCRUB for entry in erasure_queue.due(writer)):
             erasure_queue.add(writer, now + _WITHIN * _DAY, {"kind": SCRUB})
     if kept:
@@ -219,7 +220,7 @@ def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str
 
     Of a grain that cannot be read only a hold is known.
     """
-    grain, settings = keeping.readable(reader, seq), store._settings
+    grain, settings = keeping.readable(reader, seq), context_of(store).settings
     if grain is None or grain.sealed:
         held = reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
         return ("hold" if held else None), False
@@ -232,9 +233,9 @@ def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str
 
 def sweep_destroyed(store: GrainStore) -> int:
     """Remove the grains whose keys were destroyed, and remember them; how many there were."""
-    ring, after, swept = store._settings.keys, None, 0
+    ring, after, swept = context_of(store).settings.keys, None, 0
     while ring is not None:
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             row = next(reader.rows(KEYED, after), None)
         if row is None:
             break
@@ -243,7 +244,9 @@ def sweep_destroyed(store: GrainStore) -> int:
         try:
             ring.by_number(number)
         except ErasedError:
-            while gone := store._store.write(partial(_sweep, store=store, number=number)):
+            while gone := context_of(store).storage.write(
+                partial(_sweep, store=store, number=number)
+            ):
                 swept += gone
         except KeyMissingError:
             pass  # of another key file
@@ -257,8 +260,10 @@ def _sweep(writer: Writer, store: GrainStore, number: bytes) -> int:
         if writer.row(HOLDS, SEQUENCE.pack(seq)) is None
     )
     gone = {seq: blob for seq in islice(free, _PAGE) if (blob := writer.blob_at(seq))}
-    removed = removal.remove_grains(writer, store._settings, gone, reason_code="key_destroyed")
+    removed = removal.remove_grains(
+        writer, context_of(store).settings, gone, reason_code="key_destroyed"
+    )
     if removed:
         digests = [sha256(blob).digest() for blob in gone.values()]
-        store._note(writer, "erase", digests, reason_code="key_destroyed")
+        context_of(store).note(writer, "erase", digests, reason_code="key_destroyed")
     return removed

@@ -39,6 +39,7 @@ from omsgrain.storage.tables import (
     event_of,
 )
 from omsgrain.store import export_filter
+from omsgrain.store.context import context_of
 from omsgrain.store.mg_files import in_envelopes
 from omsgrain.sync import erasures, parts, peer, states
 from omsgrain.sync import states as records
@@ -72,7 +73,7 @@ from omsgrain.sync.take import take
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.store import GrainStore
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
 
 _KEY: Final = 32
 _TOLD: Final = 2 << 20
@@ -456,10 +457,10 @@ class LocalPeer:
     def greet(self, hello: Hello) -> Greeting:
         """Say who is here, after finishing what was cut off."""
         self._views.clear()
-        if not self._store._store.readonly:
+        if not context_of(self._store).storage.readonly:
             self._finish()
         scope = NamespaceScope(hello.namespaces)
-        with self._store._store.read() as reader:
+        with context_of(self._store).storage.read() as reader:
             last = reader.last_seq()
             keys = sorted(tombstones.common(reader)) if self._shares else []
             return Greeting(
@@ -476,11 +477,11 @@ class LocalPeer:
             )
 
     def _finish(self) -> None:
-        with self._store._store.read() as reader:
+        with context_of(self._store).storage.read() as reader:
             known = states.store_id(reader) is not None
             left = bool(states.erasing(reader))
         if not known:
-            self._store._store.write(states.identify)
+            context_of(self._store).storage.write(states.identify)
         if left:
             erasures.erase_marked(self._store, again=True)
         erasures.erase_released(self._store)
@@ -490,7 +491,7 @@ class LocalPeer:
         """Take over keys of tombstones, and tell all that are here."""
         if not self._shares:
             return ()
-        with self._store._store.read() as reader:
+        with context_of(self._store).storage.read() as reader:
             known = tombstones.common(reader)
         if (known and set(keys) <= set(known)) or "erasures" not in self._rights:
             return known
@@ -501,15 +502,15 @@ class LocalPeer:
             return tombstones.common(writer)
 
         try:
-            return self._store._store.write(work)
+            return context_of(self._store).storage.write(work)
         except RangeError:
             return known  # too many: who syncs tells that they are not shared
 
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
         """Return what came after a position of the feed, but for what came from who asks."""
         self._refuse("give")
-        with self._store._store.read() as reader:
-            settings = self._store._settings
+        with context_of(self._store).storage.read() as reader:
+            settings = context_of(self._store).settings
             batch = changes(reader, settings, since, hello, size, self._purpose)
         return self._noted(batch, hello)
 
@@ -517,14 +518,14 @@ class LocalPeer:
         """Return the ranges of items whose keys begin so."""
         if len(prefixes) > ITEMS:
             raise RangeError("too many ranges at once", expected=f"at most {ITEMS}")
-        with _looking, self._store._store.read() as reader:
+        with _looking, context_of(self._store).storage.read() as reader:
             found = self._view(reader, space, hello)
             return tuple(found.range(prefix) for prefix in prefixes)
 
     def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
         """Return the items whose keys begin with one of these."""
         self._refuse("give")
-        with _looking, self._store._store.read() as reader:
+        with _looking, context_of(self._store).storage.read() as reader:
             found = self._view(reader, space, hello)
             items = (item for prefix in prefixes for item in found.items(prefix))
             listed = tuple(islice(items, _LISTED + 1))
@@ -538,7 +539,7 @@ class LocalPeer:
         keys = [item.key for item in items]
         if any(len(key) != _KEY for key in keys):
             raise SchemaError("not the key of an item", expected=f"{_KEY} bytes")
-        with self._store._store.read() as reader:
+        with context_of(self._store).storage.read() as reader:
             if space != "grains":
                 found = self._view(reader, space, Hello())
                 mine = {one.key: one.version for key in keys for one in found.items(key.hex())}
@@ -563,24 +564,24 @@ class LocalPeer:
         """Return items by their keys."""
         self._refuse("give")
         _refuse_many(keys)
-        settings = self._store._settings
-        with self._store._store.read() as reader:
+        settings = context_of(self._store).settings
+        with context_of(self._store).storage.read() as reader:
             batch = give(reader, settings, space, keys, hello, SIZE, self._purpose)
         return self._noted(batch, hello)
 
     def _noted(self, batch: Batch, hello: Hello) -> Batch:
         """Tell the audit trail what leaves, before it does."""
         store = self._store
-        if batch.grains and self._notes != "never" and not store._store.readonly:
+        if batch.grains and self._notes != "never" and not context_of(store).storage.readonly:
             told: dict[str, int | str] = {
                 "grains": len(set(parts.digests(batch.grains))),
                 "purpose": self._purpose,
             }
             if hello.store:
                 told["store"] = hello.store.hex()
-            note = partial(store._note, operation="export", digests=(), details=told)
+            note = partial(context_of(store).note, operation="export", digests=(), details=told)
             try:
-                store._store.write(partial(note, reason_code=_REASON))
+                context_of(store).storage.write(partial(note, reason_code=_REASON))
             except StoreError:
                 if self._notes == "must":
                     raise
@@ -633,10 +634,10 @@ class LocalPeer:
 
 def _lets(store: GrainStore, rights: frozenset[Right], signer: str | None) -> frozenset[Right]:
     """What of some rights a store can give to who is proved to be somebody, or nobody."""
-    orders = store._settings.erasure_authorities
+    orders = context_of(store).settings.erasure_authorities
     if orders and signer not in orders:
         rights -= {"erasures"}
-    return rights & {"give"} if store._store.readonly else rights
+    return rights & {"give"} if context_of(store).storage.readonly else rights
 
 
 def _keep(views: dict[K, ItemView], key: K, latest: ItemView) -> None:

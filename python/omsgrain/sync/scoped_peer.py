@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from omsgrain.container.read import blob_of
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.storage.base import Reader
+from omsgrain.store.context import context_of
 from omsgrain.sync.parts import NamespaceScope, digests
 from omsgrain.sync.peer import (
     HAS,
@@ -98,7 +99,7 @@ class BoundPeer:
         self._within(Hello(batch.store, batch.namespaces))
         if batch.tombstones:
             raise UnsupportedError("who may see some namespaces erases nothing")
-        with self._store._store.read() as reader:
+        with context_of(self._store).storage.read() as reader:
             within = [self._takes(reader, grain) for grain in batch.grains]
         code = UnsupportedError.code
         outside = compress(digests(batch.grains), (not good for good in within))
@@ -157,7 +158,7 @@ class BoundPeer:
     def _outside(self, keys: Sequence[bytes]) -> set[int]:
         """Which grains are here and not open, by position."""
         found = set()
-        with self._store._store.read() as reader:
+        with context_of(self._store).storage.read() as reader:
             below = getattr(reader, "inner", reader)
             for i, seq in enumerate(below.find(list(keys))):
                 blob = None if seq is None else reader.blob_at(seq)

@@ -44,11 +44,12 @@ from omsgrain.storage.tables import (
     event_of,
 )
 from omsgrain.store import holds, lifecycle, state_merge
-from omsgrain.store.base import check_reason
+from omsgrain.store.context import check_reason, context_of
 from omsgrain.store.holds import Hold
 from omsgrain.store.prepared import Incoming, Intake, intakes, superseding, take_one
 from omsgrain.store.state_merge import Claim
-from omsgrain.store.write import joined
+from omsgrain.store.write import bring, joined
+from omsgrain.store.write import take as put_admitted
 from omsgrain.sync import blind, erasures, states
 from omsgrain.sync import states as received
 from omsgrain.sync.blind import BlindOutcome
@@ -56,7 +57,7 @@ from omsgrain.sync.peer import Batch, BatchResult, GrainState, HoldToggle, PeerT
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
 
 _RANK = {"verified": 0, "unverified": 0, "contested": 1, "retracted": 2}
 
@@ -299,7 +300,7 @@ class _Sorted:
 
 def take(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
     """Take a batch into a store."""
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         told = [state for state in batch.states if not _was_erased(reader, state.address)]
     given = _sort(store, batch.grains, told, binds="holds" in terms.rights)
     new = [
@@ -308,14 +309,14 @@ def take(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
         for one in map(bytes.hex, state.successors)
         if one in given.apart
     ]
-    coming = state_merge.arriving(new, store._settings.resolver)
+    coming = state_merge.arriving(new, context_of(store).settings.resolver)
 
     def work(writer: Writer, incoming: Incoming) -> BatchResult:
         return _TakeTransaction(store, writer, batch, given, terms).run(told, incoming, coming)
 
     if not batch.grains:
-        return store._store.write(lambda writer: work(writer, Incoming([])))
-    return store._bring(joined([given.intake, coming.intake]), work)
+        return context_of(store).storage.write(lambda writer: work(writer, Incoming([])))
+    return bring(context_of(store), joined([given.intake, coming.intake]), work)
 
 
 def _sort(
@@ -332,7 +333,7 @@ def _sort(
     digests = [sha256(blob).digest() for blob in blobs]
     named = {successor for state in told for successor in state.successors}
     marked = superseding(blobs)
-    resolver = store._settings.resolver
+    resolver = context_of(store).settings.resolver
     plain = [i for i in range(len(grains)) if i not in marked]
     parts = list(intakes([grains[i] for i in plain], max(len(plain), 1), resolver))
     for part in parts:
@@ -397,7 +398,7 @@ class _TakeTransaction:
         self, told: Sequence[GrainState], incoming: Incoming, coming: state_merge.Arriving
     ) -> BatchResult:
         writer, batch, terms = self._writer, self._batch, self._terms
-        settings, first = self._store._settings, writer.last_seq() + 1
+        settings, first = context_of(self._store).settings, writer.last_seq() + 1
         unheld: dict[Refusal, None] = {}
         stones = erasures.take_tombstones(writer, batch.tombstones) if batch.tombstones else 0
         fresh = self._absent()
@@ -462,7 +463,7 @@ class _TakeTransaction:
             i for i in tombstones.refused(writer, digests) if below.find([digests[i]])[0] is None
         }
         which = [i for i in range(len(digests)) if i not in gone]
-        outcome = self._store._take(writer, given.only(which), False, False)
+        outcome = put_admitted(context_of(self._store), writer, given.only(which), False, False)
         refused = {which[n]: error for n, error in outcome.refused.items()}
         refused |= {i: ErasedError("this grain was erased") for i in gone}
         for i, error in sorted(refused.items()):
@@ -491,7 +492,7 @@ class _TakeTransaction:
         return len({one.address for one in refused if one.address.hex() in apart})
 
     def _note(self, operation: str, digests: list[bytes]) -> None:
-        self._store._note(self._writer, operation, digests, reason_code=_REASON)
+        context_of(self._store).note(self._writer, operation, digests, reason_code=_REASON)
 
 
 def _was_erased(reader: Reader, address: bytes) -> bool:

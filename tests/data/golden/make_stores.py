@@ -66,12 +66,12 @@ def fill(store: og.GrainStore) -> None:
     store.supersede(beliefs[1], belief(1, object="none", created_at=T + 51))
     store.contest(beliefs[2], reason="seen otherwise")
     store.retract(beliefs[3], reason="a mistake")
-    store.set_verification(beliefs[4], "verified")
+    store.trust.set_verification(beliefs[4], "verified")
     store.delete(beliefs[5], reason="asked for")
-    store.hold(beliefs[6], authority="court", reason_code="case")
-    store.hold(beliefs[7], authority="court", reason_code="case")
-    store.release(beliefs[7], authority="court", reason_code="over")
-    store.restrict(beliefs[8], reason_code="art18")
+    store.holds.add(beliefs[6], authority="court", reason_code="case")
+    store.holds.add(beliefs[7], authority="court", reason_code="case")
+    store.holds.release(beliefs[7], authority="court", reason_code="over")
+    store.privacy.restrict(beliefs[8], reason_code="art18")
     soft = store.put(belief(60, invalidation_policy={"mode": "soft_locked"}))
     new = belief(60, object="61", created_at=T + 61, supersession_justification="counted again")
     store.supersede(soft, new)
@@ -81,8 +81,8 @@ def fill(store: og.GrainStore) -> None:
     store.supersede(first, belief(62, object="63", **more))
     signed = store.sign(beliefs[9], ALICE, iat=T // 1000)
     store.sign(beliefs[10], BOB, iat=T // 1000)
-    store.add_vector(events[0], [0.5, 0.25, 1.0], model="small")
-    store.add_vector(signed, [0.5, 0.5, 0.0], model="small")
+    store.vectors.add(events[0], [0.5, 0.25, 1.0], model="small")
+    store.vectors.add(signed, [0.5, 0.5, 0.0], model="small")
     consent = {
         "type": "consent",
         "subject_did": ALICE.did,
@@ -95,14 +95,14 @@ def fill(store: og.GrainStore) -> None:
     given = store.put(consent)
     cascade = {"mode": "consent_cascade"}
     store.put(belief(63, processing_basis=given, invalidation_policy=cascade))
-    store.withdraw_consent(given, reason="changed her mind", sla_days=30)
+    store.privacy.withdraw_consent(given, reason="changed her mind", sla_days=30)
     store.put(belief(300, user_id="erin"))
-    store.erase_subject(["erin"], reason_code="request")
-    store.set_position("follower", 7)
+    store.privacy.erase(["erin"], reason_code="request")
+    store.consumers.set_position("follower", 7)
     for address in beliefs[10:13]:
         store.get(address)
     store.search("tea", sealed=False)
-    store.sync()
+    store.flush()
 
 
 def documents(folder: Path, keys: bool) -> None:

@@ -27,7 +27,7 @@ from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import from_grain, to_grain
 from omsgrain.grain import make
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings
 from support.aimem_strategies import TENANT, documents
 from support.conversion_pairs import FEWER
 

@@ -108,7 +108,7 @@ def test_no_memory_is_renamed(store: og.GrainStore) -> None:
 
 def test_what_was_erased_does_not_come_back(store: og.GrainStore) -> None:
     fates(store, [MINIMAL, FULL_1X])
-    store.erase_subject([USER], reason_code="asked", scrub="queued", ciphertext=True)
+    store.privacy.erase([USER], reason_code="asked", scrub="queued", ciphertext=True)
     other = MINIMAL | {"@id": "urn:mif:new", "content": "New."}
     assert fates(store, [MINIMAL, FULL_1X, other]) == ["erased", "erased", "imported"]
 
@@ -213,7 +213,7 @@ def test_what_a_store_refuses_is_told_by_file(shell: Shell, tmp_path: Path) -> N
         gone = [f"urn:mif:{n}" for n in ("1", "2", "11", "c1", "l1")] + [MINIMAL["@id"]]
         for name in gone:
             (hit,) = store.query(origin=name).results
-            store.set_verification(hit.content_address, "retracted")
+            store.trust.set_verification(hit.content_address, "retracted")
     _, told = shell.refused("import", path, notes, "--user", USER)
     assert [one["pointer"] for one in told["errors"]] == [
         "/a.jsonld/1", "/a.jsonld/2/created", "/a.jsonld/3", "/a.jsonld/12",

@@ -403,7 +403,7 @@ def test_a_commit_that_nobody_can_tell_of(
 def test_a_relaxed_store_loses_nothing_before_its_sync(server: Postgres, url: str) -> None:
     store = PostgresStorage(url, tenant=server.tenant(), durability="relaxed")
     put(store, *facts(50))
-    store.sync()
+    store.flush()
     put(store, *facts(10, start=50))
     server.kill()
     server.start()

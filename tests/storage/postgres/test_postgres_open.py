@@ -19,6 +19,7 @@ from omsgrain.storage.base import Sidecar
 from omsgrain.storage.location import location_of
 from omsgrain.storage.postgres import migrate
 from omsgrain.storage.postgres.connection import Pause
+from omsgrain.store.context import context_of
 from support import store_kinds
 from support.shell import Shell, belief, exit_code, lines
 
@@ -46,7 +47,7 @@ def test_it_is_a_store_like_others(url: str, ring: KeyRing) -> None:
         plain = store.put(belief(1))
         sealed = store.put(belief(2, user_id="ann-17"))
         assert store.get(sealed)["subject"] == "s2"
-        assert store._store.sidecar == store._below.sidecar != Sidecar()
+        assert context_of(store).storage.sidecar == context_of(store).inner.sidecar != Sidecar()
     with og.open(url, readonly=True) as reader:
         assert reader.get(plain)["subject"] == "s1"
         assert reader.get(sealed).sealed
@@ -55,7 +56,7 @@ def test_it_is_a_store_like_others(url: str, ring: KeyRing) -> None:
             reader.put(belief(3))
     with og.open(url, durability="relaxed") as store:
         assert len(store) == 2
-        store.sync()
+        store.flush()
 
 
 def test_there_is_no_store_before_somebody_writes(postgres: Postgres) -> None:
@@ -128,11 +129,11 @@ def test_a_database_whose_texts_are_bytes(postgres: Postgres, shell: Shell) -> N
         store.put(belief(2, object="größe", user_id="bob-3"))
         assert len(store.search("größe").results) == 2
         assert len(store.search("łódź").results) == 1
-        assert store.check().ok
-        assert store.erase_subject(["ann-17"], reason_code="asked").complete
+        assert store.maintenance.check().ok
+        assert store.privacy.erase(["ann-17"], reason_code="asked").complete
         assert len(store.search("größe").results) == 1
         store._below.admit("of_bytes")  # type: ignore[attr-defined]
-        assert store.check().ok
+        assert store.maintenance.check().ok
     with og.open(f"{url.replace('postgres@', 'of_bytes@')}?tenant=default") as store:
         assert len(store.search("größe").results) == 1
 
@@ -158,7 +159,7 @@ def test_what_is_in_a_database_that_has_not_all_letters_can_be_moved(
     assert shell("import", other, "old.mg") == 0, shell.err
     with og.open(other) as store:
         assert len(store.search("łódź größe").results) == 1
-        assert store.erase_subject(["ann-17"], reason_code="asked").complete
+        assert store.privacy.erase(["ann-17"], reason_code="asked").complete
 
 
 def encoded(postgres: Postgres, encoding: str) -> str:
@@ -228,10 +229,10 @@ def test_what_leaves_one_store_comes_into_the_other(store: og.GrainStore, tmp_pa
         robot.export_mg(tmp_path / "all.mg")
         store.import_mg(tmp_path / "all.mg")
         assert {grain.address for grain in store} == {grain.address for grain in robot}
-        assert store.state(old) == robot.state(old)
+        assert store.status(old) == robot.status(old)
 
 
 def test_a_handle_for_somebody_else(store: og.GrainStore) -> None:
-    with closing(store.acting("token:laptop")) as other:
+    with closing(store.as_actor("token:laptop")) as other:
         other.put(belief(1))
         assert [entry.actor for entry in store.audit.entries()] == ["token:laptop"]

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 import omsgrain as og
+from omsgrain.store.context import context_of
 from support import store_kinds
 from support.query_model import QueryModel
 
@@ -40,7 +41,7 @@ class PostgresQueryModel(QueryModel):
     @precondition(lambda self: self.model)
     @rule()
     def check(self) -> None:
-        report = self.store._store.check()
+        report = context_of(self.store).storage.check()
         # States are set here beneath the audit trail, and name grains that are nowhere.
         problems = [p for p in report.problems if p.where not in ("audit", "state")]
         assert not problems, problems

@@ -68,7 +68,7 @@ def test_processes_that_write_at_once(url: str) -> None:
         subjects = [grain["subject"] for grain in store]
         assert len(subjects) == len(set(subjects)) == 4 * 40 + 40
         assert store.query(relation="has", count=True).total == 200
-        assert store.check().ok
+        assert store.maintenance.check().ok
         assert store.audit.verify(grains=True).ok
 
 
@@ -114,7 +114,7 @@ def test_a_killed_worker_loses_nothing_that_was_answered(url: str) -> None:
         there = {grain["object"] for grain in store}
         assert there == set(answered)
         assert len(there) == 8 * 24
-        assert store.check().ok
+        assert store.maintenance.check().ok
 
 
 def test_what_one_process_does_all_the_others_know(url: str) -> None:
@@ -160,4 +160,4 @@ def test_a_writer_that_is_killed_loses_nothing_that_had_returned(url: str) -> No
             writer.child.wait()
         with og.open(url) as store:
             assert all(store.exists(address) for address in returned)
-            assert store.check().ok
+            assert store.maintenance.check().ok

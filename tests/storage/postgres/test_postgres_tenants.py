@@ -19,6 +19,7 @@ from omsgrain.server import serving
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of, tables_of
+from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, sync
 from support.small_grains import facts, put, retract, set_rows
 from support.sync_stores import addresses, belief, memory
@@ -253,14 +254,14 @@ def test_functions_that_others_planted_are_not_run(
         new = store.supersede(addresses[0], belief("new", 99))
         store.delete(addresses[1])
         for address in (new, *addresses[2:8]):
-            store.add_vector(address, [1.0, 2.0], model="m")
+            store.vectors.add(address, [1.0, 2.0], model="m")
         assert store.search("number").results and store.search(vector=[1.0, 2.0]).results
         assert store.query(current=None).results and store.get(new)
-        store.erase_subject(["nobody"], reason_code="asked")
-        assert store.check().ok
-        store.rebuild()
-        store.backup(tmp_path / "copy.omsg")
-        below = store._below
+        store.privacy.erase(["nobody"], reason_code="asked")
+        assert store.maintenance.check().ok
+        store.maintenance.rebuild()
+        store.maintenance.backup(tmp_path / "copy.omsg")
+        below = context_of(store).inner
         assert isinstance(below, PostgresStorage)
         below.admit("planter")
     assert postgres.run("SELECT * FROM public.stolen", url) == []

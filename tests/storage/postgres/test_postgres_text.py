@@ -25,6 +25,7 @@ from omsgrain.storage.location import location_of
 from omsgrain.storage.postgres import PostgresStorage, maintenance
 from omsgrain.storage.postgres.pool import Connection
 from omsgrain.storage.postgres.schema import TEXTS, WORDS
+from omsgrain.store.context import context_of
 from support import store_kinds
 from support.processes import Process
 from support.text_stores import event, put, remove, say, seqs
@@ -199,7 +200,7 @@ def test_what_was_erased_is_in_no_file_of_a_table(url: str) -> None:
         assert len(store.search(word).results) == 1
         assert word.encode() in on_disk(url)
         asked(url, "ANALYZE")  # as the server does by itself
-        assert store.erase_subject(["ann-17"], reason_code="asked").complete
+        assert store.privacy.erase(["ann-17"], reason_code="asked").complete
         assert store.search(word).results == []
         assert len(store.search("owl").results) == 1
         assert word.encode() not in on_disk(url)
@@ -209,27 +210,27 @@ def test_what_an_older_transaction_keeps_is_not_said_to_be_gone(url: str) -> Non
     """VACUUM FULL keeps what a snapshot may see, of tables too that the snapshot never touched."""
     word = "mispelbaum"
     with og.open(url) as store:
-        database = store._below._database  # type: ignore[attr-defined]
+        database = context_of(store).inner._database  # type: ignore[attr-defined]
         patience, database.patience = database.patience, 0.1
         store.put({"type": "event", "content": word, "user_id": "ann-17", "created_at": 1})
         assert len(store.search(word).results) == 1
         with psycopg.connect(url.partition("?")[0]) as other:
             other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             other.execute("SELECT 1")
-            report = store.erase_subject(["ann-17"], reason_code="asked")
+            report = store.privacy.erase(["ann-17"], reason_code="asked")
             assert (report.scrubbed, report.incomplete) == (False, ("scrub",))
-            assert [entry.kind for entry in store.due_erasures()] == ["scrub"]
+            assert [entry.kind for entry in store.privacy.due()] == ["scrub"]
             assert word.encode() in on_disk(url)
             with pytest.raises(StoreError):
-                store.compact()
+                store.maintenance.compact()
         database.patience = patience
-        assert store.run_due_erasures(everything=True).finished == 1
+        assert store.privacy.run_due(everything=True).finished == 1
         assert word.encode() not in on_disk(url)
 
 
 def still_gone(url: str, store: og.GrainStore) -> int:
     """How many removed rows of this store's words the table may still hold; it is not alone."""
-    number = store._below.store_id  # type: ignore[attr-defined]
+    number = context_of(store).inner.store_id  # type: ignore[attr-defined]
     ((gone,),) = asked(url, f"SELECT gone FROM {TEXTS} WHERE store_id = {number}")
     return int(gone)
 
@@ -252,7 +253,7 @@ def test_words_that_were_removed_go_with_the_tables(
         assert len(store.search(word).results) == 1
         store.delete(address, reason="asked")
         monkeypatch.setattr(maintenance, "_wait", wait)
-        store.compact()
+        store.maintenance.compact()
         assert word.encode() not in on_disk(url)
         assert still_gone(url, store) == 0
 
@@ -276,7 +277,7 @@ def test_words_that_come_and_go_while_the_tables_are_written_anew(
             return report
 
         monkeypatch.setattr(PostgresStorage, "compact", late)
-        store.compact()
+        store.maintenance.compact()
         assert still_gone(url, store) == 0
         assert word.encode() not in on_disk(url)
 
@@ -301,14 +302,14 @@ def test_a_role_sees_the_words_of_its_own_store(tmp_path: Path) -> None:
             store.put({"type": "event", "content": f"common {word}", "created_at": 1})
             assert len(store.search("common").results) == 1
             if word == "owl":
-                store._below.admit("reader_of_words")  # type: ignore[attr-defined]
+                context_of(store).inner.admit("reader_of_words")  # type: ignore[attr-defined]
     own = urls[0].replace("postgres@", "reader_of_words@")
     with og.open(own) as store:
         store.put({"type": "event", "content": "common second owl", "created_at": 2})
         found = [hit.grain["content"] for hit in store.search("+common owl -barn").results]
         assert sorted(found) == ["common owl", "common second owl"]
         assert store.search("barn").results == []
-        assert store.check().ok
+        assert store.maintenance.check().ok
     with pytest.raises(StoreError):
         og.open(urls[1].replace("postgres@", "reader_of_words@"))
     with psycopg.connect(own.partition("?")[0], autocommit=True) as connection:
@@ -353,7 +354,7 @@ def test_vectors_are_compared_as_everywhere(url: str, tmp_path: Path) -> None:
         with og.open(where) as store:
             for n in range(60):
                 grain = {"type": "event", "content": f"owl {n}", "created_at": n + 1}
-                store.add_vector(store.put(grain), [rng.gauss(0, 1) for _ in range(8)], model="m")
+                store.vectors.add(store.put(grain), [rng.gauss(0, 1) for _ in range(8)], model="m")
             asked_for = [rng.gauss(0, 1) for _ in range(8)]
             both = store.search("owl", vector=asked_for, limit=20)
             near = store.search(vector=asked_for, limit=20)

@@ -18,6 +18,7 @@ from psycopg.pq import Trace
 import omsgrain as og
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.pool import Pool, Wire
+from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from support.servers.postgres import Postgres
@@ -96,7 +97,7 @@ READS: dict[str, tuple[Callable[[Traced, og.GrainStore], object], int]] = {
     "get": (lambda t, s: s.get(t.addresses[7] or ""), 1),
     "exists": (lambda t, s: s.exists(t.addresses[7] or ""), 1),
     "len": (lambda t, s: len(s), 1),
-    "state": (lambda t, s: s.state(t.addresses[7] or ""), 4),
+    "state": (lambda t, s: s.status(t.addresses[7] or ""), 4),
     "get_many": (lambda t, s: s.get_many([a or "" for a in t.addresses[:10]]), 1),
     "query by one filter": (lambda t, s: s.query(subject="robot 3", limit=10), 1),
     "query by two": (lambda t, s: s.query(subject="robot 3", user_id="user 1", limit=10), 2),
@@ -130,7 +131,7 @@ def test_round_trips_of_a_write(traced: Traced) -> None:
 
 
 def test_nobody_waits_for_the_end_of_a_read(traced: Traced) -> None:
-    below = traced.store._store
+    below = context_of(traced.store).storage
     assert isinstance(below, PostgresStorage)
     with below.read() as reader:
         (((process,),),) = reader.ask(("SELECT pg_backend_pid()", ()))

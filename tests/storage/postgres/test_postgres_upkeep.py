@@ -66,7 +66,7 @@ def test_everything_is_there_after_reopening(url: str, tenant: str) -> None:
     pairs = make_pairs(300)
     store = PostgresStorage(url, tenant=tenant, durability="relaxed")
     put_pairs(store, *pairs)
-    store.sync()
+    store.flush()
     before = contents(store)
     store.close()
     for readonly in (True, False):

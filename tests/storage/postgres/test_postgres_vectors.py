@@ -19,6 +19,7 @@ from omsgrain.search.postgres import vectors
 from omsgrain.search.postgres.vectors import PostgresGraphs
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.store import GrainStore
+from omsgrain.store.context import context_of
 from support import store_kinds
 from support.vector_stores import add, noise, put, remove
 
@@ -104,14 +105,14 @@ def test_only_compact_writes_the_table_of_all_stores_anew(store: PostgresStorage
     alive = put(store, 300)
     add(store, {seq: noise(rng, 4) for seq in alive})
     grains = GrainStore(store)
-    grains._nearest = nearest = Nearest(graphs=graphs_of(store))
+    context_of(grains)._nearest = nearest = Nearest(graphs=graphs_of(store))
     found(store, nearest, noise(rng, 4), 5)
     before = file()
     remove(store, alive[:5])
     nearest.catch_up(store, make=False)
     assert rows(store) == 295 and file() == before
     remove(store, alive[5:9])
-    grains.compact()
+    grains.maintenance.compact()
     after = file()
     assert rows(store) == 291 and after != before
     remove(store, alive[9:12])

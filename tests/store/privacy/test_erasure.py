@@ -30,7 +30,7 @@ from omsgrain.storage.tables import (
     VEILED,
 )
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from support.erasure_stores import BEN, USER, below, erase, is_gone, is_sealed, rows
 from support.invented_people import (
     ANN,
@@ -83,7 +83,7 @@ def test_the_person_goes_and_nobody_else(store: og.GrainStore) -> None:
     assert report.erased == 4 - sealed
     assert store.audit.verify().ok
     assert store.audit.verify(grains=True).ok
-    assert store.due_erasures() == []
+    assert store.privacy.due() == []
     again = erase(store)
     assert (again.keys, again.sealed, again.erased, again.complete) == (0, 0, 0, True)
 
@@ -121,7 +121,7 @@ def test_what_nobody_can_read_goes_too_if_it_is_asked(store: og.GrainStore) -> N
 def test_nothing_is_left_beside(store: og.GrainStore) -> None:
     address = store.put(belief("lit", **USER))
     store.put(belief("lit", **BEN))
-    store.add_vector(address, [1.0, 2.0], model="m")
+    store.vectors.add(address, [1.0, 2.0], model="m")
     store.put(sign(og.encode(belief("lit", author_did=ANN)), ALICE))
     store.retract(address, reason="it was never lit")
     erase(store)
@@ -146,7 +146,7 @@ def test_no_address_in_the_clear_stays(store: og.GrainStore) -> None:
     address = store.put(blob)
     old = store.put(belief("dark"))
     store.supersede(old, belief("dark no more", author_did=ANN))
-    new = store.state(old).superseded_by
+    new = store.status(old).superseded_by
     assert new is not None
     store.contest(address, reason="who says so")
     store.delete(address)
@@ -154,7 +154,7 @@ def test_no_address_in_the_clear_stays(store: og.GrainStore) -> None:
     store.retract(address)
     report = erase(store)
     assert report.erased == 2
-    state = store.state(old)
+    state = store.status(old)
     assert state.superseded_by is not None
     assert state.superseded_by != new
     assert old not in current(store)
@@ -168,7 +168,7 @@ def test_no_address_in_the_clear_stays(store: og.GrainStore) -> None:
     with below(store).read() as reader:
         marks = {EVENT.unpack(row)[2] for _, row in reader.rows(EVENTS)}
         assert bytes.fromhex(state.superseded_by) in marks
-    assert store.check().ok
+    assert store.maintenance.check().ok
 
 
 def test_reviews_and_notes_about_it_go(store: og.GrainStore) -> None:
@@ -177,9 +177,9 @@ def test_reviews_and_notes_about_it_go(store: og.GrainStore) -> None:
     theirs = store.put(belief("lit", **BEN, invalidation_policy=soft))
     store.retract(mine, reason="my secret")
     store.retract(theirs, reason="their reason")
-    assert len(list(store.reviews())) == 2
+    assert len(list(store.reviews.pending())) == 2
     erase(store)
-    assert [review.address for review in store.reviews()] == [theirs]
+    assert [review.address for review in store.reviews.pending()] == [theirs]
     notes = [entry.note for entry in store.audit.entries() if entry.note]
     assert notes == ["their reason"]
     assert store.audit.verify().ok
@@ -253,7 +253,7 @@ def test_without_keys_it_is_not_complete(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         sealed = store.put(belief("lit", **USER))
         store.put(belief("lit", author_did=ANN))
-        without = GrainStore(below(store), replace(store._settings, keys=None))
+        without = GrainStore(below(store), replace(context_of(store).settings, keys=None))
         report = erase(without)
         assert (report.incomplete, report.erased, report.keys) == (("unopened",), 1, 0)
         assert store.get(sealed)["object"] == "lit"
@@ -265,7 +265,7 @@ def test_whose_grains_derive_from_what_nobody_can_read(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         bens = store.put(belief("lit", **BEN))
         child = store.put(belief("dim", author_did=ANN, derived_from=[bens]))
-        store.erase_subject(["ben"], reason_code="gdpr17")
+        store.privacy.erase(["ben"], reason_code="gdpr17")
         assert erase(store).complete
         assert is_gone(store, child)
 
@@ -295,9 +295,9 @@ def test_what_was_due_about_it_is_not_due_any_more(store: og.GrainStore) -> None
     policy = {"mode": "consent_cascade"}
     store.put(belief("lit", **USER, processing_basis=grant, invalidation_policy=policy))
     store.put(belief("red", **BEN, processing_basis=grant, invalidation_policy=policy))
-    assert len(store.withdraw_consent(grant).queued) == 2
+    assert len(store.privacy.withdraw_consent(grant).queued) == 2
     assert erase(store).complete
-    assert [entry.kind for entry in store.due_erasures()] == ["consent"]
+    assert [entry.kind for entry in store.privacy.due()] == ["consent"]
 
 
 def test_the_guards_of_a_lineage_go(store: og.GrainStore) -> None:
@@ -330,9 +330,9 @@ def test_the_key_file_is_written_anew(tmp_path: Path) -> None:
         assert (tmp_path / "people.keys").stat().st_ino != inode
         assert store.get(other)["object"] == "lit"
         with pytest.raises(err.KeyMissingError):
-            store.erase_subject(["ben"], reason_code="gdpr17", rekey=b"too short")
+            store.privacy.erase(["ben"], reason_code="gdpr17", rekey=b"too short")
         assert store.get(other)["object"] == "lit"  # found out before anything was done
-        report = store.erase_subject(["ben"], reason_code="gdpr17", rekey=Away())
+        report = store.privacy.erase(["ben"], reason_code="gdpr17", rekey=Away())
         assert (report.rekeyed, report.incomplete) == (False, ("rekey",))
         assert is_gone(store, other)
 
@@ -358,6 +358,6 @@ def test_refused(error: type[Exception], options: dict[str, Any]) -> None:
             erase(store, **options)
         for names in ([], "ann-17", [""], [7]):
             with pytest.raises(err.SchemaError):
-                store.erase_subject(names, reason_code="gdpr17")  # type: ignore[arg-type]
+                store.privacy.erase(names, reason_code="gdpr17")  # type: ignore[arg-type]
         assert store.get(address)["object"] == "lit"
-        assert store.due_erasures() == []
+        assert store.privacy.due() == []

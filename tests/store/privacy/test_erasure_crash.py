@@ -16,7 +16,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import TABLES, Life
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.store.privacy import erasure
 from support.child_process import ended
 from support.invented_people import ANN, NAMES, Clock, belief, opened
@@ -83,9 +83,9 @@ def check(store: GrainStore, own: list[str], others: list[str]) -> None:
             store.get(address)
     for address in others:
         store.get(address)
-    assert store.due_erasures() == []
+    assert store.privacy.due() == []
     assert store.audit.verify().ok
-    with store._store.read() as reader:
+    with context_of(store).storage.read() as reader:
         tables = [t for t in TABLES if not t.places and t.life is not Life.BLOBS]
         kept = b"".join(key + row for table in tables for key, row in reader.rows(table))
     assert not any(name.encode() in kept for name in NAMES)
@@ -103,7 +103,7 @@ def test_cut_off_at_every_commit(
         with opening(here) as store, monkeypatch.context() as patch:
             cut_at(step, patch)
             try:
-                assert store.erase_subject(NAMES, reason_code="gdpr17").complete
+                assert store.privacy.erase(NAMES, reason_code="gdpr17").complete
             except Cut:
                 done = False
             else:
@@ -111,11 +111,11 @@ def test_cut_off_at_every_commit(
         with opening(here) as store:
             if step == 1:  # the order was not placed
                 assert [store.get(address)["type"] for address in own] == ["belief"] * len(own)
-                store.erase_subject(NAMES, reason_code="gdpr17")
+                store.privacy.erase(NAMES, reason_code="gdpr17")
             else:
-                assert step > 3 or store.due_erasures()
-                store.run_due_erasures(everything=True)
-                store.run_due_erasures(everything=True)  # the scrubbing that the first has queued
+                assert step > 3 or store.privacy.due()
+                store.privacy.run_due(everything=True)
+                store.privacy.run_due(everything=True)  # the scrubbing that the first has queued
             check(store, own, others)
         shutil.rmtree(here)
         if done:
@@ -143,7 +143,7 @@ CHILD = """
 
     LmdbStorage.write = writing
     with t.opening(Path({folder!r})) as store:
-        store.erase_subject(t.NAMES, reason_code="gdpr17")
+        store.privacy.erase(t.NAMES, reason_code="gdpr17")
 """
 
 
@@ -154,8 +154,8 @@ def test_killed(made: tuple[Path, list[str], list[str]], step: int) -> None:
     code = CHILD.format(tests=tests, step=step, folder=str(folder))
     assert ended(code).returncode == -9
     with opening(folder) as store:
-        store.run_due_erasures(everything=True)
-        store.run_due_erasures(everything=True)
+        store.privacy.run_due(everything=True)
+        store.privacy.run_due(everything=True)
         check(store, own, others)
 
 
@@ -166,13 +166,13 @@ def test_who_has_no_keys_leaves_it_to_who_has(
     with opening(folder) as store, monkeypatch.context() as patch:
         cut_at(2, patch)
         with pytest.raises(Cut):
-            store.erase_subject(NAMES, reason_code="gdpr17")
+            store.privacy.erase(NAMES, reason_code="gdpr17")
     with GrainStore(LmdbStorage(folder / "memory.omsg"), Settings(clock=Clock())) as store:
-        report = store.run_due_erasures(everything=True)
+        report = store.privacy.run_due(everything=True)
         assert (report.waiting, report.finished) == (1, 0)
     with opening(folder) as store:
-        store.run_due_erasures(everything=True)
-        store.run_due_erasures(everything=True)
+        store.privacy.run_due(everything=True)
+        store.privacy.run_due(everything=True)
         check(store, own, others)
 
 

@@ -12,8 +12,8 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.privacy import load
-from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
+from omsgrain.store.privacy import erasure
 from support.erasure_stores import BEN, USER, below, erase, is_gone
 from support.invented_people import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, current, opened
 
@@ -40,25 +40,25 @@ def test_what_is_held_stays_restricted_and_goes_later(
 ) -> None:
     held = store.put(belief("evidence", **fields))
     gone = [store.put(belief("lit", **USER)), store.put(belief("dim", author_did=ANN))]
-    store.hold(held, authority="court", reason_code="litigation")
+    store.holds.add(held, authority="court", reason_code="litigation")
     report = erase(store)
     assert report.kept == ((held, "hold"),)
     assert report.incomplete == ("kept",)
     assert store.get(held)["object"] == "evidence"
-    assert store.state(held).restricted
+    assert store.status(held).restricted
     assert current(store) == []
     assert all(is_gone(store, address) for address in gone)
-    assert [entry.kind for entry in store.due_erasures()] == ["release"]
-    waiting = store.run_due_erasures()
+    assert [entry.kind for entry in store.privacy.due()] == ["release"]
+    waiting = store.privacy.run_due()
     assert (waiting.waiting, waiting.complete) == (1, False)
     assert store.get(held)["object"] == "evidence"
-    store.release(held, authority="court", reason_code="settled")
-    assert store.run_due_erasures().complete
+    store.holds.release(held, authority="court", reason_code="settled")
+    assert store.privacy.run_due().complete
     assert is_gone(store, held)
-    assert [entry.kind for entry in store.due_erasures()] == ["scrub"]
-    assert store.run_due_erasures(everything=True).complete
-    assert store.due_erasures() == []
-    ring = store._settings.keys
+    assert [entry.kind for entry in store.privacy.due()] == ["scrub"]
+    assert store.privacy.run_due(everything=True).complete
+    assert store.privacy.due() == []
+    ring = context_of(store).settings.keys
     if ring is not None:
         assert ring.of_user("ann-17") is None
     assert store.audit.verify().ok
@@ -66,20 +66,20 @@ def test_what_is_held_stays_restricted_and_goes_later(
 
 def test_asked_twice_it_waits_once(store: og.GrainStore) -> None:
     held = store.put(belief("evidence", **USER))
-    store.hold(held, authority="court", reason_code="litigation")
+    store.holds.add(held, authority="court", reason_code="litigation")
     assert erase(store).kept == erase(store).kept == ((held, "hold"),)
-    assert [entry.kind for entry in store.due_erasures()] == ["release"]
+    assert [entry.kind for entry in store.privacy.due()] == ["release"]
 
 
 def test_what_another_erasure_has_done_waits_no_more(store: og.GrainStore) -> None:
     held = store.put(belief("evidence", **USER))
-    store.hold(held, authority="court", reason_code="litigation")
+    store.holds.add(held, authority="court", reason_code="litigation")
     assert not erase(store).complete
-    store.release(held, authority="court", reason_code="settled")
+    store.holds.release(held, authority="court", reason_code="settled")
     assert erase(store).complete
     assert is_gone(store, held)
-    assert store.run_due_erasures(everything=True).complete
-    assert store.due_erasures() == []
+    assert store.privacy.run_due(everything=True).complete
+    assert store.privacy.due() == []
 
 
 def test_a_hold_in_a_grain_keeps_it(store: og.GrainStore) -> None:
@@ -104,7 +104,7 @@ def test_a_minimum_retention_keeps_it_for_its_time(store: og.GrainStore, clock: 
     report = erase(store)
     assert report.kept == ((kept, "oms.retention-policy"),)
     clock.now += 3 * 366 * DAY
-    assert store.run_due_erasures().complete
+    assert store.privacy.run_due().complete
     assert is_gone(store, kept)
 
 
@@ -125,11 +125,11 @@ def test_what_a_preset_keeps(tmp_path: Path) -> None:
 
 def test_what_came_after_the_order_is_new(store: og.GrainStore) -> None:
     held = store.put(belief("evidence", **USER))
-    store.hold(held, authority="court", reason_code="litigation")
+    store.holds.add(held, authority="court", reason_code="litigation")
     erase(store)
     fresh = store.put(belief("new", **USER))
-    store.release(held, authority="court", reason_code="settled")
-    assert store.run_due_erasures().complete
+    store.holds.release(held, authority="court", reason_code="settled")
+    assert store.privacy.run_due().complete
     assert is_gone(store, held)
     assert store.get(fresh)["object"] == "new"
 
@@ -149,24 +149,24 @@ def test_a_hold_over_a_lineage_of_others(store: og.GrainStore) -> None:
 def test_a_hold_that_came_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         address = store.put(belief("lit", **USER))
-        place = GrainStore._place
+        place = erasure._place
 
-        def holding(self: GrainStore, *args: Any, **options: Any) -> Any:
-            monkeypatch.setattr(GrainStore, "_place", place)
-            placed = place(self, *args, **options)
+        def holding(*args: Any, **options: Any) -> Any:
+            monkeypatch.setattr(erasure, "_place", place)
+            placed = place(*args, **options)
             holder.append(address)
             return placed
 
         holder: list[str] = []
-        monkeypatch.setattr(GrainStore, "_place", holding)
-        sync = type(store._store).sync
+        monkeypatch.setattr(erasure, "_place", holding)
+        sync = type(context_of(store).storage).sync
 
         def syncing(self: Any) -> None:
             if holder:
-                store.hold(holder.pop(), authority="court", reason_code="late")
+                store.holds.add(holder.pop(), authority="court", reason_code="late")
             sync(self)
 
-        monkeypatch.setattr(type(store._store), "sync", syncing)
+        monkeypatch.setattr(type(context_of(store).storage), "sync", syncing)
         report = erase(store)
         assert (report.keys, report.kept) == (0, ((address, "hold"),))
         assert store.get(address)["object"] == "lit"
@@ -180,12 +180,12 @@ def test_scrubbing_may_wait(store: og.GrainStore, clock: Clock) -> None:
     report = erase(store, scrub="queued", within_days=3)
     assert (report.scrubbed, report.scrub_due) == (False, NOW + 3 * DAY)
     assert report.incomplete == ("scrub",)
-    (entry,) = store.due_erasures()
+    (entry,) = store.privacy.due()
     assert (entry.kind, entry.deadline, entry.address) == ("scrub", NOW + 3 * DAY, None)
-    assert store.run_due_erasures().finished == 0
+    assert store.privacy.run_due().finished == 0
     clock.now += 3 * DAY
-    assert store.run_due_erasures().finished == 1
-    assert store.due_erasures() == []
+    assert store.privacy.run_due().finished == 1
+    assert store.privacy.due() == []
 
 
 def test_scrubbing_that_fails_is_queued(
@@ -197,13 +197,13 @@ def test_scrubbing_that_fails_is_queued(
         raise err.StoreError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store._store), "compact", full)
+        patch.setattr(type(context_of(store).storage), "compact", full)
         report = erase(store)
         assert (report.scrubbed, report.incomplete) == (False, ("scrub",))
         assert report.scrub_due == NOW + 30 * DAY
-        assert store.run_due_erasures(everything=True).waiting == 1
-    assert store.run_due_erasures(everything=True).complete
-    assert store.due_erasures() == []
+        assert store.privacy.run_due(everything=True).waiting == 1
+    assert store.privacy.run_due(everything=True).complete
+    assert store.privacy.due() == []
 
 
 def test_an_erasure_that_is_gone_on_with_tells_what_it_could_not_open(
@@ -214,9 +214,9 @@ def test_an_erasure_that_is_gone_on_with_tells_what_it_could_not_open(
         keyless = og.GrainStore(below(store), Settings(clock=Clock()))
         clear = keyless.put(belief("dim", author_did=ANN))
         with monkeypatch.context() as patch:
-            patch.setattr(og.GrainStore, "_carry_out", None)
+            patch.setattr(erasure, "_carry_out", None)
             with pytest.raises(TypeError):
-                keyless.erase_subject([ANN], reason_code="gdpr17")
-        report = keyless.run_due_erasures()
+                keyless.privacy.erase([ANN], reason_code="gdpr17")
+        report = keyless.privacy.run_due()
         assert is_gone(keyless, clear)
         assert (report.waiting, report.finished, report.complete) == (1, 0, False)

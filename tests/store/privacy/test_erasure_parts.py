@@ -24,7 +24,7 @@ from omsgrain.storage.tables import (
     PLAIN,
     TOMBSTONES,
 )
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.store.policy_context import seq_of
 from omsgrain.store.privacy.removal import remove_grains
 from support.erasure_stores import BEN, USER, below, is_gone
@@ -54,11 +54,11 @@ def test_removing_without_a_tombstone(store: og.GrainStore) -> None:
     def work(writer: Writer) -> tuple[int, int]:
         seq = seq_of(writer, digest)
         first = remove_grains(
-            writer, store._settings, [seq, seq, 999], reason_code="x", tombstone=False
+            writer, context_of(store).settings, [seq, seq, 999], reason_code="x", tombstone=False
         )
-        return first, remove_grains(writer, store._settings, [seq], reason_code="x")
+        return first, remove_grains(writer, context_of(store).settings, [seq], reason_code="x")
 
-    assert store._store.write(work) == (1, 0)
+    assert context_of(store).storage.write(work) == (1, 0)
     assert is_gone(store, address)
     with below(store).read() as reader:
         for table in (TOMBSTONES, BLIND, PLAIN, KEYED):
@@ -133,7 +133,7 @@ def test_a_record_is_let_back_by_what_comes_in_only(tmp_path: Path) -> None:
     )
     with og.GrainStore(MemoryStorage(), Settings(preset=load([rules]))) as store:
         store.put(record("lit"))
-        store.erase_subject(["ann-17"], reason_code="gdpr17", scrub="queued")
+        store.privacy.erase(["ann-17"], reason_code="gdpr17", scrub="queued")
         odd = store.put_many([record("dim", **{"x:note": 1})], errors="collect", allow_erased=True)
         assert [bad.error.code for bad in odd.errors] == ["ERR_SCHEMA"]
         with pytest.raises(err.ErasedError):
@@ -202,16 +202,16 @@ def test_erasing_one_grain_reads_as_much_after_many_erasures(tmp_path: Path, kin
     for many in (20, 200, 2_000):
         doomed = [belief(f"{many} {n}", user_id="old") for n in range(many)]
         store.put_many([*doomed, belief(f"one of {many}", user_id=f"new {many}")])
-        store.erase_subject(["old"], reason_code="asked", scrub="queued")
+        store.privacy.erase(["old"], reason_code="asked", scrub="queued")
         inner.write(lambda writer: writer.drop_rows(DUE, b"", 100))
         old = store.put(belief("old", user_id=f"new {many}"))
         store.supersede(old, belief("newer", user_id=f"new {many}"))
         counted.rows = 0
-        report = store.erase_subject([f"new {many}"], reason_code="asked", scrub="queued")
+        report = store.privacy.erase([f"new {many}"], reason_code="asked", scrub="queued")
         assert report.erased == 3
         read.append(counted.rows)
-        assert store.check().ok
+        assert store.maintenance.check().ok
     assert max(read) - min(read) < 10
-    store.rebuild()
-    assert store.check().ok
+    store.maintenance.rebuild()
+    assert store.maintenance.check().ok
     store.close()

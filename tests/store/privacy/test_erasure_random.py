@@ -13,7 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.storage.tables import TABLES, Life
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from support.invented_people import ANN, NAMES, SHOP, Clock, belief, opened
 
 WHO: tuple[dict[str, Any], ...] = (
@@ -63,9 +63,9 @@ class Past:
                 case 5 if address not in self.held:
                     self.store.retract(address)
                 case 6:
-                    self.store.add_vector(address, [1.0, float(n)], model="m")
+                    self.store.vectors.add(address, [1.0, float(n)], model="m")
                 case 7 if address not in self.held and self.random.random() < 0.3:
-                    self.store.hold(address, authority="court", reason_code="x")
+                    self.store.holds.add(address, authority="court", reason_code="x")
                     self.held.add(address)
                 case 8 if address not in self.held:
                     self.store.delete(address)
@@ -107,7 +107,7 @@ def test_any_past(tmp_path: Path, kind: str, seed: int) -> None:
         mentions = bool(seed % 2)
         gone = life.gone(mentions)
         stays = set(life.who) - gone
-        report = store.erase_subject(
+        report = store.privacy.erase(
             NAMES,
             reason_code="gdpr17",
             mentions="erase" if mentions else "list",
@@ -125,12 +125,12 @@ def test_any_past(tmp_path: Path, kind: str, seed: int) -> None:
         assert {a for a, _ in report.kept} == {a for a in life.held if life.who[a] in wanted}
         named = {a for a, who in life.who.items() if who in NAMED}
         assert {a for a, _ in report.named} == (set() if mentions else named)
-        assert all(store.state(a).restricted for a, _ in report.kept)
+        assert all(store.status(a).restricted for a, _ in report.kept)
         assert report.erased + report.sealed == len(gone)
         assert store.audit.verify().ok
         assert store.audit.verify(grains=True).ok
         assert list(store.verify().errors) == []
-        with store._store.read() as reader:
+        with context_of(store).storage.read() as reader:
             tables = [t for t in TABLES if not t.places and t.life is not Life.BLOBS]
             kept = b"".join(key + row for table in tables for key, row in reader.rows(table))
         for address in gone:
@@ -138,12 +138,12 @@ def test_any_past(tmp_path: Path, kind: str, seed: int) -> None:
             assert bytes.fromhex(plain) not in kept
             assert plain.encode() not in kept
         if "lmdb" in kind:
-            assert store.check().problems == ()
+            assert store.maintenance.check().problems == ()
         for address in life.held & {a for a, _ in report.kept}:
-            store.release(address, authority="court", reason_code="x")
-        assert store.run_due_erasures(everything=True).complete
-        assert store.run_due_erasures(everything=True).complete
-        assert store.due_erasures() == []
+            store.holds.release(address, authority="court", reason_code="x")
+        assert store.privacy.run_due(everything=True).complete
+        assert store.privacy.run_due(everything=True).complete
+        assert store.privacy.due() == []
         for address, _ in report.kept:
             with pytest.raises((err.NotFoundError, err.ErasedError)):
                 store.get(address)

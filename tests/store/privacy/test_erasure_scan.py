@@ -21,7 +21,8 @@ from omsgrain.search.nearest import Nearest
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import BLIND
 from omsgrain.store import GrainStore
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
+from omsgrain.store.privacy.tombstone_replay import replay_erasures
 from support.invented_people import ANN, KINDS, NAMES, Clock, belief, opened
 from support.key_rings import secrets_of
 from support.processes import Process
@@ -72,13 +73,13 @@ def salt_of(ring: KeyRing, user: str) -> bytes:
 @pytest.fixture(params=FILES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(actor="tester", clock=Clock())) as made:
-        made._nearest = Nearest(tmp_path / "memory.omsg", large=3)
+        context_of(made)._nearest = Nearest(tmp_path / "memory.omsg", large=3)
         yield made
 
 
 @pytest.mark.parametrize("ciphertext", [False, True])
 def test_no_file_has_a_byte_of_it(store: og.GrainStore, tmp_path: Path, ciphertext: bool) -> None:
-    ring = store._settings.keys
+    ring = context_of(store).settings.keys
     others = [
         store.put(belief(f"nothing {n}", subject=f"thing {n % 5}", user_id=f"other-{n % 3}"))
         for n in range(40)
@@ -90,8 +91,8 @@ def test_no_file_has_a_byte_of_it(store: og.GrainStore, tmp_path: Path, cipherte
     ]
     vector = [0.123456, -7.654321, 3.25, 9.875]
     for n, address in enumerate([*mine, *others[:10]]):
-        store.add_vector(address, vector if n < 3 else [1.0, n, 2.0, 3.0], model="m")
-    store._vectors().catch_up(store._store)
+        store.vectors.add(address, vector if n < 3 else [1.0, n, 2.0, 3.0], model="m")
+    context_of(store).nearest().catch_up(context_of(store).storage)
     if library() is not None and ring is None:
         assert (tmp_path / "memory.omsg" / "vectors-1.usearch").exists()
     store.search(WORDS[1], sealed=False)
@@ -115,7 +116,7 @@ def test_no_file_has_a_byte_of_it(store: og.GrainStore, tmp_path: Path, cipherte
     assert found >= {WORDS[1], *NAMES[:2], "digest 1"} - ({"ann-17"} if ring else set())
     assert ring is not None or found >= {"vector", *({"half"} if library() else ())}
     before = {address: store.get(address).blob for address in others}
-    report = store.erase_subject(NAMES, reason_code="gdpr17", ciphertext=ciphertext)
+    report = store.privacy.erase(NAMES, reason_code="gdpr17", ciphertext=ciphertext)
     assert report.complete
     assert leaks(tmp_path, needles) == []
     assert {address: store.get(address).blob for address in others} == before
@@ -132,9 +133,9 @@ def test_an_older_copy_cannot_be_decrypted(tmp_path: Path) -> None:
     with opened("sealed lmdb", tmp_path, Settings(clock=Clock())) as store:
         address = store.put(belief(WORDS[0], **USER))
         other = store.put(belief("nothing", **BEN))
-        store.backup(tmp_path / "copy.omsg")
-        store.erase_subject(NAMES, reason_code="gdpr17")
-        ring = store._settings.keys
+        store.maintenance.backup(tmp_path / "copy.omsg")
+        store.privacy.erase(NAMES, reason_code="gdpr17")
+        ring = context_of(store).settings.keys
         with GrainStore(LmdbStorage(tmp_path / "copy.omsg"), Settings(keys=ring)) as copy:
             with pytest.raises(err.ErasedError):
                 copy.get(address)
@@ -146,7 +147,7 @@ CHILD = """
     import sys
     from omsgrain.crypto.keyring import KeyRing
     from omsgrain.store import GrainStore
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
     from omsgrain.errors import OmsError
     from omsgrain.storage.lmdb.storage import LmdbStorage
 
@@ -173,7 +174,7 @@ def test_another_process_cannot_read_on(tmp_path: Path) -> None:
         with Process(CHILD, tmp_path / "memory.omsg", tmp_path / "people.keys") as child:
             child.say(line)
             assert child.hear() == "lit dim red 1"
-            assert store.erase_subject(NAMES, reason_code="gdpr17").complete
+            assert store.privacy.erase(NAMES, reason_code="gdpr17").complete
             child.say(line)
             assert child.hear() == "ERR_ERASED ERR_NOT_FOUND red 0"
 
@@ -196,7 +197,7 @@ def test_keys_go_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 
         monkeypatch.setattr(Sealer, "unseal", opening)
         monkeypatch.setattr(KeyRing, "erase", erasing)
-        assert store.erase_subject(NAMES, reason_code="gdpr17").keys == 1
+        assert store.privacy.erase(NAMES, reason_code="gdpr17").keys == 1
         assert done.count("erase") == 1
         assert done.index("erase") <= 3
 
@@ -207,7 +208,7 @@ def test_an_old_key_file_is_told_from_todays(tmp_path: Path) -> None:
         address = store.put(belief("lit", **USER))
         shutil.copy(tmp_path / "people.keys", tmp_path / "old.keys")
         (tmp_path / "old.keys").chmod(0o600)
-        report = store.erase_subject(NAMES, reason_code="gdpr17", rekey=bytes(32))
+        report = store.privacy.erase(NAMES, reason_code="gdpr17", rekey=bytes(32))
         assert report.rekeyed
         with KeyRing.open(tmp_path / "old.keys", master=bytes(range(32))) as old:
             with GrainStore(LmdbStorage(tmp_path / "memory.omsg"), Settings(keys=old)) as copy:
@@ -222,11 +223,13 @@ def test_a_backup_is_erased_again(tmp_path: Path) -> None:
         store.put(belief(WORDS[1], author_did=ANN))
         bens = store.put(belief("red", **BEN, subject_did=ANN))
         other = store.put(belief("blue", **BEN))
-        store.backup(tmp_path / "copy.omsg")
-        assert store.erase_subject(NAMES, reason_code="gdpr17").complete
+        store.maintenance.backup(tmp_path / "copy.omsg")
+        assert store.privacy.erase(NAMES, reason_code="gdpr17").complete
         back = LmdbStorage(tmp_path / "copy.omsg")
-        with GrainStore(back, Settings(clock=Clock(), keys=store._settings.keys)) as copy:
-            assert copy._replay_erasures(store._store) == 2
+        with GrainStore(
+            back, Settings(clock=Clock(), keys=context_of(store).settings.keys)
+        ) as copy:
+            assert replay_erasures(context_of(copy), context_of(store).storage) == 2
             assert copy.get(other)["object"] == "blue"
             with pytest.raises(err.ErasedError):
                 copy.get(sealed)
@@ -236,4 +239,4 @@ def test_a_backup_is_erased_again(tmp_path: Path) -> None:
                 users = {row[:8] for row, _ in reader.rows(BLIND)}
             assert len(users) == 1
             assert copy.audit.verify().ok
-            assert copy._replay_erasures(store._store) == 0
+            assert replay_erasures(context_of(copy), context_of(store).storage) == 0

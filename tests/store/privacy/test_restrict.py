@@ -13,7 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.store.privacy import restriction
 from support.invented_people import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
 from support.known_grains import VECTORS
@@ -34,13 +34,13 @@ def test_a_restricted_grain_leaves_results_and_stays(
 ) -> None:
     address = store.put(belief("on", **user))
     other = store.put(belief("off", **user))
-    store.restrict(address, reason_code="disputed")
-    assert store.state(address).restricted
+    store.privacy.restrict(address, reason_code="disputed")
+    assert store.status(address).restricted
     assert current(store, subject="lamp", **user) == [other]
     assert current(store, subject="lamp", current=False, **user) == [address]
     assert store.get(address)["object"] == "on"
-    store.unrestrict(address, reason_code="settled")
-    assert not store.state(address).restricted
+    store.privacy.unrestrict(address, reason_code="settled")
+    assert not store.status(address).restricted
     assert current(store, subject="lamp", **user) == sorted([address, other])
     kinds = [change.kind for change in store.changes()]
     assert kinds == ["put", "put", "restrict", "restrict"]
@@ -51,15 +51,15 @@ def test_a_restricted_grain_leaves_results_and_stays(
 def test_search_leaves_it_out(store: og.GrainStore) -> None:
     address = store.put(belief("lighthouse"))
     assert [hit.content_address for hit in store.search("lighthouse").results] == [address]
-    store.restrict(address, reason_code="disputed")
+    store.privacy.restrict(address, reason_code="disputed")
     assert store.search("lighthouse").results == []
 
 
 def test_restricting_twice_changes_nothing(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
-    store.restrict(address, reason_code="disputed")
+    store.privacy.restrict(address, reason_code="disputed")
     seen = store.stats().last_seq
-    store.restrict(address, reason_code="disputed")
+    store.privacy.restrict(address, reason_code="disputed")
     assert store.stats().last_seq == seen
     assert len(list(store.audit.entries(operation="restrict"))) == 1
 
@@ -67,9 +67,9 @@ def test_restricting_twice_changes_nothing(store: og.GrainStore) -> None:
 def test_a_past_grain_stays_past(store: og.GrainStore) -> None:
     old = store.put(belief("on"))
     new = store.supersede(old, belief("off"))
-    store.restrict(old, reason_code="disputed")
-    store.unrestrict(old, reason_code="settled")
-    assert store.state(old).superseded_by == new
+    store.privacy.restrict(old, reason_code="disputed")
+    store.privacy.unrestrict(old, reason_code="settled")
+    assert store.status(old).superseded_by == new
     assert current(store, subject="lamp") == [new]
 
 
@@ -78,19 +78,19 @@ def test_a_reason_is_a_word(reason: Any) -> None:
     """Also of a handle that keeps no audit trail."""
     store = og.GrainStore(MemoryStorage(), Settings(audit=False))
     address = store.put(belief("on"))
-    for act in (store.restrict, store.unrestrict):
+    for act in (store.privacy.restrict, store.privacy.unrestrict):
         with pytest.raises(err.SchemaError):
             act(address, reason_code=reason)
     with pytest.raises(err.SchemaError):
-        store.restrict_subject(NAMES, reason_code=reason)
-    for hold in (store.hold, store.release):
+        store.privacy.restrict(person=NAMES, reason_code=reason)
+    for hold in (store.holds.add, store.holds.release):
         with pytest.raises(err.SchemaError):
             hold(address, authority="court", reason_code=reason)
 
 
 def test_a_grain_that_is_not_there_is_not_restricted(store: og.GrainStore) -> None:
     with pytest.raises(err.NotFoundError):
-        store.restrict("ab" * 32, reason_code="disputed")
+        store.privacy.restrict("ab" * 32, reason_code="disputed")
 
 
 LOCKS: list[tuple[dict[str, Any], str | None]] = [
@@ -108,34 +108,34 @@ def test_a_rule_about_nobody_stays_in_use(
     """Restriction is a person's right, and no way round the policy of a safety rule."""
     safety = store.put(belief("never above 2 m/s", invalidation_policy=policy, author_did=ANN))
     if rule is None:
-        store.restrict(safety, reason_code="disputed")
-        assert store.state(safety).restricted
-        assert len(list(store.reviews())) == (policy["mode"] == "soft_locked")
+        store.privacy.restrict(safety, reason_code="disputed")
+        assert store.status(safety).restricted
+        assert len(list(store.reviews.pending())) == (policy["mode"] == "soft_locked")
     else:
         with pytest.raises(err.InvalidationDeniedError) as denied:
-            store.restrict(safety, reason_code="disputed")
+            store.privacy.restrict(safety, reason_code="disputed")
         assert denied.value.rule == rule
         assert current(store, subject="lamp") == [safety]
     for about in (USER, {"subject_did": ANN}):
         hers = store.put(belief("slow", invalidation_policy=policy, **about))
-        store.restrict(hers, reason_code="disputed")
-        assert store.state(hers).restricted
+        store.privacy.restrict(hers, reason_code="disputed")
+        assert store.status(hers).restricted
 
 
 def test_an_author_takes_no_rule_out_of_use(store: og.GrainStore) -> None:
     """Writing a rule that is about nobody does not make it the author's own to restrict."""
     locked = store.put({**VECTOR_6, "author_did": ANN})
     plain = store.put(belief("off", author_did=ANN))
-    report = store.restrict_subject([ANN], reason_code="disputed")
+    report = store.privacy.restrict(person=[ANN], reason_code="disputed")
     assert (report.restricted, report.grains, report.locked) == (1, 2, 1)
-    assert not store.state(locked).restricted and store.state(plain).restricted
+    assert not store.status(locked).restricted and store.status(plain).restricted
 
 
 def test_a_rule_does_not_leave_use_by_superseding(store: og.GrainStore) -> None:
     """It was here before, and takes the place of something that is restricted."""
     safety = store.put(belief("never above 2 m/s", invalidation_policy={"mode": "locked"}))
     bait = store.put(belief("bait", **USER))
-    store.restrict(bait, reason_code="disputed")
+    store.privacy.restrict(bait, reason_code="disputed")
     store.supersede(bait, store.get(safety))
     assert current(store, subject="lamp") == [safety]
 
@@ -144,11 +144,11 @@ def test_all_grains_of_a_person_are_restricted(store: og.GrainStore) -> None:
     own = [store.put(belief("on", **USER)), store.put(belief("off", subject_did=ANN))]
     named = store.put(belief("dim", subject="ann-17"))
     other = store.put(belief("red", user_id="bob-3"))
-    report = store.restrict_subject(NAMES, reason_code="disputed")
+    report = store.privacy.restrict(person=NAMES, reason_code="disputed")
     assert (report.restricted, report.grains, report.complete) == (2, 2, True)
-    assert [store.state(address).restricted for address in own] == [True, True]
-    assert not any(store.state(address).restricted for address in (named, other))
-    again = store.restrict_subject(NAMES, reason_code="disputed")
+    assert [store.status(address).restricted for address in own] == [True, True]
+    assert not any(store.status(address).restricted for address in (named, other))
+    again = store.privacy.restrict(person=NAMES, reason_code="disputed")
     assert (again.restricted, again.grains) == (0, 2)
     (entry,) = store.audit.entries(operation="restrict")
     assert (entry.reason_code, entry.count) == ("disputed", 2)
@@ -157,16 +157,17 @@ def test_all_grains_of_a_person_are_restricted(store: og.GrainStore) -> None:
 def test_more_than_a_page_of_them(store: og.GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restriction, "_PAGE", 50)
     store.put_many([belief(str(n), author_did=ANN) for n in range(120)])
-    report = store.restrict_subject([ANN], reason_code="disputed")
+    report = store.privacy.restrict(person=[ANN], reason_code="disputed")
     assert report.restricted == 120
     assert current(store, subject="lamp") == []
-    assert store.check().ok
+    assert store.maintenance.check().ok
 
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("on", **USER))
-        assert isinstance(store._store, EncryptedStorage)
-        closed = og.GrainStore(store._store.inner, Settings(clock=Clock()))
-        report = closed.restrict_subject(NAMES, reason_code="disputed")
+        storage = context_of(store).storage
+        assert isinstance(storage, EncryptedStorage)
+        closed = og.GrainStore(storage.inner, Settings(clock=Clock()))
+        report = closed.privacy.restrict(person=NAMES, reason_code="disputed")
         assert (report.restricted, report.unopened, report.complete) == (0, 1, False)

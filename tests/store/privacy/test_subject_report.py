@@ -21,7 +21,7 @@ from omsgrain.crypto import sign
 from omsgrain.privacy import load
 from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.store.base import Settings
+from omsgrain.store.context import Settings, context_of
 from omsgrain.store.privacy.identity import (
     FIELDS,
     MOST,
@@ -117,7 +117,7 @@ def test_the_selector_finds_what_a_plain_reading_finds(
             address = store.put(og.encode(told, encoding=encoding, compress=compress))
             if found := tuple(f for f in FIELDS if f in told and _says(told[f], names)):
                 expected[address] = (found, not OWN.isdisjoint(found))
-        selection = select(store._store, wanted)
+        selection = select(context_of(store).storage, wanted)
         assert {f.address: (f.fields, f.own) for f in selection} == expected
         assert (selection.unopened, selection.destroyed) == (0, 0)
 
@@ -132,7 +132,7 @@ def test_every_field_of_the_list_counts_and_no_other() -> None:
             }.get(name, ANN)
             expected[store.put(belief("on", x_field=name) | {name: value})] = (name,)
         store.put(belief("on", session_id=ANN, x_name=ANN, origin_did=ANN, context={"of": ANN}))
-        assert {f.address: f.fields for f in select(store._store, [ANN])} == expected
+        assert {f.address: f.fields for f in select(context_of(store).storage, [ANN])} == expected
 
 
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
@@ -140,7 +140,7 @@ def test_grains_of_types_that_nobody_knows_are_looked_into(encoding: Any) -> Non
     fields = {"type": "x:thing", "created_at": NOW, "user_id": "ann-17", "subject": ["ann-17"]}
     with og.GrainStore(MemoryStorage()) as store:
         address = store.put(og.encode(fields, type_byte=0xF0, encoding=encoding))
-        (found,) = select(store._store, NAMES)
+        (found,) = select(context_of(store).storage, NAMES)
         assert (found.address, found.fields) == (address, ("user_id", "subject"))
 
 
@@ -152,22 +152,22 @@ def test_names_of_every_length_are_found(size: int, encoding: Any) -> None:
         address = store.put(og.encode(belief("on", entity_id=name), encoding=encoding))
         store.put(belief("on", entity_id=name + "n"))
         store.put(belief("on", entity_id=name[1:] or "m"))
-        assert [found.address for found in select(store._store, [name])] == [address]
+        assert [found.address for found in select(context_of(store).storage, [name])] == [address]
 
 
 def test_a_thousand_names_on_pages_of_grains(store: og.GrainStore) -> None:
     rng = Random(4)
     store.put_many([belief(f"{n}", entity_id=f"e-{n}") for n in range(2_500)])
     wanted = rng.sample(range(5_000), MOST)
-    found = [f.seq for f in select(store._store, [f"e-{n}" for n in wanted])]
+    found = [f.seq for f in select(context_of(store).storage, [f"e-{n}" for n in wanted])]
     assert found == sorted(n + 1 for n in wanted if n < 2_500)
 
 
 def test_what_arrives_during_a_walk_is_left_out(store: og.GrainStore) -> None:
     store.put(belief("on", subject_did=ANN))
-    for found in select(store._store, NAMES):
+    for found in select(context_of(store).storage, NAMES):
         store.put(belief(f"after {found.seq}", subject_did=ANN))
-    assert len(list(select(store._store, NAMES))) == 2
+    assert len(list(select(context_of(store).storage, NAMES))) == 2
 
 
 @pytest.mark.parametrize(
@@ -187,14 +187,15 @@ def test_sealed_grains_are_opened_or_counted(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         own = store.put(belief("on", user_id="ann-17"))
         store.put(belief("off", user_id="bob-3"))
-        assert isinstance(store._store, EncryptedStorage)
-        (found,) = select(store._store, NAMES)
+        storage = context_of(store).storage
+        assert isinstance(storage, EncryptedStorage)
+        (found,) = select(context_of(store).storage, NAMES)
         assert (found.address, found.own) == (own, True)
         assert found.number is not None
-        closed = select(store._store.inner, NAMES)
+        closed = select(storage.inner, NAMES)
         assert (list(closed), closed.unopened) == ([], 2)
-        store._store.ring.erase(["ann-17"])
-        after = select(store._store, NAMES)
+        storage.ring.erase(["ann-17"])
+        after = select(context_of(store).storage, NAMES)
         assert (list(after), after.unopened, after.destroyed) == ([], 0, 1)
 
 
@@ -207,9 +208,9 @@ def test_a_report_has_all_that_is_about_a_person(store: og.GrainStore) -> None:
     later = store.supersede(own, belief("off", user_id="ann-17", valid_from=0))
     named = store.put(belief("dim", subject="ann-17"))
     store.put(belief("dim", subject="ann-170"))
-    store.hold(later, authority="court", reason_code="litigation")
-    store.restrict(named, reason_code="disputed")
-    report = store.subject_report(NAMES)
+    store.holds.add(later, authority="court", reason_code="litigation")
+    store.privacy.restrict(named, reason_code="disputed")
+    report = store.privacy.report(NAMES)
     assert (report.complete, report.incomplete, report.own, report.named) == (True, (), 3, 1)
     found = {one.grain.address: one for one in report.grains()}
     assert list(found) == [given, own, later, named]
@@ -230,7 +231,7 @@ def test_a_report_has_all_that_is_about_a_person(store: og.GrainStore) -> None:
 
 
 def test_an_empty_report_is_one_too(store: og.GrainStore) -> None:
-    report = store.subject_report(NAMES)
+    report = store.privacy.report(NAMES)
     assert report.complete
     assert report.to_dict()["grains"] == []
 
@@ -242,19 +243,19 @@ def test_a_report_is_written_as_a_file_that_anyone_can_read(
     first = store.put(old)
     store.supersede(first, belief("off", user_id="ann-17"))
     store.put(belief("dim", user_id="bob-3"))
-    written = store.subject_report(NAMES).write_mg(tmp_path / "ann.mg")
+    written = store.privacy.report(NAMES).write_mg(tmp_path / "ann.mg")
     assert written.grains == 2
     with og.GrainStore(MemoryStorage()) as other:
         assert other.import_mg(tmp_path / "ann.mg").stored == 2
         assert other.get(og.address(old)).blob == old
-        assert other.state(og.address(old)).superseded_by is not None
+        assert other.status(og.address(old)).superseded_by is not None
 
 
 def test_signed_grains_go_with_their_envelopes(store: og.GrainStore, tmp_path: Path) -> None:
     for user in ({}, {"user_id": "ann-17"}):
         grain = og.Grain(og.encode(belief("on", subject_did=ANN, author_did=ALICE.did, **user)))
         store.put(sign(grain, ALICE))
-    report = store.subject_report(NAMES)
+    report = store.privacy.report(NAMES)
     assert report.own == 2
     report.write_mg(tmp_path / "ann.mg")
     with og.GrainStore(MemoryStorage()) as other:
@@ -263,7 +264,7 @@ def test_signed_grains_go_with_their_envelopes(store: og.GrainStore, tmp_path: P
 
 def test_a_report_reads_again_what_is_there(store: og.GrainStore) -> None:
     kept, gone = (store.put(belief(what, user_id="ann-17")) for what in ("on", "off"))
-    report = store.subject_report(NAMES)
+    report = store.privacy.report(NAMES)
     store.delete(gone)
     assert [one.grain.address for one in report.grains()] == [kept]
 
@@ -274,7 +275,7 @@ def test_what_may_not_leave_makes_a_report_incomplete(tmp_path: Path) -> None:
         store.put(belief("on", user_id="ann-17"))
         legal = {"structural_tags": ["profile:legal"], "legal:privilege": "attorney_client"}
         store.put(belief("off", user_id="ann-17", **legal))
-        report = store.subject_report(NAMES)
+        report = store.privacy.report(NAMES)
         assert (report.complete, report.own) == (False, 1)
         assert len(report.incomplete) == 1
 
@@ -282,15 +283,16 @@ def test_what_may_not_leave_makes_a_report_incomplete(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_makes_a_report_incomplete(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("on", user_id="ann-17"))
-        assert isinstance(store._store, EncryptedStorage)
-        closed = og.GrainStore(store._store.inner, Settings(clock=Clock()))
-        report = closed.subject_report(NAMES)
+        storage = context_of(store).storage
+        assert isinstance(storage, EncryptedStorage)
+        closed = og.GrainStore(storage.inner, Settings(clock=Clock()))
+        report = closed.privacy.report(NAMES)
         assert (report.complete, report.own) == (False, 0)
 
 
 def test_a_report_is_in_the_audit_trail_without_names(store: og.GrainStore) -> None:
     store.put(belief("on", subject_did=SHOP, author_did=CAROL.did))
-    store.subject_report([SHOP])
+    store.privacy.report([SHOP])
     *_, last = store.audit.entries()
     assert last.operation == "export"
     assert (last.details["purpose"], last.details["grains"]) == ("access", 1)
@@ -299,6 +301,6 @@ def test_a_report_is_in_the_audit_trail_without_names(store: og.GrainStore) -> N
 
 def test_times_beyond_the_calendar_are_left_as_numbers(store: og.GrainStore) -> None:
     store.put(belief("on", user_id="ann-17", valid_to=2**62, valid_from=NOW + DAY))
-    (told,) = store.subject_report(NAMES).to_dict()["grains"]
+    (told,) = store.privacy.report(NAMES).to_dict()["grains"]
     assert told["grain"]["valid_to"] == 2**62
     assert set(told["times"]) == {"created_at", "valid_from"}

@@ -152,6 +152,11 @@ class LmdbStorage:
             raise
 
     @property
+    def name(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    @property
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
         return self._readonly

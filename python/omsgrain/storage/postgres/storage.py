@@ -123,6 +123,11 @@ class PostgresStorage:
         self._let_go = weakref.finalize(self, self._database.close)
 
     @property
+    def name(self) -> str:
+        """The database, without secrets."""
+        return self.place.shown
+
+    @property
     def readonly(self) -> bool:
         """Whether ``write`` is refused."""
         return self._readonly

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.storage.audit.verify import Checkpoint
-from omsgrain.store.base import check_reason
+from omsgrain.store.context import check_reason
 
 if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer

@@ -27,10 +27,11 @@ from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RETRACTED, SUPERSEDED
 from omsgrain.storage.tables import SEQUENCE, STATES
+from omsgrain.store.context import Context
 from omsgrain.store.policy_context import destroyed
 from omsgrain.store.prepared import Incoming, take_one
 from omsgrain.store.privacy.identity import unopened
-from omsgrain.store.write import Putting
+from omsgrain.store.write import bring, take
 
 if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer
@@ -258,113 +259,92 @@ class WithdrawalReport:
     __repr__ = counted
 
 
-class Withdrawing(Putting):
-    """The part of a GrainStore that withdraws consents."""
-
-    def withdraw_consent(
-        self,
-        consent_address: str,
-        *,
-        reason: str | None = None,
-        sla_days: int | None = None,
-        signer: Signer | None = None,
-    ) -> WithdrawalReport:
-        """Withdraw a consent, at once.
-
-        A grain that says so is stored, and the consent stays beside it for audit. Grains on its
-        ground whose policy is consent_cascade are queued for ``run_due_erasures``, which looks at
-        holds and minimum retentions then; all others are named. A consent that is withdrawn
-        already is not withdrawn twice; what is not queued yet is then queued.
-
-        Args:
-            consent_address: the consent; of several versions any one.
-            reason: why, as a note of the audit trail, which can be erased.
-            sla_days: erase within so many days, instead of 30.
-            signer: signs the grain that withdraws it, for a store that wants signatures.
-
-        Raises:
-            NotFoundError: the consent is not in the store.
-            SchemaError: the grain is no consent, or a withdrawal; or a preset refuses the grain
-                that withdraws it.
-            RangeError: not 0 to 30 days.
-            KeyMissingError: it is sealed, and there is no key to it here.
-            StoreError: read-only, full or broken; nothing was changed.
-
-        Spec: OMS §9
-        """
-        days = SLA_DAYS if sla_days is None else sla_days
-        if type(days) is not int or not 0 <= days <= SLA_DAYS:
-            raise RangeError("not a time for erasing", field="/sla_days", expected="0 to 30 days")
-        if not isinstance(reason, str | None):
-            raise SchemaError("a reason is a text", field="/reason")
-        with self._store.read() as reader:
-            consent = consent_at(reader, consent_address)
-            withdrawn = withdrawal_of(reader, consent) is not None
-            now = max(self._settings.clock(), time_of(consent.grain))
-            fields = withdrawal_fields(consent, now)
-            # One like it may be there and be undone; that one stays undone.
-            while not withdrawn and _is_there(reader, fields):
-                fields["created_at"] += 1
-        if withdrawn:
-            return self._store.write(
-                lambda writer: self._cascade(writer, consent_address, days, reason, None)
-            )
-        item = fields if signer is None else _signed(fields, signer)
-        intake = take_one(item, resolver=self._settings.resolver)
-        for note in intake.warnings:
-            warnings.warn(note.message, OmsWarning, stacklevel=2)
-
-        def work(writer: Writer, given: Incoming) -> WithdrawalReport:
-            return self._cascade(writer, consent_address, days, reason, given)
-
-        return self._bring(intake, work)
-
-    def _cascade(
-        self, writer: Writer, address: str, days: int, reason: str | None, given: Incoming | None
-    ) -> WithdrawalReport:
-        """Put the withdrawal, if it is not there by now, and queue what goes with the consent."""
-        consent = consent_at(writer, address)
-        withdrawal = withdrawal_of(writer, consent)
-        fresh = withdrawal is None and given is not None
-        if fresh and given is not None:
-            self._take(writer, given, True, False)
-            withdrawal = withdrawal_of(writer, consent)
-        if withdrawal is None:  # it was undone since this was asked
-            raise SchemaError("the consent is not withdrawn any more; ask again")
-        queued, others = _sorted(writer, consent, withdrawal, self._settings.clock())
-        before = _queued(writer, consent, queued)
-        # By its own time, so that whoever finishes this later does not put it off.
-        deadline = min(time_of(withdrawal), self._settings.clock()) + days * _DAY
-        added = [seq for seq in queued if seq not in before]
-        for seq in added:
-            erasure_queue.add(
-                writer,
-                deadline,
-                {"kind": erasure_queue.CONSENT, "seq": seq, "consent": consent.seq},
-            )
-        if fresh or added:
-            known = field("scope").open_enum
-            scope = [word for word in consent.grain.get("scope", ()) if word in known]
-            details: dict[str, int | str] = {"queued": len(queued), "others": len(others)}
-            if scope:
-                details["scope"] = ",".join(scope)
-            self._note(
-                writer,
-                "policy",
-                [bytes.fromhex(consent.grain.address)],
-                reason_code="consent_withdrawn",
-                note=reason,
-                details=details,
-            )
-        deadlines = [entry.deadline for entry in before.values()] + [deadline] * bool(added)
-        return WithdrawalReport(
-            consent.grain.address,
-            withdrawal.address,
-            max(deadlines, default=None),
-            tuple(queued.values()),
-            tuple(others.values()),
-            not unopened(writer),
+def withdraw_consent(
+    context: Context,
+    consent_address: str,
+    *,
+    reason: str | None = None,
+    sla_days: int | None = None,
+    signer: Signer | None = None,
+) -> WithdrawalReport:
+    """Withdraw a consent, at once."""
+    days = SLA_DAYS if sla_days is None else sla_days
+    if type(days) is not int or not 0 <= days <= SLA_DAYS:
+        raise RangeError("not a time for erasing", field="/sla_days", expected="0 to 30 days")
+    if not isinstance(reason, str | None):
+        raise SchemaError("a reason is a text", field="/reason")
+    with context.storage.read() as reader:
+        consent = consent_at(reader, consent_address)
+        withdrawn = withdrawal_of(reader, consent) is not None
+        now = max(context.settings.clock(), time_of(consent.grain))
+        fields = withdrawal_fields(consent, now)
+        # One like it may be there and be undone; that one stays undone.
+        while not withdrawn and _is_there(reader, fields):
+            fields["created_at"] += 1
+    if withdrawn:
+        return context.storage.write(
+            lambda writer: _cascade(context, writer, consent_address, days, reason, None)
         )
+    item = fields if signer is None else _signed(fields, signer)
+    intake = take_one(item, resolver=context.settings.resolver)
+    for note in intake.warnings:
+        warnings.warn(note.message, OmsWarning, stacklevel=4)
+
+    def work(writer: Writer, given: Incoming) -> WithdrawalReport:
+        return _cascade(context, writer, consent_address, days, reason, given)
+
+    return bring(context, intake, work)
+
+
+def _cascade(
+    context: Context,
+    writer: Writer,
+    address: str,
+    days: int,
+    reason: str | None,
+    given: Incoming | None,
+) -> WithdrawalReport:
+    """Put the withdrawal, if it is not there by now, and queue what goes with the consent."""
+    consent = consent_at(writer, address)
+    withdrawal = withdrawal_of(writer, consent)
+    fresh = withdrawal is None and given is not None
+    if fresh and given is not None:
+        take(context, writer, given, True, False)
+        withdrawal = withdrawal_of(writer, consent)
+    if withdrawal is None:  # it was undone since this was asked
+        raise SchemaError("the consent is not withdrawn any more; ask again")
+    queued, others = _sorted(writer, consent, withdrawal, context.settings.clock())
+    before = _queued(writer, consent, queued)
+    # By its own time, so that whoever finishes this later does not put it off.
+    deadline = min(time_of(withdrawal), context.settings.clock()) + days * _DAY
+    added = [seq for seq in queued if seq not in before]
+    for seq in added:
+        erasure_queue.add(
+            writer, deadline, {"kind": erasure_queue.CONSENT, "seq": seq, "consent": consent.seq}
+        )
+    if fresh or added:
+        known = field("scope").open_enum
+        scope = [word for word in consent.grain.get("scope", ()) if word in known]
+        details: dict[str, int | str] = {"queued": len(queued), "others": len(others)}
+        if scope:
+            details["scope"] = ",".join(scope)
+        context.note(
+            writer,
+            "policy",
+            [bytes.fromhex(consent.grain.address)],
+            reason_code="consent_withdrawn",
+            note=reason,
+            details=details,
+        )
+    deadlines = [entry.deadline for entry in before.values()] + [deadline] * bool(added)
+    return WithdrawalReport(
+        consent.grain.address,
+        withdrawal.address,
+        max(deadlines, default=None),
+        tuple(queued.values()),
+        tuple(others.values()),
+        not unopened(writer),
+    )
 
 
 def _queued(

@@ -25,12 +25,11 @@ from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.erasure_queue import WITHIN, QueuedErasure
 from omsgrain.storage.tables import DUE, KEYED, Table
 from omsgrain.store import lifecycle
-from omsgrain.store.base import check_reason
-from omsgrain.store.maintenance import Care
+from omsgrain.store.context import Context, check_reason
+from omsgrain.store.maintenance import Maintenance
 from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy import removal as keeping
-from omsgrain.store.privacy.erasure_scheduler import Running
 from omsgrain.store.privacy.identity import Identities, PersonalGrain, Selection, by_pages, select
 from omsgrain.store.privacy.key_destruction import Unkeyed
 
@@ -172,201 +171,223 @@ class Done:
     unopened: int = 0
 
 
-class Carrying(Running, Care):
-    """The part of a GrainStore that carries out orders to erase."""
-
-    def _carry_out(self, key: bytes, order: Order, selection: Selection, days: int) -> Done:
-        """Do all of an order but the scrubbing, which is put into the queue."""
-        mentions.prepare(self._store)
-        done, keys = Done(), Unkeyed()
-        if order.numbers:
-            keys = self._store.write(partial(self._destroy, order=order, before=keys))
-        done.keys, done.kept_keys = len(keys.gone), keys.kept
-        for number in (*keys.gone, *keys.spent):
-            work = partial(self._unseal, keys=keys.gone.pop(number, None), order=order)
-            swept = self._sweep(number, work)
-            if order.ciphertext:
-                done.erased += swept
-            else:
-                done.sealed += swept
-        found = (one for one in selection if one.seq <= order.last)
-        for page in by_pages(found, _PAGE):
-            self._clear(page, order, done)
-        done.unopened = selection.unopened
-        self._store.write(partial(self._close_order, key=key, order=order, done=done, days=days))
-        self._store.sync()
-        return done
-
-    def _destroy(self, writer: Writer, order: Order, before: Unkeyed) -> Unkeyed:
-        now = self._settings.clock()
-        keys = key_destruction.destroy(writer, self._settings, order, now, before)
-        if keys.gone:
-            told: dict[str, int | str] = {"keys_destroyed": len(keys.gone)}
-            self._note(writer, "erase", [], reason_code=order.reason_code, details=told)
-        return keys
-
-    def _sweep(self, number: bytes, work: Callable[..., int]) -> int:
-        """Take out what stood beside the grains of a key that was destroyed."""
-        for table in key_destruction.TABLES:
-            drop = partial(_drop_rows, table=table, number=number)
-            while self._store.write(drop) == _ROWS:
-                pass
-        count, after = 0, None
-        while True:
-            with self._store.read() as reader:
-                seqs, after = key_destruction.sealed_page(reader, number, after, _PAGE)
-            if after is None:
-                return count
-            count += self._store.write(partial(work, seqs=seqs))
-
-    def _unseal(
-        self, writer: Writer, seqs: Sequence[int], keys: UserKeys | None, order: Order
-    ) -> int:
-        """Take out what stood beside some sealed grains, or these themselves."""
-        now, code = self._settings.clock(), order.reason_code
-        found = {seq: one for seq in seqs if (one := key_destruction.opened(writer, seq, keys))}
-        names = [name for name, _ in found.values()]
-        for name in names:
-            removal.remember(writer, name, now, code)
+def _carry_out(
+    context: Context, key: bytes, order: Order, selection: Selection, days: int
+) -> Done:
+    """Do all of an order but the scrubbing, which is put into the queue."""
+    mentions.prepare(context.storage)
+    done, keys = Done(), Unkeyed()
+    if order.numbers:
+        keys = context.storage.write(partial(_destroy, context, order=order, before=keys))
+    done.keys, done.kept_keys = len(keys.gone), keys.kept
+    for number in (*keys.gone, *keys.spent):
+        work = partial(_unseal, context, keys=keys.gone.pop(number, None), order=order)
+        swept = sweep(context, number, work)
         if order.ciphertext:
-            removal.remove_grains(writer, self._settings, found, reason_code=code)
+            done.erased += swept
         else:
-            removal.forget_talk(writer, self._settings, names, reason_code=code)
-            removal.mark_names(writer, [one.plain for one in names if one.plain is not None])
-            key_destruction.drop_beside(writer, list(found))
-            erasure_queue.drop(writer, found.keys())
-        if names:
-            self._note(writer, "erase", [name.stored for name in names], reason_code=code)
-        self._note_consents(writer, [grain for _, grain in found.values() if grain], code)
-        return len(names)
+            done.sealed += swept
+    found = (one for one in selection if one.seq <= order.last)
+    for page in by_pages(found, _PAGE):
+        _clear(context, page, order, done)
+    done.unopened = selection.unopened
+    context.storage.write(
+        partial(_close_order, context, key=key, order=order, done=done, days=days)
+    )
+    context.storage.sync()
+    return done
 
-    def _clear(self, page: Sequence[PersonalGrain], order: Order, done: Done) -> None:
-        """Remove those of some grains that are to go."""
-        wanted = [found for found in page if order.takes(found)]
-        done.named += [(f.address, f.fields) for f in page if not order.takes(f)]
-        if wanted:
-            seqs = [found.seq for found in wanted]
-            gone, kept = self._store.write(
-                partial(self._take_out, seqs=seqs, code=order.reason_code)
-            )
-            done.erased += gone
-            done.kept |= kept
 
-    def _take_out(
-        self,
-        writer: Writer,
-        seqs: Sequence[int],
-        code: str,
-        now: int | None = None,
-    ) -> tuple[int, dict[int, tuple[str, str]]]:
-        """Remove grains that nothing keeps, and restrict the others: how many, and which."""
-        now = self._settings.clock() if now is None else now
-        gone: dict[int, Grain] = {}
-        kept: dict[int, tuple[str, str]] = {}
-        restricted: list[bytes] = []
-        for seq in seqs:
-            grain = keeping.readable(writer, seq)
-            if grain is None:
-                continue
-            rule = keeping.refusal(writer, self._settings, grain, now)
-            if rule is None:
-                gone[seq] = grain
-                continue
-            kept[seq] = (grain.address, rule)
-            if (changed := lifecycle.restrict(writer, seq, True)) is not None:
-                restricted.append(changed)
-        if restricted:
-            self._note(writer, "restrict", restricted, reason_code=code)
-        if gone:
-            digests = [bytes.fromhex(grain.address) for grain in gone.values()]
-            removal.remove_grains(writer, self._settings, gone, reason_code=code)
-            self._note(writer, "erase", digests, reason_code=code)
-            self._note_consents(writer, list(gone.values()), code)
-        return len(gone), kept
+def _destroy(context: Context, writer: Writer, order: Order, before: Unkeyed) -> Unkeyed:
+    now = context.settings.clock()
+    keys = key_destruction.destroy(writer, context.settings, order, now, before)
+    if keys.gone:
+        told: dict[str, int | str] = {"keys_destroyed": len(keys.gone)}
+        context.note(writer, "erase", [], reason_code=order.reason_code, details=told)
+    return keys
 
-    def _note_consents(self, writer: Writer, grains: Sequence[Grain], code: str) -> None:
-        """Keep of consents what the audit needs: that they were there, their scope and times."""
-        known = field_of("scope").open_enum
-        for grain in grains:
-            if grain.type != "consent":
-                continue
-            told: dict[str, int | str] = {"withdrawal": int(grain.get("is_withdrawal") is True)}
-            if type(given := grain.get("created_at")) is int:
-                told["given"] = given
-            scope = grain.get("scope")
-            if words := [word for word in known if isinstance(scope, list) and word in scope]:
-                told["scope"] = ",".join(words)
-            digest = bytes.fromhex(grain.address)
-            self._note(writer, "erase", [digest], reason_code=code, details=told)
 
-    def _close_order(
-        self, writer: Writer, key: bytes, order: Order, done: Done, days: int
-    ) -> None:
-        """Take an order out of the queue; what was kept, and the scrubbing, go into it."""
-        now = self._settings.clock()
-        erasure_queue.done(writer, key)
-        if done.kept or done.kept_keys:
-            rest = replace(order, numbers=tuple(done.kept_keys), seqs=tuple(done.kept))
-            for entry in list(erasure_queue.due(writer)):
-                if entry.kind == RELEASE and rest.covers(Order.of(entry)):
-                    erasure_queue.done(writer, entry.key)
-            erasure_queue.add(writer, now, rest.what(RELEASE))
-        erasure_queue.add(writer, now + days * _DAY, {"kind": SCRUB})
+def sweep(context: Context, number: bytes, work: Callable[..., int]) -> int:
+    """Take out what stood beside the grains of a key that was destroyed."""
+    for table in key_destruction.TABLES:
+        drop = partial(_drop_rows, table=table, number=number)
+        while context.storage.write(drop) == _ROWS:
+            pass
+    count, after = 0, None
+    while True:
+        with context.storage.read() as reader:
+            seqs, after = key_destruction.sealed_page(reader, number, after, _PAGE)
+        if after is None:
+            return count
+        count += context.storage.write(partial(work, seqs=seqs))
 
-    def _run(self, entry: erasure_queue.QueuedErasure, now: int) -> bool:
-        """Go on with an erasure, or do what was left of one."""
-        if entry.kind == SCRUB:
-            return self._scrub()
-        if entry.kind not in (ERASE, RELEASE):
-            return super()._run(entry, now)
-        order = Order.of(entry)
-        if order.numbers and self._settings.keys is None:
-            return False  # only who has the keys can destroy them
-        if entry.kind == ERASE:
-            with self._store.read() as reader:
-                keys = tombstones.keys(reader)
-                there = reader.row(DUE, entry.key) is not None
-            if there and keys:
-                removal.mark_erased(self._store)  # of what an older version had removed by then
-                people = Marked(keys, order.marks)
-                done = self._carry_out(entry.key, order, Sought(self._store, people), WITHIN)
-                return not done.unopened  # what was not looked into may be the person's
-            return True
-        return self._store.write(partial(self._release, entry=entry, now=now))
 
-    def _release(self, writer: Writer, entry: erasure_queue.QueuedErasure, now: int) -> bool:
-        """Remove what is kept no longer, and then the keys that nothing needs any more."""
-        if writer.row(DUE, entry.key) is None:
-            return True
-        order, ring = Order.of(entry), self._settings.keys
-        # What another erasure has made unreadable since is not kept: it only cannot be opened.
-        seqs = [seq for seq in order.seqs if not destroyed(writer, seq)]
-        gone, kept = self._take_out(writer, seqs, order.reason_code, now)
-        if gone:
-            erasure_queue.add(writer, now + WITHIN * _DAY, {"kind": SCRUB})
-        erasure_queue.done(writer, entry.key)
-        left: list[bytes] = []
-        for number in order.numbers:
-            # Grains that came after the order are new, and theirs the key is now.
-            if ring is not None and next(writer.rows(KEYED, prefix=number), None) is None:
-                try:
-                    ring.erase([ring.user_id_of(number)])
-                except KeyMissingError:
-                    left.append(number)
-                except OmsError:
-                    pass  # it is destroyed already
-        if kept or left:
-            rest = replace(order, seqs=tuple(kept), numbers=order.numbers if kept else tuple(left))
-            erasure_queue.add(writer, entry.deadline, rest.what(RELEASE))
-        return not kept and not left
+def _unseal(
+    context: Context, writer: Writer, seqs: Sequence[int], keys: UserKeys | None, order: Order
+) -> int:
+    """Take out what stood beside some sealed grains, or these themselves."""
+    now, code = context.settings.clock(), order.reason_code
+    found = {seq: one for seq in seqs if (one := key_destruction.opened(writer, seq, keys))}
+    names = [name for name, _ in found.values()]
+    for name in names:
+        removal.remember(writer, name, now, code)
+    if order.ciphertext:
+        removal.remove_grains(writer, context.settings, found, reason_code=code)
+    else:
+        removal.forget_talk(writer, context.settings, names, reason_code=code)
+        removal.mark_names(writer, [one.plain for one in names if one.plain is not None])
+        key_destruction.drop_beside(writer, list(found))
+        erasure_queue.drop(writer, found.keys())
+    if names:
+        context.note(writer, "erase", [name.stored for name in names], reason_code=code)
+    _note_consents(context, writer, [grain for _, grain in found.values() if grain], code)
+    return len(names)
 
-    def _scrub(self) -> bool:
-        """Write the files anew; False if it cannot be."""
-        try:
-            self.compact()  # takes it out of the queue
-        except OmsError:
-            return False
+
+def _clear(context: Context, page: Sequence[PersonalGrain], order: Order, done: Done) -> None:
+    """Remove those of some grains that are to go."""
+    wanted = [found for found in page if order.takes(found)]
+    done.named += [(f.address, f.fields) for f in page if not order.takes(f)]
+    if wanted:
+        seqs = [found.seq for found in wanted]
+        gone, kept = context.storage.write(
+            partial(_take_out, context, seqs=seqs, code=order.reason_code)
+        )
+        done.erased += gone
+        done.kept |= kept
+
+
+def _take_out(
+    context: Context,
+    writer: Writer,
+    seqs: Sequence[int],
+    code: str,
+    now: int | None = None,
+) -> tuple[int, dict[int, tuple[str, str]]]:
+    """Remove grains that nothing keeps, and restrict the others: how many, and which."""
+    now = context.settings.clock() if now is None else now
+    gone: dict[int, Grain] = {}
+    kept: dict[int, tuple[str, str]] = {}
+    restricted: list[bytes] = []
+    for seq in seqs:
+        grain = keeping.readable(writer, seq)
+        if grain is None:
+            continue
+        rule = keeping.refusal(writer, context.settings, grain, now)
+        if rule is None:
+            gone[seq] = grain
+            continue
+        kept[seq] = (grain.address, rule)
+        if (changed := lifecycle.restrict(writer, seq, True)) is not None:
+            restricted.append(changed)
+    if restricted:
+        context.note(writer, "restrict", restricted, reason_code=code)
+    if gone:
+        digests = [bytes.fromhex(grain.address) for grain in gone.values()]
+        removal.remove_grains(writer, context.settings, gone, reason_code=code)
+        context.note(writer, "erase", digests, reason_code=code)
+        _note_consents(context, writer, list(gone.values()), code)
+    return len(gone), kept
+
+
+def _note_consents(context: Context, writer: Writer, grains: Sequence[Grain], code: str) -> None:
+    """Keep of consents what the audit needs: that they were there, their scope and times."""
+    known = field_of("scope").open_enum
+    for grain in grains:
+        if grain.type != "consent":
+            continue
+        told: dict[str, int | str] = {"withdrawal": int(grain.get("is_withdrawal") is True)}
+        if type(given := grain.get("created_at")) is int:
+            told["given"] = given
+        scope = grain.get("scope")
+        if words := [word for word in known if isinstance(scope, list) and word in scope]:
+            told["scope"] = ",".join(words)
+        digest = bytes.fromhex(grain.address)
+        context.note(writer, "erase", [digest], reason_code=code, details=told)
+
+
+def _close_order(
+    context: Context, writer: Writer, key: bytes, order: Order, done: Done, days: int
+) -> None:
+    """Take an order out of the queue; what was kept, and the scrubbing, go into it."""
+    now = context.settings.clock()
+    erasure_queue.done(writer, key)
+    if done.kept or done.kept_keys:
+        rest = replace(order, numbers=tuple(done.kept_keys), seqs=tuple(done.kept))
+        for entry in list(erasure_queue.due(writer)):
+            if entry.kind == RELEASE and rest.covers(Order.of(entry)):
+                erasure_queue.done(writer, entry.key)
+        erasure_queue.add(writer, now, rest.what(RELEASE))
+    erasure_queue.add(writer, now + days * _DAY, {"kind": SCRUB})
+
+
+def run_order(context: Context, entry: erasure_queue.QueuedErasure, now: int) -> bool:
+    """Resume an erasure, or do what was left of one; False if it must wait."""
+    if entry.kind == SCRUB:
+        return _scrub(context)
+    if entry.kind not in (ERASE, RELEASE):
+        return False
+    order = Order.of(entry)
+    if order.numbers and context.settings.keys is None:
+        return False  # only the holder of the keys can destroy them
+    if entry.kind == RELEASE:
+        return context.storage.write(partial(_release, context, entry=entry, now=now))
+    with context.storage.read() as reader:
+        keys = tombstones.keys(reader)
+        there = reader.row(DUE, entry.key) is not None
+    if not there or not keys:
         return True
+    removal.mark_erased(context.storage)  # of what an older version had removed by then
+    people = Sought(context.storage, Marked(keys, order.marks))
+    done = _carry_out(context, entry.key, order, people, WITHIN)
+    return not done.unopened  # what was not looked into may be the person's
+
+
+def _release(
+    context: Context, writer: Writer, entry: erasure_queue.QueuedErasure, now: int
+) -> bool:
+    """Remove what is kept no longer, and then the keys that nothing needs any more."""
+    if writer.row(DUE, entry.key) is None:
+        return True
+    order, ring = Order.of(entry), context.settings.keys
+    # What another erasure has made unreadable since is not kept: it only cannot be opened.
+    seqs = [seq for seq in order.seqs if not destroyed(writer, seq)]
+    gone, kept = _take_out(context, writer, seqs, order.reason_code, now)
+    if gone:
+        erasure_queue.add(writer, now + WITHIN * _DAY, {"kind": SCRUB})
+    erasure_queue.done(writer, entry.key)
+    left: list[bytes] = []
+    for number in order.numbers:
+        # Grains that came after the order are new, and theirs the key is now.
+        if ring is not None and next(writer.rows(KEYED, prefix=number), None) is None:
+            try:
+                ring.erase([ring.user_id_of(number)])
+            except KeyMissingError:
+                left.append(number)
+            except OmsError:
+                pass  # it is destroyed already
+    if kept or left:
+        rest = replace(order, seqs=tuple(kept), numbers=order.numbers if kept else tuple(left))
+        erasure_queue.add(writer, entry.deadline, rest.what(RELEASE))
+    return not kept and not left
+
+
+def scrub_due(context: Context) -> int | None:
+    """By when the files must be written anew; None if nothing asks for that."""
+    with context.storage.read() as reader:
+        entries = (
+            entry for entry in erasure_queue.due(reader) if entry.kind == erasure_queue.SCRUB
+        )
+        return next((entry.deadline for entry in entries), None)
+
+
+def _scrub(context: Context) -> bool:
+    """Write the files anew; False if it cannot be."""
+    try:
+        Maintenance(context).compact()  # takes it out of the queue
+    except OmsError:
+        return False
+    return True
 
 
 def _drop_rows(writer: Writer, table: Table, number: bytes) -> int:
@@ -419,141 +440,98 @@ class ErasureReport:
         return {"complete": self.complete, **asdict(self)}
 
 
-class Erasing(Carrying):
-    """The part of a GrainStore that erases people."""
+def erase(
+    context: Context,
+    identities: Identities | Iterable[str],
+    *,
+    reason_code: str,
+    mentions: Literal["list", "erase", "tenant"] = "list",
+    scrub: Literal["now", "queued"] = "now",
+    ciphertext: bool = False,
+    within_days: int = WITHIN,
+    rekey: MasterKey | None = None,
+) -> ErasureReport:
+    """Erase a person: their keys, the grains that are theirs, and what tells of these."""
+    from omsgrain.crypto.master_key import load_master
 
-    def erase_subject(
-        self,
-        identities: Identities | Iterable[str],
-        *,
-        reason_code: str,
-        mentions: Literal["list", "erase", "tenant"] = "list",
-        scrub: Literal["now", "queued"] = "now",
-        ciphertext: bool = False,
-        within_days: int = WITHIN,
-        rekey: MasterKey | None = None,
-    ) -> ErasureReport:
-        """Erase a person: their keys, the grains that are theirs, and what tells of these.
+    people = Identities(identities)
+    _check(reason_code, mentions, scrub, within_days)
+    ring = context.settings.keys
+    if rekey is not None and ring is None:
+        raise SchemaError("the store was opened without keys", field="/rekey")
+    if rekey is not None:
+        load_master(rekey)  # one that is none must not be found out at the end
+    live = key_destruction.numbers_of(ring, people)
+    with context.storage.read() as reader:
+        gone = key_destruction.left_behind(reader, ring, people, ciphertext=ciphertext)
+    order = Order(
+        tuple(dict.fromkeys((*live, *gone))),
+        (),
+        0,
+        reason_code,
+        mentions=mentions == "erase",
+        ciphertext=ciphertext,
+        tenant=mentions == "tenant",
+    )
+    key, order = context.storage.write(partial(_place, context, people=people, order=order))
+    context.storage.sync()  # before a key is gone the disk must know what goes with it
+    done = _carry_out(context, key, order, select(context.storage, people), within_days)
+    incomplete = ["kept"] * bool(done.kept) + ["unopened"] * bool(done.unopened)
+    incomplete += ["key"] * bool(done.kept_keys and not done.kept)
+    rekeyed = False
+    if rekey is not None and ring is not None:
+        try:
+            ring.rekey(rekey)
+            rekeyed = True
+        except (OmsError, OSError):
+            incomplete.append("rekey")
+    scrubbed = scrub == "now" and _scrub(context)
+    return ErasureReport(
+        done.keys,
+        done.sealed,
+        done.erased,
+        tuple(done.named),
+        tuple(done.kept.values()),
+        scrubbed,
+        None if scrubbed else scrub_due(context),
+        rekeyed,
+        (*incomplete, *(["scrub"] if not scrubbed else [])),
+    )
 
-        The keys go first, at once. Grains whose ``user_id``, ``subject_did``, ``grantee_did``,
-        ``author_did``, ``observer_did`` or ``witness_dids`` is one of the names are removed;
-        grains that only bear a name are listed, for others may bear it. Locks do not keep a grain,
-        holds and minimum retentions do: it stays restricted, with the key that seals it, and goes
-        with ``run_due_erasures`` once nothing keeps it any more.
 
-        Call it again after a crash, or let ``run_due_erasures`` go on.
+def certify(
+    context: Context,
+    report: ErasureReport,
+    signer: Signer,
+    *,
+    reason_code: str,
+    of: Literal["person", "tenant"] = "person",
+    iat: int | None = None,
+) -> Certificate:
+    """Certify an erasure: a signed statement without names, for the person or a regulator."""
+    from omsgrain.storage.audit.verify import checkpoint
+    from omsgrain.store.privacy.certificate import Certificate
 
-        Args:
-            identities: the person's names: user ids, DIDs, e-mail addresses.
-            reason_code: a word for the reason; it goes into the audit trail, so nothing personal.
-            mentions: ``erase``: also what only bears the name; ``tenant``: that, too, but nothing
-                that belongs to another user, whatever names it bears.
-            scrub: ``now``: write the store's files anew, which takes as long as ``compact``;
-                ``queued``: leave that to ``run_due_erasures``.
-            ciphertext: also remove what nobody can read any more.
-            within_days: by when the files must be free of it, if not now.
-            rekey: write the key file anew under this master key, for media that do not overwrite
-                in place; then destroy the old master key.
+    with context.storage.read() as reader:
+        end = checkpoint(reader)
+    now = context.settings.clock()
+    made = Certificate.of_report(report, end, reason_code=reason_code, of=of, time=now)
+    return made.signed(signer, iat=iat)
 
-        Raises:
-            SchemaError: not the names of a person, not a word for the reason, or ``rekey`` without
-                keys. Nothing was done.
-            StoreError: read-only, full or broken; what was erased stays erased, and the rest is in
-                the queue.
-            KeyMissingError, OSError: the key file cannot be changed; nothing was erased yet, and
-                the order is in the queue.
 
-        Spec: OMS §9, §20
-        """
-        from omsgrain.crypto.master_key import load_master
-
-        people = Identities(identities)
-        _check(reason_code, mentions, scrub, within_days)
-        ring = self._settings.keys
-        if rekey is not None and ring is None:
-            raise SchemaError("the store was opened without keys", field="/rekey")
-        if rekey is not None:
-            load_master(rekey)  # one that is none must not be found out at the end
-        live = key_destruction.numbers_of(ring, people)
-        with self._store.read() as reader:
-            gone = key_destruction.left_behind(reader, ring, people, ciphertext=ciphertext)
-        order = Order(
-            tuple(dict.fromkeys((*live, *gone))),
-            (),
-            0,
-            reason_code,
-            mentions=mentions == "erase",
-            ciphertext=ciphertext,
-            tenant=mentions == "tenant",
-        )
-        key, order = self._store.write(partial(self._place, people=people, order=order))
-        self._store.sync()  # before a key is gone the disk must know what goes with it
-        done = self._carry_out(key, order, select(self._store, people), within_days)
-        incomplete = ["kept"] * bool(done.kept) + ["unopened"] * bool(done.unopened)
-        incomplete += ["key"] * bool(done.kept_keys and not done.kept)
-        rekeyed = False
-        if rekey is not None and ring is not None:
-            try:
-                ring.rekey(rekey)
-                rekeyed = True
-            except (OmsError, OSError):
-                incomplete.append("rekey")
-        scrubbed = scrub == "now" and self._scrub()
-        scrub_due = None if scrubbed else self._scrub_due()
-        return ErasureReport(
-            done.keys,
-            done.sealed,
-            done.erased,
-            tuple(done.named),
-            tuple(done.kept.values()),
-            scrubbed,
-            scrub_due,
-            rekeyed,
-            (*incomplete, *(["scrub"] if not scrubbed else [])),
-        )
-
-    def certify_erasure(
-        self,
-        report: ErasureReport,
-        signer: Signer,
-        *,
-        reason_code: str,
-        of: Literal["person", "tenant"] = "person",
-        iat: int | None = None,
-    ) -> Certificate:
-        """Certify an erasure: a signed statement without names, for the person or a regulator.
-
-        Args:
-            report: what the erasure gave.
-            signer: who signs.
-            reason_code: that of the erasure.
-            of: whether a person or a tenant was erased.
-            iat: when it is signed, in epoch seconds; left out, if not given.
-
-        Raises:
-            SchemaError: not a word for the reason.
-            SignatureError: the signer gave no signature that holds.
-        """
-        from omsgrain.storage.audit.verify import checkpoint
-        from omsgrain.store.privacy.certificate import Certificate
-
-        with self._store.read() as reader:
-            end = checkpoint(reader)
-        now = self._settings.clock()
-        made = Certificate.of_report(report, end, reason_code=reason_code, of=of, time=now)
-        return made.signed(signer, iat=iat)
-
-    def _place(self, writer: Writer, people: Identities, order: Order) -> tuple[bytes, Order]:
-        """Put the order into the queue, and remember that these names were erased."""
-        now, shared = self._settings.clock(), tombstones.key(writer)
-        marks = tuple(tombstones.mark(shared, "identity", name) for name in people)
-        for name in people:
-            tombstones.again(writer, "identity", name, now, order.reason_code)
-        order = replace(order, marks=marks, last=writer.last_seq())
-        key = erasure_queue.add(writer, now, order.what(ERASE))
-        told: dict[str, int | str] = {"keys": len(order.numbers)}
-        self._note(writer, "erase", [], reason_code=order.reason_code, details=told)
-        return key, order
+def _place(
+    context: Context, writer: Writer, people: Identities, order: Order
+) -> tuple[bytes, Order]:
+    """Put the order into the queue, and remember that these names were erased."""
+    now, shared = context.settings.clock(), tombstones.key(writer)
+    marks = tuple(tombstones.mark(shared, "identity", name) for name in people)
+    for name in people:
+        tombstones.again(writer, "identity", name, now, order.reason_code)
+    order = replace(order, marks=marks, last=writer.last_seq())
+    key = erasure_queue.add(writer, now, order.what(ERASE))
+    told: dict[str, int | str] = {"keys": len(order.numbers)}
+    context.note(writer, "erase", [], reason_code=order.reason_code, details=told)
+    return key, order
 
 
 def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> None:

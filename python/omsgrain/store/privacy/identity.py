@@ -46,7 +46,7 @@ _ABOUT = OWN - {"author_did"}
 """Where it says whom it is about; who wrote it is another question."""
 
 MOST = 1_000
-"""Names of one person."""
+"""GrainAddresses of one person."""
 
 _OPAQUE = ENCRYPTED_BIT | COMPRESSED_BIT
 

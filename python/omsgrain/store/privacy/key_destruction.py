@@ -21,7 +21,7 @@ from omsgrain.store.privacy.removal import GrainAddresses
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
     from omsgrain.store.privacy.erasure import Order
 
 TABLES = (BLIND, PLAIN, KEPT)

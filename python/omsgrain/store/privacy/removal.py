@@ -56,7 +56,7 @@ from omsgrain.store.policy_context import PolicyContext
 from omsgrain.store.privacy.identity import is_about_nobody
 
 if TYPE_CHECKING:
-    from omsgrain.store.base import Settings
+    from omsgrain.store.context import Settings
 
 _NAMESPACE = slice(3, 5)  # its hash in the header
 _ROWS = 20_000  # events or states a page

@@ -32,7 +32,7 @@ from omsgrain.storage.signatures import Signature
 from omsgrain.storage.tables import SEALED, SEQUENCE
 from omsgrain.store import export_filter, lifecycle
 from omsgrain.store import holds as holding
-from omsgrain.store.base import Base, Settings
+from omsgrain.store.context import Context, Settings
 from omsgrain.store.holds import Hold
 from omsgrain.store.privacy import consent as consents
 from omsgrain.store.privacy.identity import OWN, Identities, PersonalGrain, fields_of, select
@@ -307,30 +307,17 @@ class SubjectReport:
         return told
 
 
-class Reporting(Base):
-    """The part of a GrainStore that tells people what it holds about them."""
-
-    def subject_report(self, identities: Identities | Iterable[str]) -> SubjectReport:
-        """Gather all that the store holds about a person.
-
-        Args:
-            identities: the person's names: user ids, DIDs, e-mail addresses; compared whole.
-
-        Raises:
-            SchemaError: not the names of a person.
-            StoreError: the audit trail cannot be written.
-
-        Spec: OMS §9
-        """
-        report = SubjectReport(self._store, self._settings, Identities(identities))
-        if not self._store.readonly:
-            told: dict[str, int | str] = {
-                "grains": report.own + report.named,
-                "purpose": "access",
-                "complete": int(report.complete),
-            }
-            self._store.write(lambda writer: self._note(writer, "export", [], details=told))
-        return report
+def report(context: Context, identities: Identities | Iterable[str]) -> SubjectReport:
+    """Gather all that the store holds about a person."""
+    made = SubjectReport(context.storage, context.settings, Identities(identities))
+    if not context.storage.readonly:
+        told: dict[str, int | str] = {
+            "grains": made.own + made.named,
+            "purpose": "access",
+            "complete": int(made.complete),
+        }
+        context.storage.write(lambda writer: context.note(writer, "export", [], details=told))
+    return made
 
 
 def _json(value: Mapping[str, Any]) -> str:

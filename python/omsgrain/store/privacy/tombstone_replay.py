@@ -10,76 +10,71 @@ from omsgrain.errors import ErasedError, KeyMissingError
 from omsgrain.storage import tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.tables import KEYED, SEQUENCE, TOMBSTONES
+from omsgrain.store.context import Context
 from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal
-from omsgrain.store.privacy.erasure import Erasing
+from omsgrain.store.privacy.erasure import sweep
 
 _TOMBSTONES_A_PAGE = 500  # grains a transaction
 _REASON = "restore"
 
 
-class Replaying(Erasing):
-    """The part of a GrainStore that follows the erasures of another one."""
+def replay_erasures(context: Context, other: Storage) -> int:
+    """Take over the tombstones of another store, and remove what they stand for."""
+    with other.read() as reader:
+        records, rows = tombstones.key_records(reader), list(reader.rows(TOMBSTONES))
+    gone = 0
+    if any(records):
+        context.storage.write(partial(_take_over, records=records, rows=rows))
+        with context.storage.read() as reader:
+            after, last = 0, reader.last_seq()
+        while after < last:
+            with context.storage.read() as reader:
+                seqs = [seq for seq, _ in reader.page(after, _TOMBSTONES_A_PAGE) if seq <= last]
+                names = _names(reader, seqs)
+                known = tombstones.refused(reader, list(names.values()))
+            if not seqs:
+                break
+            if doomed := [seq for i, seq in enumerate(names) if i in known]:
+                gone += context.storage.write(partial(_remove_again, context, seqs=doomed))
+            after = seqs[-1]
+    _sweep_destroyed(context)
+    return gone
 
-    def _replay_erasures(self, other: Storage) -> int:
-        """Take over the tombstones of another store, and remove what they stand for.
 
-        What a hold or a minimum retention keeps here goes too: it went there. With keys, sealed
-        grains are looked into; those whose key was destroyed lose what stands beside them.
-        """
-        with other.read() as reader:
-            records, rows = tombstones.key_records(reader), list(reader.rows(TOMBSTONES))
-        gone = 0
-        if any(records):
-            self._store.write(partial(_take_over, records=records, rows=rows))
-            with self._store.read() as reader:
-                after, last = 0, reader.last_seq()
-            while after < last:
-                with self._store.read() as reader:
-                    seqs = [
-                        seq for seq, _ in reader.page(after, _TOMBSTONES_A_PAGE) if seq <= last
-                    ]
-                    names = _names(reader, seqs)
-                    known = tombstones.refused(reader, list(names.values()))
-                if not seqs:
-                    break
-                if doomed := [seq for i, seq in enumerate(names) if i in known]:
-                    gone += self._store.write(partial(self._remove_again, seqs=doomed))
-                after = seqs[-1]
-        self._sweep_destroyed()
-        return gone
+def _remove_again(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
+    found = [one for seq in seqs if (one := removal.names_of(writer, seq)) is not None]
+    gone = removal.remove_grains(writer, context.settings, seqs, reason_code=_REASON)
+    digests = [one.stored for one in found]
+    if digests:
+        context.note(writer, "erase", digests, reason_code=_REASON)
+    return gone
 
-    def _remove_again(self, writer: Writer, seqs: Sequence[int]) -> int:
-        found = [one for seq in seqs if (one := removal.names_of(writer, seq)) is not None]
-        gone = removal.remove_grains(writer, self._settings, seqs, reason_code=_REASON)
-        digests = [one.stored for one in found]
-        if digests:
-            self._note(writer, "erase", digests, reason_code=_REASON)
-        return gone
 
-    def _sweep_destroyed(self) -> None:
-        """Take out what stands beside grains whose key was destroyed."""
-        ring, after = self._settings.keys, None
-        while ring is not None:
-            with self._store.read() as reader:
-                row = next(reader.rows(KEYED, after), None)
-            if row is None:
-                return
-            number = row[0][: -SEQUENCE.size]
-            after = number + b"\xff" * SEQUENCE.size
-            try:
-                ring.by_number(number)
-            except ErasedError:
-                self._sweep(number, self._drop_beside)
-            except KeyMissingError:
-                pass  # of another key file
+def _sweep_destroyed(context: Context) -> None:
+    """Take out what stands beside grains whose key was destroyed."""
+    ring, after = context.settings.keys, None
+    while ring is not None:
+        with context.storage.read() as reader:
+            row = next(reader.rows(KEYED, after), None)
+        if row is None:
+            return
+        number = row[0][: -SEQUENCE.size]
+        after = number + b"\xff" * SEQUENCE.size
+        try:
+            ring.by_number(number)
+        except ErasedError:
+            sweep(context, number, partial(_drop_beside, context))
+        except KeyMissingError:
+            pass  # of another key file
 
-    def _drop_beside(self, writer: Writer, seqs: Sequence[int]) -> int:
-        found = [one for seq in seqs if (one := key_destruction.opened(writer, seq, None))]
-        names = [name for name, _ in found]
-        removal.forget_talk(writer, self._settings, names, reason_code=_REASON)
-        key_destruction.drop_beside(writer, seqs)
-        return len(names)
+
+def _drop_beside(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
+    found = [one for seq in seqs if (one := key_destruction.opened(writer, seq, None))]
+    names = [name for name, _ in found]
+    removal.forget_talk(writer, context.settings, names, reason_code=_REASON)
+    key_destruction.drop_beside(writer, seqs)
+    return len(names)
 
 
 def _take_over(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every part of a GrainStore stands on: the store below, how it was opened, letting go."""
+"""What the verbs and parts of a store share: its storage, settings, indexes and read counts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from omsgrain.errors import SchemaError, StoreError
+from omsgrain.errors import OmsError, SchemaError, StoreError
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.policy.presets import Preset
+    from omsgrain.search.find import TextIndex
+    from omsgrain.search.nearest import Nearest
     from omsgrain.store.signature_policy import Required
 
 MANY = 4_096
 """Grains whose counts are gathered before they are written."""
 
 
-class Access:
+class ReadCounts:
     """How often, and when last, grains were read since the counts were written.
 
     Reads are only noted, since a list takes them without a lock; they are counted when somebody
@@ -119,10 +121,6 @@ class Access:
             self._writing = {}
 
 
-Self = TypeVar("Self", bound="Base")
-T = TypeVar("T")
-
-
 def now() -> int:
     """Return the time in ms since 1970."""
     return time.time_ns() // 1_000_000
@@ -165,44 +163,64 @@ class Settings:
     budget: Budget = field(default_factory=Budget)
 
 
-class Base:
-    """A handle on a store.
+class Context:
+    """What the store's verbs and parts work with: the storage, the settings, the search indexes.
 
     Args:
-        store: where the blobs are kept; ``omsgrain.open`` gives one on disk.
-        settings: how it behaves.
+        storage: where the blobs are kept.
+        settings: how the store behaves.
     """
 
-    def __init__(self, store: Storage, settings: Settings | None = None) -> None:
-        self._settings = settings or Settings()
-        self._below = store
-        self._store = store
-        if self._settings.keys is not None:
+    __slots__ = (
+        "_indexes",
+        "_nearest",
+        "_reads",
+        "_texts",
+        "counts_reads",
+        "inner",
+        "settings",
+        "storage",
+    )
+
+    def __init__(self, storage: Storage, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        #: The storage as it is opened: encrypted grains are closed in it.
+        self.inner = storage
+        #: The storage as the holder of the keys sees it.
+        self.storage = storage
+        if self.settings.keys is not None:
             from omsgrain.storage.encrypted import EncryptedStorage
 
-            self._store = EncryptedStorage(store, self._settings.keys)
-        self._access = Access(self._settings.budget.counts)
-        self._counts = self._settings.count_access and not store.readonly
+            self.storage = EncryptedStorage(storage, self.settings.keys)
+        self._reads = ReadCounts(self.settings.budget.counts)
+        self.counts_reads = self.settings.count_access and not storage.readonly
+        self._texts: TextIndex | None = None
+        self._nearest: Nearest | None = None
+        self._indexes = threading.Lock()
 
-    def _count_reads(self, digests: Sequence[bytes]) -> None:
+    def count_reads(self, digests: Sequence[bytes]) -> None:
         """Count reads by a user, where they are counted."""
-        if self._counts and self._access.count(digests, self._settings.clock()):
-            self._write_counts()
+        if self.counts_reads and self._reads.count(digests, self.settings.clock()):
+            self.write_counts()
 
-    def _write_counts(self) -> None:
+    def reads_of(self, digest: bytes) -> tuple[int, int]:
+        """How often a grain was read, and when last, as far as it is not written."""
+        return self._reads.of(digest)
+
+    def write_counts(self) -> None:
         """Write the counts that have gathered; what cannot be written now is written later."""
-        if not self._access.take():
+        if not self._reads.take():
             return
         done = False
         try:
-            self._store.write(self._access.write)
+            self.storage.write(self._reads.write)
             done = True
         except StoreError:
             pass  # reading must not fail because its count cannot be written
         finally:
-            self._access.written(done)
+            self._reads.written(done)
 
-    def _note(
+    def note(
         self,
         writer: Writer,
         operation: str,
@@ -213,49 +231,71 @@ class Base:
         details: Mapping[str, int | str] | None = None,
         actor: str | None = None,
     ) -> None:
-        """Add an entry to the audit trail, in the transaction of what it tells of."""
-        if not self._settings.audit:
+        """Add an entry to the audit trail, in the transaction that it describes."""
+        if not self.settings.audit:
             return
         from omsgrain.storage import audit
 
         audit.append(
             writer,
             operation=operation,
-            actor=self._settings.actor if actor is None else actor,
+            actor=self.settings.actor if actor is None else actor,
             digests=digests,
             reason_code=reason_code,
             note=note,
-            time=self._settings.clock(),
+            time=self.settings.clock(),
             details=details,
         )
 
-    def acting(self: Self, actor: str) -> Self:
-        """Return a handle on the same store for somebody else, whom the audit trail then names.
+    def texts(self) -> TextIndex:
+        """The text index, opened when it is first asked for."""
+        with self._indexes:
+            if self._texts is None:
+                from omsgrain.search.text_index import texts_of
 
-        It shares the store below: closing either of the two closes that for both.
+                self._texts = texts_of(self.inner, self.settings.budget)
+            return self._texts
 
-        Args:
-            actor: who acts: a DID, a user, a service.
-        """
-        return type(self)(self._below, replace(self._settings, actor=actor))
+    def nearest(self) -> Nearest:
+        """The vector index, opened when it is first asked for."""
+        with self._indexes:
+            if self._nearest is None:
+                from omsgrain.search.text_index import vectors_of
+
+                self._nearest = vectors_of(self.inner)
+            return self._nearest
 
     def close(self) -> None:
-        """Let go of the store; a second call does nothing."""
+        """Close the indexes and the storage; a second call does nothing."""
         try:
-            self._write_counts()
+            with suppress(OmsError):  # the next search catches up
+                if self._texts is not None and not self.storage.readonly:
+                    self._texts.catch_up(self.storage.read)
+                if self._nearest is not None:
+                    self._nearest.catch_up(self.storage, make=False)
         finally:
-            self._store.close()
+            if self._texts is not None:
+                self._texts.close()
+            if self._nearest is not None:
+                self._nearest.close()
+            try:
+                self.write_counts()
+            finally:
+                self.storage.close()
 
-    def __enter__(self: Self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+class StorePart:
+    """Verbs of a store that belong together, such as ``store.holds``."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+
+def context_of(part: StorePart) -> Context:
+    """Return the context of a store or of one of its parts."""
+    return part._context
 
 
 _LONGEST = 256  # letters

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open a store, and restore one from a backup."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal
+
+from omsgrain.errors import SchemaError
+from omsgrain.store.context import Settings, context_of
+from omsgrain.store.store import GrainStore
+
+if TYPE_CHECKING:
+    from omsgrain.crypto import Resolver
+    from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.storage.location import Where
+
+
+def open(
+    path: Where,
+    *,
+    keys: KeyRing | None = None,
+    plain: bool = False,
+    readonly: bool = False,
+    durability: Literal["commit", "relaxed"] = "commit",
+    actor: str | None = None,
+    policy: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    hold_authorities: Iterable[str] = (),
+    erasure_authorities: Iterable[str] = (),
+    delegation: bool = False,
+    count_access: bool = True,
+    require_signatures: bool | Mapping[str, Iterable[str]] = False,
+    resolver: Resolver | None = None,
+    memory_limit: int | str | None = None,
+) -> GrainStore:
+    """Open the store at a path, a directory such as ``memory.omsg``; make it if it is not there.
+
+    Opening a store again in the same process shares it; any number of processes may read, and
+    writers take turns.
+
+    Args:
+        path: the directory, whose parent must exist; or where the store is kept in PostgreSQL,
+            ``postgresql://USER@HOST/DATABASE?tenant=NAME``; or ``":memory:"`` for a new store in
+            memory, which is gone when it is closed.
+        keys: seal what belongs to a user, and open what is sealed: a ``KeyRing``, which stays open
+            when the store is closed. Without keys sealed grains show their headers and addresses.
+        plain: store users' grains in the clear in a store that was used with keys. Without keys
+            and without this such a store refuses them; it still takes sealed grains.
+        readonly: refuse to write, and do not make a store.
+        durability: ``commit``: what is put is on the disk when the call returns. ``relaxed``: the
+            operating system has it then, much sooner; a killed process loses nothing, but a power
+            cut can cost what was put since the last ``flush`` or ``close``, and in the worst case
+            the whole store; in PostgreSQL a crash of the server can cost the last moments.
+        actor: who acts, for the audit trail: a DID, a user, a service.
+        policy: rules for what is put, deleted and exported: ``gdpr``, ``hipaa``, ``ccpa``,
+            ``sox``, the path of a file with rules, or several of them.
+        hold_authorities: DIDs whose signature makes a hold inside a grain binding; without any,
+            every such hold binds. Where there are some, a sync ends a hold only if what it brings
+            is signed by one of them.
+        erasure_authorities: DIDs whose signature makes an order to erase count that comes by a
+            sync; without any, every store that may erase here can bring one.
+        delegation: check what the goals that delegate allow.
+        count_access: count the reads of each grain.
+        require_signatures: take only grains whose signature was verified: True, or those that
+            ``{"type": [...], "namespace": ["robots:*"]}`` names.
+        resolver: gives the public key of a DID that does not hold it, such as a did:web. Without
+            one the signatures of such signers are kept and do not count.
+        memory_limit: what the open store may keep in memory beside the map of its file: bytes, or
+            ``"64MB"``; 16 MiB at the least. Without it about 100 MB, in large stores more. Not in
+            PostgreSQL.
+
+    Raises:
+        StoreError: not a store, of a newer format, missing, or no permission.
+        SchemaError, RangeError: an argument of another kind, or too little memory.
+        UnsupportedError: an option that means nothing where the store is kept, or a URL of another
+            kind.
+    """
+    from omsgrain.storage.base import is_durable
+    from omsgrain.storage.lmdb.budget import parse
+    from omsgrain.storage.location import location_of
+
+    budget = parse(memory_limit)
+    if keys is not None and not hasattr(keys, "of_user"):
+        raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
+    if type(plain) is not bool or (plain and keys is not None):
+        raise SchemaError("plain is for a store without keys", field="/plain", expected="a bool")
+    is_durable(durability)
+    for name, dids in (
+        ("hold_authorities", hold_authorities),
+        ("erasure_authorities", erasure_authorities),
+    ):
+        if isinstance(dids, str):
+            raise SchemaError("a list of DIDs", field=f"/{name}", found="one text")
+    if actor is not None and not isinstance(actor, str):
+        raise SchemaError("the actor is a name", field="/actor", expected="a string")
+    preset = None
+    if policy is not None:
+        from omsgrain.privacy import load
+
+        preset = load(policy)
+    required = None
+    if require_signatures:
+        from omsgrain.store.signature_policy import Required
+
+        required = Required.parse(require_signatures)
+    settings = Settings(
+        actor=actor,
+        preset=preset,
+        hold_authorities=frozenset(hold_authorities),
+        erasure_authorities=frozenset(erasure_authorities),
+        delegation=delegation,
+        count_access=count_access,
+        keys=keys,
+        plain=plain,
+        require=required,
+        resolver=resolver,
+        budget=budget,
+    )
+    storage = location_of(path).open(readonly=readonly, durability=durability, memory=memory_limit)
+    return GrainStore(storage, settings)
+
+
+def restore(
+    backup: Where,
+    path: Where,
+    *,
+    actor: str | None = None,
+    keys: KeyRing | None = None,
+    tombstones_from: Where | None = None,
+) -> None:
+    """Make a store at a new path from a backup, once all of the backup was checked.
+
+    What was erased after the backup was made comes back with it, unless the store that lived on
+    says what that was. What was sealed stays unreadable anyway, since keys are in no backup.
+
+    Args:
+        backup: the directory of a backup, or of any store; it stays as it is.
+        path: where the store shall be; there must be nothing yet.
+        actor: who restores, for the audit trail of the new store.
+        keys: the keys of sealed grains, so that these can be looked into, too.
+        tombstones_from: the store that lived on, or a later backup: what its tombstones stand for
+            is erased before anybody reads the new store.
+
+    Raises:
+        StoreError: the backup is damaged, or there is something at the path, or it cannot be
+            written. Nothing was made.
+        UnsupportedError: the backup or the path is a database.
+    """
+    from omsgrain.storage.lmdb.restore import staged
+    from omsgrain.storage.location import directory_of, location_of
+    from omsgrain.store.privacy.tombstone_replay import replay_erasures
+
+    with staged(directory_of(backup), directory_of(path)) as part:
+        with open(part, actor=actor, keys=keys) as store:
+            if tombstones_from is not None:
+                with closing(location_of(tombstones_from).open(readonly=True)) as other:
+                    if replay_erasures(context_of(store), other):
+                        store.maintenance.compact()
+            context = context_of(store)
+            context.storage.write(lambda writer: context.note(writer, "restore", []))

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read grains by address or in order of arrival, verify them, and follow the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+
+from omsgrain import _core
+from omsgrain.batch import ItemError, OnError, VerifyReport, stops
+from omsgrain.errors import IntegrityError, NotFoundError, OmsError, StoreError
+from omsgrain.grain import Grain, bare
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.storage.base import PAGE_GRAINS, KeyedReader, Reader
+from omsgrain.storage.scan import ScannedBlob, damaged, entries, pages, stored
+from omsgrain.storage.tables import (
+    DELETED,
+    EMBEDDED,
+    EVENTS,
+    HELD,
+    RELEASED,
+    RESTRICTED,
+    SEQUENCE,
+    SIGNED,
+    SUPERSEDED,
+    VERIFIED,
+    event_of,
+)
+from omsgrain.store.context import Context
+from omsgrain.store.policy_context import seq_of
+
+_NOTHING = b""
+
+_KINDS = {
+    SUPERSEDED: "supersede",
+    VERIFIED: "verify",
+    DELETED: "delete",
+    HELD: "hold",
+    RELEASED: "release",
+    RESTRICTED: "restrict",
+    EMBEDDED: "vector",
+    SIGNED: "sign",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event in the life of the store.
+
+    Attributes:
+        seq: its number; they rise, and some may be missing.
+        kind: ``put``: the grain arrived; ``supersede``: it was superseded; ``verify``: its
+            verification status changed; ``vector``: it was given one; ``sign``: it got a
+            further signature; ``hold``, ``release``, ``restrict``, ``delete``. Later versions may
+            add kinds.
+        address: the grain.
+    """
+
+    seq: int
+    kind: str
+    address: str
+
+
+def get(context: Context, address: str) -> Grain:
+    """Return the grain at the address; its blob is hashed again before you get it."""
+    digest = _core.parse_address(address)
+    with context.storage.read() as reader:
+        grain = _read(reader, digest)
+    context.count_reads((digest,))
+    return grain
+
+
+def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
+    """Return the grains at the addresses, in their order; raises as ``get`` does."""
+    asked = [(address, _core.parse_address(address)) for address in addresses]
+    grains: list[Grain] = []
+    for start in range(0, len(asked), PAGE_GRAINS):
+        page = asked[start : start + PAGE_GRAINS]
+        with context.storage.read() as reader:
+            reader.expect([digest for _, digest in page])
+            grains += [_read(reader, digest) for _, digest in page]
+        context.count_reads([digest for _, digest in page])
+    return grains
+
+
+def exists(context: Context, address: str) -> bool:
+    """Tell whether a grain is in the store, without reading it."""
+    digest = _core.parse_address(address)
+    with context.storage.read() as reader:
+        return reader.find([digest])[0] is not None
+
+
+def contains(context: Context, item: object) -> bool:
+    """Whether a grain, or the grain at an address, is in the store."""
+    if isinstance(item, Grain):
+        item = item.address
+    return isinstance(item, str) and exists(context, item)
+
+
+def count(context: Context) -> int:
+    """How many grains the store holds."""
+    with context.storage.read() as reader:
+        return reader.count()
+
+
+def iterate(context: Context) -> Iterator[Grain]:
+    """All grains in order of arrival; those that arrive meanwhile are left out."""
+    for entry in entries(context.storage):
+        if not entry.blob[1] & ENCRYPTED_BIT:
+            yield stored(entry.blob)
+            continue
+        with context.storage.read() as reader:
+            grain = reader.grain(entry.seq)
+        if grain is not None:
+            yield grain
+
+
+def changes(context: Context, since: int = 0) -> Iterator[Change]:
+    """Walk through what has happened after a sequence number, up to now."""
+    since = max(since, 0)
+    with context.storage.read() as reader:
+        last = reader.last_seq()
+    if since >= last:  # perhaps no number of a store at all
+        return
+    puts = (
+        Change(entry.seq, "put", entry.digest.hex()) for entry in entries(context.storage, since)
+    )
+    events = _events(context, since)
+    for change in merge(puts, events, key=lambda change: change.seq):
+        if change.seq > last:  # what has happened meanwhile
+            return
+        yield change
+
+
+def _events(context: Context, after: int) -> Iterator[Change]:
+    while True:
+        with context.storage.read() as reader:
+            page = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), PAGE_GRAINS))
+        for key, row in page:
+            (after,) = SEQUENCE.unpack(key)
+            kind, _, digest = event_of(row)
+            yield Change(after, _KINDS.get(kind, "other"), digest.hex())
+        if len(page) < PAGE_GRAINS:
+            return
+
+
+def verify(context: Context, *, errors: OnError = "raise") -> VerifyReport:
+    """Verify every grain: address, canonical form, schema."""
+    stop = stops(errors)
+    verified = 0
+    bad: list[ItemError] = []
+    for page in pages(context.storage):
+        wrong = _wrong(context, page)
+        wrong |= {i: damaged(entry) for i, entry in enumerate(page) if not entry.sound}
+        bad += [ItemError(page[i].seq, None, wrong[i]) for i in sorted(wrong)]
+        if stop and bad:
+            raise bad[0].error
+        verified += len(page) - len(wrong)
+    return VerifyReport(verified, bad)
+
+
+def _wrong(context: Context, page: Sequence[ScannedBlob]) -> dict[int, OmsError]:
+    """What is wrong with grains, by position; sealed ones as far as they can be opened."""
+    blobs = [bare(entry.blob) for entry in page]
+    sealed = [i for i, entry in enumerate(page) if entry.blob[1] & ENCRYPTED_BIT]
+    unopened: dict[int, OmsError] = {}
+    if sealed:
+        with context.storage.read() as reader:
+            for i in sealed:
+                blobs[i] = _NOTHING
+                try:
+                    grain = reader.grain(page[i].seq)
+                except StoreError:
+                    raise
+                except OmsError as error:
+                    unopened[i] = error
+                    continue
+                if grain is not None and not grain.sealed:
+                    blobs[i] = bare(grain.blob)
+    checked = [i for i, blob in enumerate(blobs) if blob is not _NOTHING]
+    _, wrong = _core.check_many([blobs[i] for i in checked])
+    return unopened | {checked[n]: error for n, error in wrong}
+
+
+def _read(reader: Reader, digest: bytes) -> Grain:
+    """The grain at an address, stored or plain."""
+    grain = reader.named(digest)
+    if grain is None:
+        raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
+    address = digest.hex()
+    if grain.address != address and _core.address(grain.blob) != address:
+        raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
+    if grain.blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
+        return reader.tried(seq_of(reader, digest))
+    return grain

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``store.vectors``: the embedding vectors of grains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from omsgrain import _core
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.search import vectors
+from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.store.context import StorePart
+from omsgrain.store.policy_context import seq_of, stored_digest
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.seal import Sealer
+    from omsgrain.search.vectors import Model, Vector
+
+
+class Vectors(StorePart):
+    """``store.vectors``: the embedding vectors of grains."""
+
+    __slots__ = ()
+
+    def add(self, address: str, vector: Vector, *, model: str) -> None:
+        """Storage a vector for a grain; one of the same model's name is replaced.
+
+        The vector of an encrypted grain is encrypted too: ``get`` returns it, and no search finds
+        it.
+
+        Args:
+            address: the grain.
+            vector: floats, or the bytes of float32 in little-endian order.
+            model: the name of the model that made it. Vectors of different models, or of different
+                lengths, are never compared.
+
+        Raises:
+            NotFoundError: the grain is not in the store.
+            SchemaError, RangeError: not such a vector.
+            StoreError: read-only, full or broken.
+        """
+        self.add_many([(address, vector)], model=model)
+
+    def add_many(self, items: Iterable[tuple[str, Vector]], *, model: str) -> None:
+        """Storage the vectors of many grains in one transaction: all of them, or none.
+
+        Args:
+            items: grains' addresses, each with its vector.
+            model: the name of the model that made them.
+
+        Raises:
+            NotFoundError, SchemaError, RangeError, StoreError: as ``add``; nothing was stored.
+        """
+        context = self._context
+        given = [(_core.parse_address(address), vector) for address, vector in items]
+
+        def work(writer: Writer) -> None:
+            changed = []
+            for digest, vector in given:
+                before, seq = writer.last_seq(), seq_of(writer, digest)
+                sealer = sealer_of(writer, seq)
+                seal = None if sealer is None else sealer.seal_vector
+                vectors.add(writer, seq, vector, model, seal)
+                if writer.last_seq() > before:
+                    changed.append(stored_digest(writer, digest))
+            if changed:
+                context.note(writer, "vector", changed)
+
+        context.storage.write(work)
+
+    def get(self, address: str) -> dict[str, Sequence[float]]:
+        """Return the vectors of a grain by the name of their model, as they were given.
+
+        Raises:
+            NotFoundError: the grain is not in the store.
+            KeyMissingError, ErasedError: the grain is encrypted, and its key is not here or was
+                destroyed.
+        """
+        digest = _core.parse_address(address)
+        with self._context.storage.read() as reader:
+            seq = seq_of(reader, digest)
+            sealer = sealer_of(reader, seq)
+            unseal = None if sealer is None else sealer.unseal_vector
+            return dict(vectors.vectors_of(reader, seq, unseal))
+
+    def models(self) -> list[Model]:
+        """Return the models whose vectors are stored, with their number of dimensions."""
+        with self._context.storage.read() as reader:
+            return vectors.models(reader)
+
+
+def sealer_of(reader: Reader, seq: int) -> Sealer | None:
+    """What seals and opens the vectors of a grain; None if it is not sealed, or without keys."""
+    blob = reader.blob_at(seq)
+    if blob is None or not blob[1] & ENCRYPTED_BIT or not isinstance(reader, KeyedReader):
+        return None
+    from omsgrain.crypto.seal import Sealer
+
+    return Sealer(reader.keys_of(seq).vector)
