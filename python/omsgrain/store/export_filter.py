@@ -90,7 +90,7 @@ def retention_over(reader: Reader, now: int) -> frozenset[int]:
     """The numbers of the grains whose retention is over: only their person gets them.
 
     A consent or another term under which they were imported lets nobody keep them any longer. They
-    are there until ``run_due_erasures``, perhaps since something keeps them.
+    are there until ``store.privacy.run_due``, perhaps since something keeps them.
     """
     entries = erasure_queue.due(reader, now)
     return frozenset(

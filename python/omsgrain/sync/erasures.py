@@ -4,7 +4,7 @@
 A tombstone says nothing of what it stands for, but for two bytes of a hash of its namespace where
 that is known. So all grains are looked at when some have come: of those that it may be the marks
 are made, some microseconds each. What a hold or a minimum retention keeps stays, restricted, and
-goes with ``run_due_erasures`` when that ends. What a lock keeps that is about nobody stays in use.
+goes with ``store.privacy.run_due`` when that ends. What a lock keeps that is about nobody stays in use.
 
 What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
 """
@@ -112,7 +112,7 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
 def erase_released(store: GrainStore) -> int:
     """Remove what nobody can read here, was kept by a hold, and is not held any more.
 
-    ``run_due_erasures`` does so with what can be read.
+    ``store.privacy.run_due`` does so with what can be read.
     """
     gone = 0
     with context_of(store).storage.read() as reader:

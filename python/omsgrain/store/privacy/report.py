@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a store holds about a person, for that person: the right of access. GDPR Art. 15, 20.
 
-    report = store.subject_report(["u-17", "did:key:z6Mk...", "ann@example.org"])
+    report = store.privacy.report(["u-17", "did:key:z6Mk...", "ann@example.org"])
     report.complete                  # False if something could not be looked into
     report.write_json(file)          # for people
     report.write_mg("ann.mg")        # for programs
