@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omsgrain.formats import Import
@@ -60,6 +60,7 @@ def test_any_document_of_mif2(document: dict[str, Any], size: int) -> None:
 
 
 @settings(max_examples=15)
+@example(document={"mif_version": "1.0", "export": {"id": "\ufeff"}}, size=1)
 @given(document=mif1_documents.DOCUMENTS, size=st.sampled_from([1, 2, 100]))
 def test_any_document_of_mif1(document: dict[str, Any], size: int) -> None:
     read = MIF1.load(json.dumps(document).encode("utf-8"))
