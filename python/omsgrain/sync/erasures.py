@@ -4,7 +4,8 @@
 A tombstone says nothing of what it stands for, but for two bytes of a hash of its namespace where
 that is known. So all grains are looked at when some have come: of those that it may be the marks
 are made, some microseconds each. What a hold or a minimum retention keeps stays, restricted, and
-goes with ``store.privacy.run_due`` when that ends. What a lock keeps that is about nobody stays in use.
+goes with ``store.privacy.run_due`` when that ends. A locked grain that is about no person stays in
+use.
 
 What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
 """
