@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -251,7 +252,7 @@ class Signer(Protocol):
         ...
 
 
-class KeySigner:
+class KeySigner(ABC):
     """A private key in this process."""
 
     __slots__ = ("_did", "_key")
@@ -278,12 +279,12 @@ class KeySigner:
         self._did = own if did is None else did
 
     @classmethod
-    def _check(cls, key: PrivateKey) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _check(cls, key: PrivateKey) -> None: ...
 
     @classmethod
-    def _new(cls) -> PrivateKey:
-        raise NotImplementedError
+    @abstractmethod
+    def _new(cls) -> PrivateKey: ...
 
     @classmethod
     def generate(cls: type[S]) -> S:
@@ -314,9 +315,9 @@ class KeySigner:
         """The public half."""
         return self._key.public_key()
 
+    @abstractmethod
     def sign(self, data: bytes) -> bytes:
         """Sign the data: 64 bytes."""
-        raise NotImplementedError
 
     def save(self, path: str | Path, format: Format = "pem") -> None:
         """Write the key to a new file that only its owner may read, as `keyfile.save` does.

@@ -8,6 +8,7 @@ carries the rule's id in ``rule``.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
@@ -147,7 +148,7 @@ E = TypeVar("E", bound=OmsError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyRule:
+class PolicyRule(ABC):
     """What all rules have.
 
     Attributes:
@@ -172,9 +173,9 @@ class PolicyRule:
             return False
         return not (self.unless and any([c.holds(grain, False) for c in self.unless]))
 
+    @abstractmethod
     def asks(self) -> str:
         """What it asks, in words."""
-        raise NotImplementedError
 
     def error(self, cls: type[E], field: str | None = None, expected: str | None = None) -> E:
         """The error of a grain that it refuses."""

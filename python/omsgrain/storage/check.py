@@ -11,6 +11,7 @@ import json
 import struct
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain, repeat
@@ -362,7 +363,7 @@ Hashed = tuple[int, bytes, bytes | None]
 R = TypeVar("R", bound=CheckReader)
 
 
-class Pass(Generic[R]):
+class Pass(ABC, Generic[R]):
     """One pass over the blobs of a snapshot, and what the index says of each.
 
     Attributes:
@@ -376,9 +377,9 @@ class Pass(Generic[R]):
         self.reader = reader
         self.grains = self.rows = self.blob_bytes = 0
 
+    @abstractmethod
     def problems(self) -> Iterator[CheckProblem]:
         """Walk, and yield what is wrong."""
-        raise NotImplementedError
 
     def of_blobs(self, page: list[Hashed]) -> Iterator[CheckProblem]:
         """Count the blobs of a page, and yield which are no longer what was put."""
