@@ -132,7 +132,7 @@ def test_a_database_whose_texts_are_bytes(postgres: Postgres, shell: Shell) -> N
         assert store.maintenance.check().ok
         assert store.privacy.erase(["ann-17"], reason_code="asked").complete
         assert len(store.search("größe").results) == 1
-        store._below.admit("of_bytes")  # type: ignore[attr-defined]
+        context_of(store).inner.admit("of_bytes")  # type: ignore[attr-defined]
         assert store.maintenance.check().ok
     with og.open(f"{url.replace('postgres@', 'of_bytes@')}?tenant=default") as store:
         assert len(store.search("größe").results) == 1
