@@ -7,6 +7,7 @@ the threads that it starts. The ceilings only go down.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import threading
@@ -83,9 +84,12 @@ def trace_of(call: Callable[[int], object], *, threads: bool = False) -> Trace:
     sys.setprofile(profile)
     try:
         call(0)
+        gc.collect()  # or what earlier tests left would be finalized within the call
+        gc.disable()
         seen.clear()
         call(1)
     finally:
+        gc.enable()
         sys.setprofile(None)
         threading.setprofile(None)
     return Trace(frozenset(seen))

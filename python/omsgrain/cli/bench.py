@@ -166,7 +166,8 @@ class BenchReport:
             for a rare word.
         blob_bytes: of a grain.
         store_bytes: of a grain with all its index rows, as files.
-        memory_bytes: of this process beside files, or at its peak; None where nobody says.
+        memory_bytes: memory of this process without files, or its peak; None if the system does
+            not tell.
         sync: seconds to have the disk take one page.
         advice: what follows.
     """

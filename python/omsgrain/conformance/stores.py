@@ -155,7 +155,7 @@ def damage(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def rebuild(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """The index is made anew from the blobs alone."""
+    """Rebuild the index from the blobs alone."""
     store = bench.on_disk()
     addresses = store.put_many([belief(str(n), n) for n in range(20)]).addresses
     disk: Any = context_of(store).storage

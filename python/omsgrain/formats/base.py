@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple,
 
 from omsgrain import _core, formats
 from omsgrain.durable import NewFiles
-from omsgrain.errors import SchemaError
+from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats import model, times
 from omsgrain.formats.document import Dump, Import, Loss, Manifest
 from omsgrain.formats.json_text import looked_into, pieces, spell
@@ -244,8 +244,11 @@ class Format(ABC):
     def native(
         self, grain: Grain, *, producer: str, owner: str | None
     ) -> tuple[str, Record | None, list[Loss]]:
-        """A grain that never was a record: the array for it, its record, and what that loses."""
-        raise NotImplementedError
+        """A grain that never was a record: the array for it, its record, and what that loses.
+
+        Only formats with ``takes_natives`` are asked.
+        """
+        raise UnsupportedError(f"{self.name} has no place for grains that never were a record")
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
         """How a document was made, by what it says."""
