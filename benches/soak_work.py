@@ -140,13 +140,13 @@ def read(room: Room, role: str, random: Random, done: Callable[[str], None]) -> 
             done("query")
             for hit in page.results[:5]:
                 try:
-                    grain = store.get(hit.content_address)
+                    grain = store.get(hit.address)
                     assert grain["object"]["of"] == grain["user_id"]
                     assert grain["object"]["number"] == grain["created_at"] - 1_768_471_200_000
                     done("get")
-                    store.status(hit.content_address)
+                    store.status(hit.address)
                     if random.random() < 0.2:
-                        store.history(hit.content_address)
+                        store.history(hit.address)
                         done("history")
                 except (NotFoundError, ErasedError, KeyError):
                     done("gone meanwhile")

@@ -210,7 +210,7 @@ def test_the_table(shell: Shell, store: Path) -> None:
     lines = shell.out.decode().splitlines()
     assert len(lines) == 1 + 8
     with og.open(store, readonly=True) as grains:
-        newest = [hit.content_address for hit in grains.query().results]
+        newest = [hit.address for hit in grains.query().results]
     assert [line.split()[0] for line in lines[1:]] == [address[:12] for address in newest]
     assert b"\x1b" not in shell.out
     assert "\u202e" not in shell.out.decode()

@@ -154,7 +154,7 @@ def test_a_fresh_process_finds_the_tail(tmp_path: Path) -> None:
         assert store.stats().watermark == 13
         assert [store.get(address).address for address in addresses] == addresses
         hits = store.query(relation="has", order="oldest").results
-        assert [hit.content_address for hit in hits] == addresses
+        assert [hit.address for hit in hits] == addresses
         page = store.query(subject="room 1", count=True)
         assert page.total == len(page.results) == 10
     with og.open(path) as store:
@@ -187,12 +187,12 @@ def test_old_snapshots_while_a_run_is_written(
             while not done.is_set():
                 size = len(store)
                 page = store.query(order="oldest", limit=10_000, count=True)
-                found = [hit.content_address for hit in page.results]
+                found = [hit.address for hit in page.results]
                 if found != order[: len(found)] or page.total != len(found) < size:
                     wrong.append((size, page.total, len(found)))
                 halves = [store.query(user_id=f"user {n}", limit=10_000) for n in range(2)]
                 for n, half in enumerate(halves):
-                    found = [hit.content_address for hit in half.results][::-1]
+                    found = [hit.address for hit in half.results][::-1]
                     if found != order[n::2][: len(found)]:
                         wrong.append((n, len(found)))
         except Exception as error:

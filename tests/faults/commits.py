@@ -92,7 +92,7 @@ def _look(folder: Path, said: Said) -> None:
         assert found == there, "a query and the grains differ"
         assert len(store) == len(there)
         assert {*names[4:]} <= there
-        texts = {hit.content_address for hit in store.search("lamp", limit=1_000).results}
+        texts = {hit.address for hit in store.search("lamp", limit=1_000).results}
         assert texts <= there and len(texts) >= min(100, len(there) - 5)
     sound(path)
 
@@ -103,7 +103,7 @@ def _address(number: int) -> str:
 
 def _all(store: og.GrainStore) -> set[str]:
     page = store.query(limit=1_000, current=None)
-    return {hit.content_address for hit in page.results}
+    return {hit.address for hit in page.results}
 
 
 # -- copies ---------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def clock_jumps(folder: Path, move: Any) -> None:
             store.delete(doomed, reason="asked")
             assert store.status(old).superseded_by == new
             assert not store.exists(doomed)
-            newest = {hit.content_address for hit in store.query(limit=1_000).results}
+            newest = {hit.address for hit in store.query(limit=1_000).results}
             assert {*put, new, held} <= newest and old not in newest
             assert [grain.address for grain in store.history(new)] == [old, new]
             assert store.audit.verify().ok

@@ -50,11 +50,11 @@ def _query(room: Path) -> Iterator[Run]:
                     text, limit=5, **{n: known[n] for n in ("type", "namespace") if n in known}
                 )
             page = store.query(**{**_LIMITS, **known})
-            seen = [hit.content_address for hit in page.results]
+            seen = [hit.address for hit in page.results]
             assert len(set(seen)) == len(seen) <= 1_000
             if page.next_cursor is not None:
                 more = store.query(**{**_LIMITS, **known, "cursor": page.next_cursor})
-                assert not {hit.content_address for hit in more.results} & set(seen)
+                assert not {hit.address for hit in more.results} & set(seen)
 
         yield run
 

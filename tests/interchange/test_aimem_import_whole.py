@@ -312,7 +312,7 @@ def test_find_origins(store: og.GrainStore) -> None:
     for one in (one for several in found.values() for one in several):
         assert store.get(one.address) == one.grain
     hits = store.query(origin=urn("x" * 200), user_id=TENANT).results
-    assert [hit.content_address for hit in hits] == [found[urn("x" * 200)][0].address]
+    assert [hit.address for hit in hits] == [found[urn("x" * 200)][0].address]
     assert find_origins(store, names, user_id=OTHER) == {}
     with open_sources(context_of(store), TENANT) as snapshot:
         one = found[urn(2)][0]

@@ -147,7 +147,7 @@ def test_nothing_of_others_is_seen(ada: Agent, path: Path, theirs: og.Grain) -> 
     assert all(one["kind"] == "memory" for one in recent)
     before = og.open(path, readonly=True)
     with before as store:
-        known = [hit.content_address for hit in store.query(user_id=BOB, current=None).results]
+        known = [hit.address for hit in store.query(user_id=BOB, current=None).results]
         count = len(store.query(user_id=ADA, limit=10_000).results)
         states = [store.status(address) for address in known]
     assert len(known) == 3

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import pickle
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.cli.filters import filter_options
 from omsgrain.query.filters import FILTERS, Filters, conditions
+from omsgrain.query.query import Page
 from omsgrain.query.walk import holds
 from omsgrain.server.routes import ROUTES
 from omsgrain.storage.records import GrainStatus
@@ -163,7 +165,7 @@ def test_what_an_opaque_grain_may_have(store: og.GrainStore) -> None:
     added = [store.put(og.encode(fields, type_byte=0xF0)) for fields in (odd, late, whole)]
 
     def found(**asked: Any) -> set[int]:
-        hits = {hit.content_address for hit in ask(store, **asked, type=0xF0).results}
+        hits = {hit.address for hit in ask(store, **asked, type=0xF0).results}
         with context_of(store).storage.read() as reader:
             kept = {
                 og.address(b)
@@ -288,6 +290,33 @@ def test_a_cursor_knows_its_query(store: og.GrainStore, other: dict[str, Any]) -
     with pytest.raises(err.SchemaError) as caught:
         ask(store, 1, **other, cursor=cursor)
     assert caught.value.field == "/cursor"
+
+
+def test_pages_follow_one_another(store: og.GrainStore) -> None:
+    store.put_many([event(str(n), n, user_id="u") for n in range(5)])
+    page: Page | None = store.query(user_id="u", limit=2, order="oldest", count=True, explain=True)
+    pages = []
+    while page is not None:
+        assert [hit.grain["content"] for hit in page] == names(page)
+        assert (page.total, page.plan is None, len(page)) == (5, False, len(page.results))
+        pages.append(names(page))
+        page = page.next()
+    assert pages == [["0", "1"], ["2", "3"], ["4"]]
+
+
+def test_a_page_without_another_behind_it(store: og.GrainStore) -> None:
+    put(store, event("a", 1))
+    assert store.query().next() is None
+    assert store.search("a").next() is None
+    assert len(store.query(user_id="v")) == 0
+
+
+def test_a_copy_of_a_page_has_a_cursor_but_no_store(store: og.GrainStore) -> None:
+    store.put_many([event(str(n), n) for n in range(2)])
+    copy = pickle.loads(pickle.dumps(store.query(limit=1)))
+    with pytest.raises(err.UnsupportedError):
+        copy.next()
+    assert names(store.query(limit=1, cursor=copy.next_cursor)) == ["0"]
 
 
 def test_a_cursor_stays_within_the_bounds(store: og.GrainStore) -> None:

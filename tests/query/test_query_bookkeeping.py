@@ -61,7 +61,7 @@ def fill(store: og.GrainStore) -> None:
 
 
 def addresses(page: Any) -> list[str]:
-    return [hit.content_address for hit in page.results]
+    return [hit.address for hit in page.results]
 
 
 def test_each_format_keeps_its_documents_in_a_namespace_of_these() -> None:
@@ -73,7 +73,7 @@ def test_results_pages_and_counts_have_no_bookkeeping(
     store: og.GrainStore, asked: dict[str, Any]
 ) -> None:
     every = store.query(**asked, bookkeeping=True, limit=1_000, count=True)
-    beside = {hit.content_address for hit in every.results if is_beside(hit.grain)}
+    beside = {hit.address for hit in every.results if is_beside(hit.grain)}
     wanted = [address for address in addresses(every) if address not in beside]
     assert beside
     assert every.total == len(every.results)

@@ -229,9 +229,7 @@ def test_what_is_gone_is_passed_over(big: og.GrainStore) -> None:
     with context_of(big).storage.read() as reader:
         page = ask(Gone(reader), 5, user_id="user 1", current=None)
         assert len(page.results) == 5
-        assert 0 not in {
-            seq % 3 for seq in numbers(big, *(h.content_address for h in page.results))
-        }
+        assert 0 not in {seq % 3 for seq in numbers(big, *(h.address for h in page.results))}
 
 
 def test_another_grain_is_damage(big: og.GrainStore) -> None:
@@ -247,7 +245,7 @@ def test_another_grain_is_damage(big: og.GrainStore) -> None:
 def test_the_index_counts_where_it_can(tmp_path: Path, current: bool | None) -> None:
     with opened("flushed", tmp_path) as store:
         store.put_many([event(str(n), n, user_id="u") for n in range(60)])
-        for address in [hit.content_address for hit in ask(store, 20).results]:
+        for address in [hit.address for hit in ask(store, 20).results]:
             set_state(store, address, OLD_STATE)
         with context_of(store).storage.read() as reader:
             counting = Counting(reader)

@@ -94,21 +94,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainSt
 @pytest.mark.parametrize("byte", [0x0E, 0xFD, 0xFE, 0xFF])
 def test_type_bytes_that_look_like_marks_of_a_hash(store: og.GrainStore, byte: int) -> None:
     address = store.put(og.encode({"x_any": 1}, type_byte=byte))
-    assert [hit.content_address for hit in store.query(type=byte).results] == [address]
+    assert [hit.address for hit in store.query(type=byte).results] == [address]
 
 
 @pytest.mark.parametrize("value", [{"unit": "Cafe\u0301"}, {"e\u0301": 1}, ["e\u0301"], (1, 2)])
 def test_objects_are_compared_as_a_grain_holds_them(store: og.GrainStore, value: Any) -> None:
     address = store.put({"type": "observation", "created_at": 1, "object": value, **OBSERVER})
     page = store.query(object=value, count=True)
-    assert ([hit.content_address for hit in page.results], page.total) == ([address], 1)
+    assert ([hit.address for hit in page.results], page.total) == ([address], 1)
     assert store.query(object=nfc(value)).results == page.results
 
 
 def test_an_empty_string_is_a_term(store: og.GrainStore) -> None:
     address = store.put({"type": "event", "content": "x", "created_at": 1, "subject": ""})
     store.put({"type": "event", "content": "x", "created_at": 1})
-    assert [hit.content_address for hit in store.query(subject="").results] == [address]
+    assert [hit.address for hit in store.query(subject="").results] == [address]
 
 
 @pytest.mark.parametrize("time", [-5, 1 << 47, 1 << 48, (1 << 48) + 5, (1 << 63) - 1, 1 << 63])
@@ -118,9 +118,9 @@ def test_times_that_only_an_opaque_grain_can_have(store: og.GrainStore, time: in
     plain = [store.put(event(n)) for n in range(3)]
     first = time < 0 or time >= 1 << 63
     expected = [odd, *plain] if first else [*plain, odd]
-    found = [hit.content_address for hit in store.query(order="oldest").results]
+    found = [hit.address for hit in store.query(order="oldest").results]
     assert found == expected
-    assert [hit.content_address for hit in store.query().results] == expected[::-1]
+    assert [hit.address for hit in store.query().results] == expected[::-1]
 
 
 def event(number: int) -> dict[str, Any]:

@@ -204,7 +204,7 @@ def test_a_work_that_failed_leaves_no_rows_behind(store: LmdbStorage) -> None:
     assert (len(page.results), page.total) == (1, 1)
     other = inner.put(belief(3))  # it has the sequence number of the one that is gone
     page = inner.query(relation="has", count=True)
-    assert (page.total, page.results[0].content_address) == (2, other)
+    assert (page.total, page.results[0].address) == (2, other)
     context_of(inner).storage.flush()
     assert inner.maintenance.check().ok
     assert inner.query(relation="has", count=True).total == 2
@@ -256,7 +256,7 @@ def test_many_threads_put(path: Path) -> None:
                 addresses[share].append(address := store.put(belief(100 * share + n)))
                 assert store.get(address)["subject"] == f"room {100 * share + n}"
                 found = store.query(subject=f"room {100 * share + n}").results
-                assert [hit.content_address for hit in found] == [address]
+                assert [hit.address for hit in found] == [address]
 
         threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
         for thread in threads:

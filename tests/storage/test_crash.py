@@ -99,7 +99,7 @@ def test_nothing_returned_is_lost_from_the_index(
             some = random.sample(sorted(returned), 20)
             for grain in store.get_many(some):
                 found = store.query(subject=grain["subject"], namespace="kills").results
-                assert grain.address in {hit.content_address for hit in found}
+                assert grain.address in {hit.address for hit in found}
             assert store.query(type="observation", count=True).total == len(store)
             report = store.maintenance.check()
             assert report.ok, report.problems
@@ -112,7 +112,7 @@ def queried(store: og.GrainStore, **filters: str) -> set[str]:
     found, cursor = set(), None
     while True:
         page = store.query(**filters, limit=1_000, cursor=cursor)  # type: ignore[arg-type]
-        found |= {hit.content_address for hit in page.results}
+        found |= {hit.address for hit in page.results}
         if (cursor := page.next_cursor) is None:
             return found
 

@@ -65,9 +65,9 @@ def outcome(path: Path, old: str) -> bool:
         happened = store.exists(new)
         assert state.successors == ((new,) if happened else ())
         assert state.system_valid_to == (TIME + 1 if happened else None)
-        current = [hit.content_address for hit in store.query(subject="lamp").results]
+        current = [hit.address for hit in store.query(subject="lamp").results]
         assert current == [new if happened else old]
-        assert [hit.content_address for hit in store.search("lamp").results] == current
+        assert [hit.address for hit in store.search("lamp").results] == current
         assert [grain.address for grain in store.history(old)] == [old, new][: 1 + happened]
         kinds = [change.kind for change in store.changes()]
         assert kinds == (["put", "put", "supersede"] if happened else ["put"])
@@ -99,7 +99,7 @@ import omsgrain as og
 path, seed = sys.argv[1], int(sys.argv[2])
 with og.open(path) as store:
     number = len(store)
-    head = store.query(subject="lamp").results[0].content_address
+    head = store.query(subject="lamp").results[0].address
     print("ready", flush=True)
     while True:
         number += 1
@@ -121,11 +121,9 @@ def test_a_killed_chain_is_whole(tmp_path: Path, long: bool) -> None:
             chain = [grain.address for grain in store.history(first)]
             assert set(returned) <= set(chain)
             assert len(chain) == len(store)
-            assert [hit.content_address for hit in store.query(subject="lamp").results] == chain[
-                -1:
-            ]
+            assert [hit.address for hit in store.query(subject="lamp").results] == chain[-1:]
             assert [grain.address for grain in store.graph.heads(first)] == chain[-1:]
-            assert [hit.content_address for hit in store.search("lamp").results] == chain[-1:]
+            assert [hit.address for hit in store.search("lamp").results] == chain[-1:]
             assert store.audit.verify().ok
             returned = chain
     with og.open(path, readonly=True) as store:

@@ -201,7 +201,7 @@ def test_what_a_hold_kept_stays_restricted_when_the_consent_stands_again(
     assert (done.erased, done.dropped, done.complete) == (0, 1, True)
     assert store.status(kept).restricted and store.privacy.due() == []
     store.privacy.unrestrict(kept, reason_code="looked_at")
-    assert kept in [hit.content_address for hit in store.query(subject="lamp").results]
+    assert kept in [hit.address for hit in store.query(subject="lamp").results]
 
 
 def test_each_of_two_consents_can_erase(store: og.GrainStore) -> None:

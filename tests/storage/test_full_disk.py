@@ -45,7 +45,7 @@ def event(n):
             "user_id": f"user {n % 10}", "namespace": "n" * 300, "subject": f"{n} " * 20}
 def all_there(store, addresses):
     found = store.query(limit=10_000, order="oldest").results
-    return ([hit.content_address for hit in found] == addresses == [g.address for g in store]
+    return ([hit.address for hit in found] == addresses == [g.address for g in store]
             and [g.address for g in store.get_many(addresses)] == addresses)
 path = sys.argv[1]
 store = og.open(path)
@@ -259,7 +259,7 @@ def event(n):
             "created_at": 1_700_000_000_000 + n, "user_id": f"user {n % 10}"}
 def all_there(store, addresses):
     found = store.query(limit=10_000, order="oldest").results
-    return ([hit.content_address for hit in found] == addresses
+    return ([hit.address for hit in found] == addresses
             and [grain.address for grain in store] == addresses == sorted(set(addresses),
                 key=addresses.index))
 def full(call):

@@ -179,7 +179,7 @@ class Life(RuleBasedStateMachine):
             page = self.store.query(
                 **asked, limit=limit, cursor=cursor, count=True, scan=True, order="newest"
             )
-            found += [hit.content_address for hit in page.results]
+            found += [hit.address for hit in page.results]
             assert page.total == len(wanted)
             cursor = page.next_cursor
             if cursor is None:

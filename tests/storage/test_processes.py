@@ -258,8 +258,8 @@ with og.open(sys.argv[1], readonly=True) as store:
         address, subject = line.rstrip("\\n").split("\\t")
         got = store.get(address)["subject"] == subject
         page = store.query(subject=subject, count=True)
-        found = [hit.content_address for hit in page.results] == [address]
-        newest = store.query(relation="has", limit=1).results[0].content_address == address
+        found = [hit.address for hit in page.results] == [address]
+        newest = store.query(relation="has", limit=1).results[0].address == address
         total = store.query(relation="has", count=True).total
         print(got and found and newest and page.total == 1 and total == len(store), flush=True)
 """

@@ -105,7 +105,7 @@ def test_all_forms_of_blobs(
     address = store.put(envelope)
     assert store.trust.envelope(address) == envelope
     assert store.get(address) == with_signed_bit(grain)
-    assert [hit.content_address for hit in store.query(relation="prefers").results] == [address]
+    assert [hit.address for hit in store.query(relation="prefers").results] == [address]
 
 
 def test_foreign_envelopes(store: GrainStore) -> None:

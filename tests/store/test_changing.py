@@ -44,7 +44,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainSt
 
 
 def current(store: og.GrainStore, **filters: Any) -> list[str]:
-    return [hit.content_address for hit in store.query(**filters).results]
+    return [hit.address for hit in store.query(**filters).results]
 
 
 def test_superseding_changes_the_state_and_not_the_grain(store: og.GrainStore) -> None:
@@ -303,7 +303,7 @@ def test_a_vector_is_noted(store: og.GrainStore) -> None:
     assert store.audit.verify().ok
     assert store.maintenance.check().ok
     assert [change.kind for change in store.changes()] == ["put", "vector"]
-    assert [hit.content_address for hit in store.search(vector=[1, 2]).results] == [address]
+    assert [hit.address for hit in store.search(vector=[1, 2]).results] == [address]
 
 
 def test_who_did_it_stands_in_the_audit_trail(store: og.GrainStore) -> None:

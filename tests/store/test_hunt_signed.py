@@ -135,7 +135,7 @@ def test_a_report_has_all_who_signed(store: og.GrainStore, tmp_path: Path) -> No
     with make("memory", tmp_path) as other:
         other.import_mg(tmp_path / "ann.mg")
         (hit,) = other.query().results
-        found = [one.envelope for one in other.trust.signatures(hit.content_address)]
+        found = [one.envelope for one in other.trust.signatures(hit.address)]
     assert sorted(found) == sorted(envelopes)
     assert len(store.trust.signatures(address)) == 3
 
@@ -299,7 +299,7 @@ def test_a_restriction_goes_on_with_the_next_version() -> None:
         assert store.status(new).restricted
         assert store.query().results == []
         store.privacy.unrestrict(new, reason_code="over")
-        assert [hit.content_address for hit in store.query().results] == [new]
+        assert [hit.address for hit in store.query().results] == [new]
         assert store.audit.verify().ok
 
 

@@ -67,7 +67,7 @@ def test_a_user_id_too_long_to_be_sealed_can_be_asked_for(ring: KeyRing) -> None
     address = GrainStore(below, Settings()).put(belief("lit", user_id=long))
     store = GrainStore(below, Settings(keys=ring))
     store.put(belief("lit", **USER))
-    assert [hit.content_address for hit in store.query(user_id=long).results] == [address]
+    assert [hit.address for hit in store.query(user_id=long).results] == [address]
 
 
 def test_what_nobody_can_read_can_be_removed_later(sealed: og.GrainStore) -> None:

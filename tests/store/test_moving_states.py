@@ -38,7 +38,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[og.GrainStore, og.GrainStore]]:
 
 
 def current(store: og.GrainStore) -> list[str]:
-    return [hit.content_address for hit in store.query(subject="lamp").results]
+    return [hit.address for hit in store.query(subject="lamp").results]
 
 
 Stores = tuple[og.GrainStore, og.GrainStore]

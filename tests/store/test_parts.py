@@ -85,7 +85,7 @@ def test_a_person_is_restricted_and_unrestricted(store: og.GrainStore) -> None:
     other = store.put(belief("dim", user_id="ben"))
     report = store.privacy.restrict(person=["ann-17"], reason_code="disputed")
     assert (report.restricted, report.grains, report.complete) == (2, 2, True)
-    assert [hit.content_address for hit in store.query().results] == [other]
+    assert [hit.address for hit in store.query().results] == [other]
     assert store.privacy.restrict(person=["ann-17"], reason_code="disputed").restricted == 0
     assert store.privacy.unrestrict(person=["ann-17"], reason_code="settled").restricted == 2
     assert not any(store.status(address).restricted for address in own)

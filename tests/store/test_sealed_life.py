@@ -64,7 +64,7 @@ def test_a_destroyed_key(store: GrainStore, ring: KeyRing) -> None:
     ring.erase([USERS[0]])
     with pytest.raises(ErasedError):
         store.get(gone)
-    assert [hit.content_address for hit in store.query(subject="kettle").results] == [kept]
+    assert [hit.address for hit in store.query(subject="kettle").results] == [kept]
     again = store.put(fields)
     assert again != gone
     assert store.get(again).blob == og.encode(fields)
@@ -105,7 +105,7 @@ def test_superseding_and_deriving(store: GrainStore) -> None:
     assert {node.address for node in store.graph.descendants(first).nodes} == {first, child, other}
     sources = [node.grain for node in store.graph.provenance(child).nodes]
     assert [grain and grain.address for grain in sources] == [child, first]
-    assert [hit.content_address for hit in store.query(user_id=USERS[0]).results] == [second]
+    assert [hit.address for hit in store.query(user_id=USERS[0]).results] == [second]
     with pytest.raises(InvalidationDeniedError):
         locked = store.put(
             belief(user_id=USERS[0], object="y", invalidation_policy={"mode": "locked"})
@@ -137,7 +137,7 @@ def test_rows_go_without_the_key_too(store: GrainStore, below: Storage) -> None:
     with below.read() as reader:
         assert 0 < sum(1 for _ in reader.rows(BLIND)) < before
         assert all(key[-4:] != SEQUENCE.pack(seq)[-4:] for key, _ in reader.rows(BLIND))
-    assert [hit.content_address for hit in store.query(subject="kettle").results] == [keep]
+    assert [hit.address for hit in store.query(subject="kettle").results] == [keep]
 
 
 def test_vectors_are_sealed(store: GrainStore, below: Storage) -> None:
@@ -147,7 +147,7 @@ def test_vectors_are_sealed(store: GrainStore, below: Storage) -> None:
     (found_vector,) = store.vectors.get(address).values()
     assert list(found_vector) == [0.5, 0.25]
     found = store.search(vector=[1.0, 1.0], sealed=False).results
-    assert [hit.content_address for hit in found] == [plain]
+    assert [hit.address for hit in found] == [plain]
     others = GrainStore(below)
     assert others.vectors.get(address) == {}
     with pytest.raises(KeyMissingError):
@@ -249,7 +249,7 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
     store.privacy.erase([USERS[0]], reason_code="x", scrub="queued")
     store.retract(child)  # of what it derives from nothing is known any more
     store.privacy.erase([USERS[1]], reason_code="x", scrub="queued")
-    assert [hit.content_address for hit in store.search("kettle").results] == [plain]
+    assert [hit.address for hit in store.search("kettle").results] == [plain]
     assert len(store.query(created_after=1).results) == 1
     with pytest.raises(ErasedError):
         store.put(fields)
@@ -309,7 +309,7 @@ def test_what_was_erased_stays_so_in_a_backup_that_is_restored_without_keys(
         store.delete_many([doomed], erased="asked")
     og.restore(copy, new, tombstones_from=path)
     with og.open(new, keys=ring) as store:
-        assert [hit.content_address for hit in store.query().results] == [kept]
+        assert [hit.address for hit in store.query().results] == [kept]
         assert not store.exists(doomed)
         assert store.maintenance.check().ok
         assert store.audit.verify(grains=True).ok
@@ -327,7 +327,7 @@ def test_restoring_an_old_backup(tmp_path: Path, ring: KeyRing) -> None:
         before = len(store)
     og.restore(copy, new, keys=ring, tombstones_from=path)
     with og.open(new, keys=ring) as store:
-        assert [hit.content_address for hit in store.query().results] == [kept]
+        assert [hit.address for hit in store.query().results] == [kept]
         with pytest.raises(NotFoundError):
             store.get(clear)
         with pytest.raises(ErasedError):

@@ -73,7 +73,7 @@ def test_the_same_answers_as_of_plain_grains(store: GrainStore, question: dict[s
             retracted = other.query(subject="stove", relation="was").results[:3]
             for hit in retracted:
                 if hit.grain["note"].endswith("many"):
-                    other.contest(hit.content_address)
+                    other.contest(hit.address)
         expected = plain.query(**question, limit=1_000, count=True)
         found = store.query(**question, limit=1_000, count=True)
     assert sorted(blobs(found)) == sorted(blobs(expected))
@@ -89,11 +89,11 @@ def test_pages(store: GrainStore) -> None:
     cursor = None
     while True:
         page = store.query(relation="is", limit=7, cursor=cursor)
-        met += [hit.content_address for hit in page.results]
+        met += [hit.address for hit in page.results]
         cursor = page.next_cursor
         if cursor is None:
             break
-    assert met == [hit.content_address for hit in whole.results]
+    assert met == [hit.address for hit in whole.results]
     matched = [grain.address for grain in store.iter_query(relation="is")]
     assert matched == met
 
@@ -117,7 +117,7 @@ def test_other_questions_are_refused(store: GrainStore, question: dict[str, Any]
     with pytest.raises(UnsupportedError):
         store.query(**question)
     found = store.query(**{**question, "user_id": None}, sealed=False)
-    assert {hit.content_address for hit in found.results} <= {plain}
+    assert {hit.address for hit in found.results} <= {plain}
 
 
 def test_search_does_not_rank_what_is_sealed(store: GrainStore) -> None:
@@ -125,7 +125,7 @@ def test_search_does_not_rank_what_is_sealed(store: GrainStore) -> None:
     store.put(belief(object="warm milk", user_id=USERS[0]))
     with pytest.raises(UnsupportedError):
         store.search("warm")
-    assert [hit.content_address for hit in store.search("warm", sealed=False).results] == [plain]
+    assert [hit.address for hit in store.search("warm", sealed=False).results] == [plain]
 
 
 def test_what_was_put_comes_back(store: GrainStore) -> None:

@@ -51,7 +51,7 @@ def everything(store: GrainStore) -> dict[str, list[tuple[bytes, bool]]]:
     hits = store.query(current=None, limit=100).results
     return {
         address: [(one.envelope, one.proven) for one in store.trust.signatures(address)]
-        for address in (hit.content_address for hit in hits)
+        for address in (hit.address for hit in hits)
     }
 
 

@@ -45,7 +45,7 @@ def names(store: GrainStore, address: str) -> list[str]:
 
 
 def current(store: GrainStore) -> list[str]:
-    return [hit.content_address for hit in store.query(relation="prefers").results]
+    return [hit.address for hit in store.query(relation="prefers").results]
 
 
 # --- signing -------------------------------------------------------------------------------------

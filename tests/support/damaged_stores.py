@@ -69,7 +69,7 @@ def answers(store: og.GrainStore) -> dict[str, list[str]]:
     """The addresses that each query gives, oldest first."""
     return {
         json.dumps(filters): [
-            hit.content_address
+            hit.address
             for hit in store.query(**filters, order="oldest", limit=10_000).results  # type: ignore[arg-type]
         ]
         for filters in FILTERS
@@ -88,7 +88,7 @@ def use(path: Path, good: dict[str, bytes], expected: dict[str, list[str]]) -> s
                     return "wrong: a grain that was never put"
             for filters in FILTERS:
                 for hit in store.query(**filters, limit=10_000).results:  # type: ignore[arg-type]
-                    if good.get(hit.content_address) != hit.grain.blob:
+                    if good.get(hit.address) != hit.grain.blob:
                         return "wrong: a hit that was never put"
             if answers(store) != expected:
                 return "error: a query without some of its hits"

@@ -93,7 +93,7 @@ def readable(store: og.GrainStore, address: str) -> bool:
 
 
 def found(page: Any) -> list[str]:
-    return [hit.content_address for hit in page.results]
+    return [hit.address for hit in page.results]
 
 
 def plain(value: Any) -> Any:

@@ -80,4 +80,4 @@ def consent(at: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def current(store: og.GrainStore, **filters: Any) -> list[str]:
-    return sorted(hit.content_address for hit in store.query(**filters).results)
+    return sorted(hit.address for hit in store.query(**filters).results)

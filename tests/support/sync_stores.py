@@ -118,7 +118,7 @@ def _walk(store: og.GrainStore) -> Iterator[str]:
     cursor = None
     while True:
         page = store.query(subject="lamp", limit=100, cursor=cursor)
-        yield from (hit.content_address for hit in page.results)
+        yield from (hit.address for hit in page.results)
         cursor = page.next_cursor
         if cursor is None:
             return

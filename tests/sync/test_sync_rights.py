@@ -216,7 +216,7 @@ def test_a_tombstone_erases_no_lock_of_nobody(mine: og.GrainStore, policy: str) 
     assert rule in mine and not mine.status(rule).restricted
     assert about not in mine, "a lock does not keep a grain from the person it is about"
     assert orders(report) == {("erasure", "ERR_INVALIDATION_DENIED", policy)}
-    assert [hit.content_address for hit in mine.query(subject="lamp").results] == [rule]
+    assert [hit.address for hit in mine.query(subject="lamp").results] == [rule]
 
 
 @pytest.mark.parametrize("author", [{}, {"author_did": DID}])
@@ -232,7 +232,7 @@ def test_a_tombstone_erases_no_locked_rule_that_has_an_author(
     bury(other, rule)
     report = together(other, mine, direction="push")
     assert orders(report) == {("erasure", "ERR_INVALIDATION_DENIED", "locked")}
-    assert [hit.content_address for hit in mine.query(subject="agent-007").results] == [rule]
+    assert [hit.address for hit in mine.query(subject="agent-007").results] == [rule]
 
 
 def test_a_successor_that_was_erased_is_reviewed(mine: og.GrainStore) -> None:

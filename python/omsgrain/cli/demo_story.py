@@ -132,7 +132,7 @@ def _addresses(store: GrainStore) -> list[str]:
 def _answers(store: GrainStore, **more: Any) -> list[str]:
     """The addresses of all answers, in their order."""
     pages = [store.query(**q.filters, limit=1_000, **more) for q in QUESTIONS]
-    return [hit.content_address for page in pages for hit in page.results]
+    return [hit.address for page in pages for hit in page.results]
 
 
 def _ask(story: Story, store: GrainStore) -> None:
@@ -152,7 +152,7 @@ def _ask(story: Story, store: GrainStore) -> None:
     cursor, pages = None, 0
     while pages == 0 or cursor is not None:
         page = store.query(run_id=RUN, limit=PAGE, cursor=cursor)
-        seen += [hit.content_address for hit in page.results]
+        seen += [hit.address for hit in page.results]
         cursor, pages = page.next_cursor, pages + 1
     mission = [grain for grain in grains if grain.get("run_id") == RUN]
     mission.sort(key=lambda grain: (-grain["created_at"], grain.address))
@@ -256,7 +256,7 @@ def _supersede(story: Story, store: GrainStore) -> None:
     before = old.blob
     new = store.supersede(old.address, _after(old, confidence=0.99))
     answer = store.query(type="belief", subject=GAUGE)
-    current = [hit.content_address for hit in answer.results]
+    current = [hit.address for hit in answer.results]
     story.check(
         "the new belief is current, the old one is not",
         new in current and old.address not in current,
@@ -267,7 +267,7 @@ def _supersede(story: Story, store: GrainStore) -> None:
     then = store.query(type="belief", subject=GAUGE, known_at=old["created_at"])
     story.check(
         "asked what was known then, the store gives the old one",
-        old.address in {hit.content_address for hit in then.results},
+        old.address in {hit.address for hit in then.results},
     )
 
 
@@ -371,7 +371,7 @@ def _seal(story: Story, store: GrainStore, readings: list[Grain]) -> dict[str, l
         f"{sealed} grains of two people sealed, each under the key of its own {since(start)}."
     )
     page = store.query(user_id=MIRA, limit=10 * READINGS)
-    found = {hit.content_address for hit in page.results}
+    found = {hit.address for hit in page.results}
     story.check("with the keys, a query by the person finds exactly hers", found == {*mine[MIRA]})
     hits = store.query(user_id=MIRA, words="barrel rain").results
     story.check("and one by words the note", [hit.grain["object"] for hit in hits] == [NOTE])

@@ -115,7 +115,7 @@ def query(
             scan=scan,
         )
         if asked or filters.get("current", True) is not True:
-            states = [_state(grains, hit.content_address) for hit in page.results]
+            states = [_state(grains, hit.address) for hit in page.results]
     if as_json:
         output.emit(envelope(page, states))
         return
@@ -149,7 +149,7 @@ def table(
         rows.add_column(name, width=width, no_wrap=True, overflow="ellipsis")
     rows.add_column("says")  # the one that gives way
     for number, hit in enumerate(page.results):
-        address = hit.content_address if full else hit.content_address[:SHORT]
+        address = hit.address if full else hit.address[:SHORT]
         at = hit.grain.get("created_at")
         time = time_text(at) if isinstance(at, int) else None
         says = " ".join(output.safe(gist(hit.grain)).split())
@@ -210,7 +210,7 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
         output.emit(envelope(page))
         return
     for hit in page.results:
-        address = hit.content_address if full else hit.content_address[:SHORT]
+        address = hit.address if full else hit.address[:SHORT]
         says = _marked(hit, text)
         click.echo(output.safe(f"{address}  {hit.score:.2f}  {hit.grain.type}  {says}"))
     click.echo(f"{len(page.results)} found", err=True)

@@ -125,11 +125,11 @@ def _set_verification(scene: Scene, given: str, to: Any) -> None:
 
 
 def _query(scene: Scene, given: dict[str, Any]) -> list[str]:
-    return [hit.content_address for hit in scene.store.query(**given).results]
+    return [hit.address for hit in scene.store.query(**given).results]
 
 
 def _search(scene: Scene, given: str) -> list[str]:
-    return [hit.content_address for hit in scene.store.search(given).results]
+    return [hit.address for hit in scene.store.search(given).results]
 
 
 def _history(scene: Scene, given: str) -> list[str]:

@@ -47,7 +47,7 @@ def belief(what: str = "on", at: int = 0, **more: Any) -> dict[str, Any]:
 
 def found(store: og.GrainStore, **filters: Any) -> list[str]:
     """The addresses that a query gives, in its order."""
-    return [hit.content_address for hit in store.query(**filters).results]
+    return [hit.address for hit in store.query(**filters).results]
 
 
 def put(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -111,7 +111,7 @@ def envelope(bench: Bench, entry: Entry) -> Iterator[Tried]:
     hit = page.results[0]
     yield Tried("scores", [1.0, 0.0], [row["score"] for row in enveloped(page)["results"]])
     yield Tried("matched_fields", ("subject",), tuple(hit.matched_fields))
-    yield Tried("content_address", hit.grain.address, hit.content_address)
+    yield Tried("content_address", hit.grain.address, hit.address)
     yield Tried("total", 3, page.total)
     rest = store.query(subject="lamp", limit=2, cursor=page.next_cursor)
     yield Tried("the rest by next_cursor", (1, None), (len(rest.results), rest.next_cursor))

@@ -485,7 +485,7 @@ def _by_words(store: og.GrainStore, query: str, filters: Filters) -> Iterator[Gr
         asked: Filters = {**filters, "words": word}
         hits = store.query(**asked, limit=MOST).results
         for hit in hits:
-            address = hit.content_address
+            address = hit.address
             weights[address] = weights.get(address, 0.0) + 1 / len(hits)
             grains[address] = hit.grain
     yield from (grains[address] for address in sorted(grains, key=lambda a: -weights[a]))

@@ -55,7 +55,7 @@ def envelope(page: Page, states: Sequence[GrainStatus | None] | None = None) -> 
             "grain": plain(hit.grain.to_dict()),
             "score": score,
             "matched_fields": list(hit.matched_fields),
-            "content_address": hit.content_address,
+            "content_address": hit.address,
         }
         if hit.snippet is not None:
             row["snippet"] = hit.snippet

@@ -27,14 +27,14 @@ class Hit(NamedTuple):
         score: how well it matches, 1 for the best, in the result of a search; None in that of a
             query, which ranks nothing.
         matched_fields: the filters that it matched.
-        content_address: its address.
+        address: its address.
         snippet: of a search by words: a piece of its text, with what was found in brackets.
     """
 
     grain: Grain
     score: float | None
     matched_fields: tuple[str, ...]
-    content_address: str
+    address: str
     snippet: str | None = None
 
 
@@ -61,17 +61,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Page:
-    """Results of a query.
+    """Results of a query. Iterate over a page for its hits; ``len`` counts them.
 
     Attributes:
         results: in order.
         total: how many there are in all; None unless it was asked for.
-        next_cursor: pass it to go on; None at the end.
+        next_cursor: where the next page begins, for a later query; None at the end.
         plan: how the query was answered; None unless it was asked for.
         incomplete: of a search that ended early: why, so there may be more than the results.
     """
 
-    __slots__ = ("_cursor", "incomplete", "next_cursor", "plan", "results", "total")
+    __slots__ = ("_ask", "_cursor", "incomplete", "next_cursor", "plan", "results", "total")
 
     results: list[Hit]
     total: int | None
@@ -81,9 +81,14 @@ class Page:
 
     @classmethod
     def going_on(
-        cls, results: list[Hit], total: int | None, cursor: Callable[[], str], plan: Plan | None
+        cls,
+        results: list[Hit],
+        total: int | None,
+        cursor: Callable[[], str],
+        plan: Plan | None,
+        ask: Callable[..., Page] | None,
     ) -> Page:
-        """A page with others behind it; its cursor is made when it is asked for."""
+        """Make a page that others follow. Its cursor is made at the first use."""
         page = cls.__new__(cls)
         put = object.__setattr__
         put(page, "results", results)
@@ -91,7 +96,29 @@ class Page:
         put(page, "plan", plan)
         put(page, "incomplete", None)
         put(page, "_cursor", cursor)
+        put(page, "_ask", ask)
         return page
+
+    def next(self) -> Page | None:
+        """Return the next page of the same query, or None at the end.
+
+        Raises:
+            UnsupportedError: the page is a copy, such as one from another process.
+        """
+        if self.next_cursor is None:
+            return None
+        ask: Callable[..., Page] | None = getattr(self, "_ask", None)
+        if ask is None:
+            raise UnsupportedError(
+                "a copy of a page has no store", expected="query(cursor=page.next_cursor)"
+            )
+        return ask(cursor=self.next_cursor)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
 
     def __getattr__(self, name: str) -> str:
         if name != "next_cursor":
@@ -128,8 +155,12 @@ def run(
     count: bool = False,
     explain: bool = False,
     scan: bool = False,
+    ask: Callable[..., Page] | None = None,
 ) -> Page:
-    """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean."""
+    """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean.
+
+    Pages that are shown to users have ``ask``, which asks again with another cursor.
+    """
     if order not in ("newest", "oldest"):
         raise SchemaError("unknown order", field="/order", expected='"newest" or "oldest"')
     if type(limit) is not int or not 1 <= limit <= _LIMIT:
@@ -159,7 +190,7 @@ def run(
         return Page(results, total, None, plan, None)
     last = found[-1][0]
     return Page.going_on(
-        results, total, lambda: cursors.pack(query or _fingerprint(asked, order), last), plan
+        results, total, lambda: cursors.pack(query or _fingerprint(asked, order), last), plan, ask
     )
 
 

@@ -181,7 +181,7 @@ def chosen_pages(context: Context, filters: Filters) -> Iterator[list[Numbered]]
                 cursor=cursor,
                 scan=True,
             )
-            digests = [bytes.fromhex(hit.content_address) for hit in page.results]
+            digests = [bytes.fromhex(hit.address) for hit in page.results]
             seqs = [seq for seq in reader.find(digests) if seq is not None]
             found = [(seq, blob) for seq in seqs if (blob := reader.blob_at(seq)) is not None]
         yield found

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -308,8 +309,8 @@ class GrainStore(StoreParts):
 
         Args:
             order: "newest" first and then by address, or "oldest", its exact reverse.
-            limit: results a page, 1 to 10,000.
-            cursor: ``next_cursor`` of the page before; the filters must be the same.
+            limit: results a page, 1 to 10,000; ``page.next()`` returns the next page.
+            cursor: ``next_cursor`` of an earlier page, to resume; the filters must be the same.
             count: also count all that match, which may read them all.
             explain: also say how the query was answered.
             scan: allow a query that no index answers to read every grain.
@@ -334,9 +335,18 @@ class GrainStore(StoreParts):
                 count=count,
                 explain=explain,
                 scan=scan,
+                ask=partial(
+                    self.query,
+                    order=order,
+                    limit=limit,
+                    count=count,
+                    explain=explain,
+                    scan=scan,
+                    **filters,
+                ),
             )
         if context.counts_reads:
-            context.count_reads([bytes.fromhex(hit.content_address) for hit in page.results])
+            context.count_reads([bytes.fromhex(hit.address) for hit in page.results])
         return page
 
     def iter_query(self, *, scan: bool = False, **filters: Unpack[Filters]) -> Iterator[Grain]:

@@ -85,7 +85,7 @@ def test_counters_go_on(store: og.GrainStore) -> None:
 def test_a_memory_is_found_by_its_name(store: og.GrainStore) -> None:
     fates(store, [MINIMAL, FULL_1X])
     found = store.query(origin=FULL_1X["@id"]).results
-    assert [store.get(hit.content_address).type for hit in found] == ["workflow"]
+    assert [store.get(hit.address).type for hit in found] == ["workflow"]
 
 
 def test_local_memories_stay(store: og.GrainStore) -> None:
@@ -213,7 +213,7 @@ def test_what_a_store_refuses_is_told_by_file(shell: Shell, tmp_path: Path) -> N
         gone = [f"urn:mif:{n}" for n in ("1", "2", "11", "c1", "l1")] + [MINIMAL["@id"]]
         for name in gone:
             (hit,) = store.query(origin=name).results
-            store.trust.set_verification(hit.content_address, "retracted")
+            store.trust.set_verification(hit.address, "retracted")
     _, told = shell.refused("import", path, notes, "--user", USER)
     assert [one["pointer"] for one in told["errors"]] == [
         "/a.jsonld/1", "/a.jsonld/2/created", "/a.jsonld/3", "/a.jsonld/12",

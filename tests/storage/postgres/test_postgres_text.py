@@ -358,5 +358,5 @@ def test_vectors_are_compared_as_everywhere(url: str, tmp_path: Path) -> None:
             asked_for = [rng.gauss(0, 1) for _ in range(8)]
             both = store.search("owl", vector=asked_for, limit=20)
             near = store.search(vector=asked_for, limit=20)
-            found.append([[(h.content_address, h.score) for h in p.results] for p in (both, near)])
+            found.append([[(h.address, h.score) for h in p.results] for p in (both, near)])
     assert found[0] == found[1]

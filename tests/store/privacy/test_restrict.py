@@ -50,7 +50,7 @@ def test_a_restricted_grain_leaves_results_and_stays(
 
 def test_search_leaves_it_out(store: og.GrainStore) -> None:
     address = store.put(belief("lighthouse"))
-    assert [hit.content_address for hit in store.search("lighthouse").results] == [address]
+    assert [hit.address for hit in store.search("lighthouse").results] == [address]
     store.privacy.restrict(address, reason_code="disputed")
     assert store.search("lighthouse").results == []
 
