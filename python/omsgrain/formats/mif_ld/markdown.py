@@ -96,6 +96,10 @@ _SNAKE: Final[dict[str, dict[str, str]]] = {
 _CAMEL: Final = {
     place: {snake: name for name, snake in names.items()} for place, names in _SNAKE.items()
 }
+_SNAKE_NAMES: Final = frozenset(
+    ("memory_type", *(snake for names in _CAMEL.values() for snake in names if "_" in snake))
+)
+"""Names that only the front matter of shape 0.1 has."""
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
@@ -158,7 +162,6 @@ _HEADING = re.compile(r"^## (Relationships|Entities)[ \t]*\r?$", re.MULTILINE)
 _SAID_BY_1_X: Final = frozenset(
     ("memoryType", "relationships", "documents", "properties", "compressedAt", "entities")
 )
-_SNAKE_CASE = re.compile(r"[a-z]+_[a-z_]+")
 _KNOWN: Final = frozenset(("id", "@id", "type", "memoryType", *FRONT_1_X))
 
 
@@ -204,9 +207,10 @@ def _shape_of(front: Record, body: str) -> Shape | None:
     """The shape that a text is of; None if nothing in it tells."""
     if "conceptType" in front or not _SAID_BY_1_X.isdisjoint(front):
         return "1.x"
-    inner = (value for value in front.values() if isinstance(value, dict))
+    # Other objects, such as `entity`, have names with _ in both shapes.
+    inner = (value for place in _SNAKE if isinstance(value := front.get(place), dict))
     names = {*front, *(name for value in inner for name in value)}
-    if any(_SNAKE_CASE.fullmatch(name) for name in names) or sections(body)[1]:
+    if not names.isdisjoint(_SNAKE_NAMES) or sections(body)[1]:
         return "0.1"
     told = ("validFrom", "validUntil", "recordedAt", "sourceType", "trustLevel", "accessCount")
     return "1.x" if not names.isdisjoint(told) else None
@@ -328,8 +332,9 @@ def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple
     text = joined(yaml, "\n\n".join(body))
     again, _ = read(text, shape)
     named = str(document.get("@id"))
-    told = mirrors(document)  # said by others, and read again from these
-    document, again = told | document, told | again
+    # What only repeats other members is never lost: the reader of shape 1.x adds it.
+    repeated = mirrors(document)
+    document, again = repeated | document, repeated | again
     return text, [(named, *one) for one in lost(document, again, "", f"Markdown of shape {shape}")]
 
 
