@@ -46,7 +46,7 @@ def test_limits() -> None:
 
 
 def test_kinds_of_memory() -> None:
-    rows = table(PAGE, "memory_type", "grain", "where the content stands")
+    rows = table(PAGE, "memory_type", "grain", "field of the content")
     assert [row[0] for row in rows] == list(MEMORY_TYPES)
     for name, says, where in rows:
         chunk = {"id": "urn:aimem:a:1", "content": "tea", "memory_type": name}
@@ -59,7 +59,7 @@ def test_kinds_of_memory() -> None:
 
 
 def test_reasons_of_conflicts() -> None:
-    rows = table(PAGE, "what comes", "what becomes of it")
+    rows = table(PAGE, "incoming record", "result")
     told = {name for _, says in rows for name in re.findall(r"conflict `(\w+)", says)}
     assert told == {*REASONS}
 

@@ -32,17 +32,18 @@ from support.markdown_page import fences, table
 from support.paths import TESTS
 
 DOCS = TESTS.parent / "docs"
-OPERATIONS, POLICIES, SEARCH, SECURITY, STORE = (
-    DOCS / f"{name}.md" for name in ("operations", "policies", "search", "security", "store")
+OPERATIONS, POLICIES, QUERIES, SEARCH, SECURITY = (
+    DOCS / f"{name}.md" for name in ("operations", "policies", "queries", "search", "security")
 )
+LAYOUT = DOCS / "store-layout.md"
 FIELDS = {"type": "belief", "subject": "a", "relation": "b", "object": "c", "confidence": 1}
 BELIEF: dict[str, Any] = FIELDS | {"created_at": 1768471200123}
 
 
 def test_tables_of_the_store() -> None:
-    rows = [row[:2] for row in table(STORE, "table", "life", "key", "value")]
+    rows = [row[:2] for row in table(LAYOUT, "table", "life", "key", "value")]
     assert rows == [[each.name.decode(), each.life.name] for each in tables.TABLES]
-    records = {row[0]: int(row[1]) for row in table(STORE, "record of `meta-0", "size", "value")}
+    records = {row[0]: int(row[1]) for row in table(LAYOUT, "record of `meta-0", "size", "value")}
     assert records == {
         tables.FORMAT_RECORD.decode(): tables.FORMAT_VALUE.size,
         tables.HEAD_RECORD.decode(): tables.HEAD.size,
@@ -53,13 +54,13 @@ def test_tables_of_the_store() -> None:
         blind_index.SEALS_RECORD.decode(): 1,
         f"{consumers.PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }
-    assert f"format of the store, now {tables.FORMAT};" in STORE.read_text("utf-8")
+    assert f"format of the store, now {tables.FORMAT};" in LAYOUT.read_text("utf-8")
     lives = {each.life.name for each in tables.TABLES}
-    assert set(re.findall(r"^- \*\*([A-Z]+)\*\*", STORE.read_text("utf-8"), re.MULTILINE)) == lives
+    assert set(re.findall(r"^- \*\*([A-Z]+)\*\*", LAYOUT.read_text("utf-8"), re.MULTILINE)) == lives
 
 
 def test_files_of_the_store() -> None:
-    drawn = next(fences(STORE)).text
+    drawn = next(fences(LAYOUT)).text
     names = {"text.db", f"vectors-{1}.usearch"}
     names |= {getattr(open, n) for n in dir(open) if n.endswith(("_FILE", "_DIRECTORY"))}
     assert set(re.findall(r"^        ([\w.-]+)  ", drawn, re.MULTILINE)) == names
@@ -68,14 +69,14 @@ def test_files_of_the_store() -> None:
 def test_events_and_states() -> None:
     kinds = {
         row[0].encode(): row[1]
-        for row in table(STORE, "kind", "in `changes()", "what happened to the grain")
+        for row in table(LAYOUT, "kind", "in `changes()", "what happened to the grain")
     }
     assert kinds == {k: read._KINDS.get(k, "other") for k in get_args(tables.Kind)}
     named = {
         "superseded": state.SUPERSEDED, "retracted": state.RETRACTED,
         "restricted": state.RESTRICTED, "contested": state.CONTESTED, "verified": state.VERIFIED,
     }  # fmt: skip
-    rows = table(STORE, "bit", "set when", "the grain is")
+    rows = table(LAYOUT, "bit", "set when", "the grain is")
     assert {says.split()[-1]: int(bit) for bit, says, _ in rows} == named
     assert sum(int(bit) for bit, _, becomes in rows if becomes == "past") == state.PAST
 
@@ -83,7 +84,7 @@ def test_events_and_states() -> None:
 def test_audit_entries() -> None:
     keys = {
         key: holds
-        for names, holds in table(STORE, "key", "holds")
+        for names, holds in table(LAYOUT, "key", "holds")
         for key in re.findall(r"\w", names)
     }
     assert keys.keys() == log._KINDS.keys()
@@ -116,7 +117,7 @@ def test_a_file_of_rules(tmp_path: Path) -> None:
 
 
 def test_filters_that_no_index_answers() -> None:
-    rows = table(STORE, "filter", "matches a grain if")
+    rows = table(QUERIES, "filter", "matches a grain if")
     named = [re.findall(r"\w+", row[0])[0] for row in rows]
     assert [name for name in dict.fromkeys(named) if name != "current"] == sorted(
         (name for name, one in FILTERS.items() if not one.indexed), key=named.index
@@ -153,7 +154,7 @@ def test_keys_and_places_of_the_index() -> None:
     keys = {name: _core.term(name, value) for name, value in made_of.items()}
     keys |= {"all": _core.term("all", None), "type": _core.term("type", 1)}
     keys |= {"subject relation": _core.term("subject relation", "a", "b")}
-    kinds = {row[0]: row[1].encode() for row in table(STORE, "filter", "kind", "term")}
+    kinds = {row[0]: row[1].encode() for row in table(LAYOUT, "filter", "kind", "term")}
     assert kinds == {name: key[:1] for name, key in keys.items()}
     assert made == set(keys.values())
     assert keys["subject relation"] == b"q\x01ab"
@@ -164,7 +165,7 @@ def test_keys_and_places_of_the_index() -> None:
         "sequence": 7,
     }
     end = 0
-    for offset, size, name, _ in table(STORE, "offset", "size", "part of a place", "holds"):
+    for offset, size, name, _ in table(LAYOUT, "offset", "size", "part of a place", "holds"):
         assert int(offset) == end
         end += int(size)
         assert int.from_bytes(place[int(offset) : end], "big") == parts.pop(name), name
@@ -174,14 +175,14 @@ def test_keys_and_places_of_the_index() -> None:
 def test_each_claim_about_security_names_tests_that_there_are() -> None:
     texts = [file.read_text("utf-8") for file in TESTS.rglob("test_*.py")]
     there = {name for text in texts for name in re.findall(r"^ *def (test_\w+)\(", text, re.M)}
-    for who, _, shown in table(SECURITY, "who", "is kept from", "shown by"):
+    for who, _, shown in table(SECURITY, "attacker", "cannot", "shown by"):
         named = set(re.findall(r"test_\w+", shown))
         assert named, who
         assert named <= there, who
 
 
 def test_what_each_table_shows() -> None:
-    rows = table(SECURITY, "table of `data.mdb", "what it shows of sealed grains without keys")
+    rows = table(DOCS / "security-reference.md", "table of `data.mdb", "what it shows of sealed grains without keys")
     named = [name for names, _ in rows for name in re.findall(r"[a-z]+-\d", names)]
     assert sorted(named) == sorted(each.name.decode() for each in tables.TABLES)
 
@@ -193,5 +194,5 @@ def test_keys_of_a_user() -> None:
 
 def test_what_makes_an_erasure_incomplete() -> None:
     told = re.sub(r".*incomplete:", "", ErasureReport.__doc__ or "", flags=re.DOTALL)
-    rows = table(SECURITY, "in `incomplete", "why")
+    rows = table(DOCS / "erasure.md", "in `incomplete", "why")
     assert {row[0] for row in rows} == set(re.findall(r"``(\w+)``", told))
