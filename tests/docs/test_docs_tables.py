@@ -56,7 +56,9 @@ def test_tables_of_the_store() -> None:
     }
     assert f"format of the store, now {tables.FORMAT};" in LAYOUT.read_text("utf-8")
     lives = {each.life.name for each in tables.TABLES}
-    assert set(re.findall(r"^- \*\*([A-Z]+)\*\*", LAYOUT.read_text("utf-8"), re.MULTILINE)) == lives
+    assert (
+        set(re.findall(r"^- \*\*([A-Z]+)\*\*", LAYOUT.read_text("utf-8"), re.MULTILINE)) == lives
+    )
 
 
 def test_files_of_the_store() -> None:
@@ -182,7 +184,11 @@ def test_each_claim_about_security_names_tests_that_there_are() -> None:
 
 
 def test_what_each_table_shows() -> None:
-    rows = table(DOCS / "security-reference.md", "table of `data.mdb", "what it shows of sealed grains without keys")
+    rows = table(
+        DOCS / "security-reference.md",
+        "table of `data.mdb",
+        "what it shows of sealed grains without keys",
+    )
     named = [name for names, _ in rows for name in re.findall(r"[a-z]+-\d", names)]
     assert sorted(named) == sorted(each.name.decode() for each in tables.TABLES)
 
