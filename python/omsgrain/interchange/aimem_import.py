@@ -29,10 +29,9 @@ from omsgrain.interchange.aimem_plan import (
 )
 from omsgrain.interchange.apply import RecordImport, batches, check_batch_size, refusal
 from omsgrain.interchange.report import ImportSummary, ImportTally
-from omsgrain.interchange.user_memory import check_keys, check_tenant
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
-from omsgrain.store.source_index import SourceSnapshot
+from omsgrain.store.source_index import SourceSnapshot, check_keys, check_tenant
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore

@@ -75,12 +75,15 @@ def import_document(
     hashes = {one.hash for one in came.records if one.hash is not None and not one.is_duplicate}
     planner = Planner(terms, came, natives(store, came.owner, hashes, came.version))
     del hashes
-    renamed = 0
+    changed = renamed = 0
     if strategy == "rename":
         changed = renamed = rename(store, came, planner)
     else:
-        changed = lead(store, came, planner, overwrite=strategy == "overwrite")
-    came.warnings = resolved(store, came)
+        stored = planner.stored_texts(store)
+        if stored or came.dangling or any(one.is_duplicate for one in came.records):
+            changed = lead(store, came, stored, overwrite=strategy == "overwrite")
+    if came.dangling:
+        came.warnings = resolved(store, came)
     if changed:
         planner.count()
     work = _DocumentImport(store, terms, came, planner, bound)

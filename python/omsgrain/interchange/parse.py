@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 _BESIDE = "omsgrain:"
+_DANGLING = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
+"""Warnings of what is not in a document; it may be in the store."""
 
 
 def natives(
@@ -159,6 +161,11 @@ class ParsedDocument:
     bad: dict[str, RecordReport]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+
+    @property
+    def dangling(self) -> list[Problem]:
+        """The warnings of references to records that the document does not have."""
+        return [one for one in self.warnings if one.rule in _DANGLING]
 
     def record_of(self, one: Arrived) -> Record:
         """The record as it stands in the document."""

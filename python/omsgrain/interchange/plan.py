@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from omsgrain.formats.convert.base import of_address
 from omsgrain.formats.records import is_duplicate
@@ -23,8 +23,15 @@ from omsgrain.interchange.parse import (
     is_it,
     plain,
 )
-from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
+from omsgrain.store.context import context_of
+from omsgrain.store.source_index import SourcedGrain, SourceSnapshot, open_sources
 from omsgrain.store.source_tombstones import TEXT
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+
+_PAGE: Final = 1_000
+"""Records that are looked up in one snapshot."""
 
 _HERE = Decision("duplicate", "same_text_here")
 _UNCHANGED = Decision("unchanged")
@@ -263,7 +270,16 @@ class Planner:
                 return None  # it gives a native grain its id, or supersedes what has its own
         return _id_in(twin.grain, one)
 
-    def same_texts(self, snapshot: SourceSnapshot, records: Sequence[Arrived]) -> dict[int, str]:
+    def stored_texts(self, store: GrainStore) -> dict[int, str]:
+        """The ids under which texts of the document are stored, by number of the record."""
+        records, stored = self._document.records, dict[int, str]()
+        for start in range(0, len(records), _PAGE):
+            with open_sources(context_of(store), self._terms.user_id) as snapshot:
+                known = self._same_texts(snapshot, records[start : start + _PAGE])
+            stored.update((start + at, id_) for at, id_ in known.items())
+        return stored
+
+    def _same_texts(self, snapshot: SourceSnapshot, records: Sequence[Arrived]) -> dict[int, str]:
         """The ids under which the texts of some records are stored, by place in the list."""
         texts = [
             i for i, one in enumerate(records) if one.id and one.hash and not one.is_duplicate

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 LIKE_UUID = re.compile(r"(?:[a-z]+_)?[0-9A-Fa-f]{8}-?(?:[0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
 _TEXTS: Final = frozenset(("content", "summary", "notes", "description"))
 """Members of records that are for people: an id in one is text."""
-_DANGLING: Final = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
-"""Warnings of what is not in a document; it may be in the store."""
 Key = tuple[str, str]
 """The kind of a record, and its id."""
 
@@ -54,8 +52,6 @@ def named_in(value: Any) -> Iterator[str]:
 def resolved(store: GrainStore, document: ParsedDocument) -> tuple[Problem, ...]:
     """The warnings of a document without those of references that lead to what is stored."""
     names = _dangling(document)
-    if not names:
-        return document.warnings
     brought = {one.id for one in document.records if not one.is_duplicate}
     with open_sources(context_of(store), document.owner) as snapshot:
         found = snapshot.find({name for name in names.values() if name}, "current")
@@ -65,7 +61,7 @@ def resolved(store: GrainStore, document: ParsedDocument) -> tuple[Problem, ...]
     return tuple(
         one
         for one in document.warnings
-        if one.rule not in _DANGLING or names[one.pointer] not in known
+        if one.pointer not in names or names[one.pointer] not in known
     )
 
 
@@ -89,7 +85,7 @@ def skipped_before(store: GrainStore, document: ParsedDocument) -> dict[Key, str
 
 def _dangling(document: ParsedDocument) -> dict[str, str | None]:
     """What the document refers to and does not have, by the pointers of its references."""
-    asked = [one for one in document.warnings if one.rule in _DANGLING]
+    asked = document.dangling
     at = {pointer for one in asked if (pointer := _record_at(document.version, one.pointer))}
     records = {
         one.pointer: document.record_of(one)
@@ -210,18 +206,21 @@ def rename(store: GrainStore, document: ParsedDocument, planner: Planner) -> int
     return work.finish()
 
 
-def lead(store: GrainStore, document: ParsedDocument, planner: Planner, *, overwrite: bool) -> int:
+def lead(
+    store: GrainStore, document: ParsedDocument, stored: Mapping[int, str], *, overwrite: bool
+) -> int:
     """Lead references to memories whose text is stored to what is stored.
 
     What overwrites that takes its id. Returns how many records have another id.
+
+    Args:
+        store: with what is stored.
+        document: its records are changed.
+        stored: the ids under which texts of the document are stored, by number of the record.
+        overwrite: whether records with these texts are stored under these ids.
     """
     records = document.records
     leads = skipped_before(store, document)
-    stored: dict[int, str] = {}
-    for page in _pages(range(len(records))):
-        with open_sources(context_of(store), document.owner) as snapshot:
-            known = planner.same_texts(snapshot, [records[i] for i in page])
-        stored.update((page[at], id_) for at, id_ in known.items())
     stays: set[Key] = set()
     for i, one in enumerate(records):
         if i in stored:

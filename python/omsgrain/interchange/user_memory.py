@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 from unicodedata import normalize
 
@@ -32,6 +33,7 @@ from omsgrain.storage import tombstones
 from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.blind_index import NUMBER, seqs_of
 from omsgrain.storage.encrypted import DecryptingReader
+from omsgrain.storage.erasure_queue import retention_over
 from omsgrain.storage.records import PAST, RESTRICTED
 from omsgrain.storage.tables import (
     COUNTERS,
@@ -46,6 +48,7 @@ from omsgrain.storage.tables import (
 from omsgrain.store import export_filter
 from omsgrain.store.context import context_of
 from omsgrain.store.privacy.erasure import under_way
+from omsgrain.store.source_index import check_keys, check_tenant
 from omsgrain.store.vectors import sealer_of
 
 if TYPE_CHECKING:
@@ -54,24 +57,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LONGEST = 2_048  # bytes of the name of a tenant
 _PAGE = 256  # grains
 _STATES = 1_000  # states that are read at once
 _BYTES = 1 << 20  # of grains and their parts, after which a page ends
 
 
 class MemoryPage:
-    """A snapshot for some grains: gives what belongs to them, and counts what that weighs.
+    """A snapshot for some grains: what belongs to them, and the number of bytes read.
 
     Attributes:
-        models: the embedding models of the store.
-        weight: bytes of what was read.
+        weight: the bytes of what was read.
     """
 
     def __init__(self, reader: Reader, tenant: str, over: frozenset[int] = frozenset()) -> None:
         self._reader, self._tenant, self._over = reader, tenant, over
-        self.models = models(reader)
         self.weight = 0
+
+    @cached_property
+    def models(self) -> list[Model]:
+        """The embedding models of the store."""
+        return models(self._reader)
 
     def get(self, address: str) -> Grain:
         """Return a grain of the tenant that another one names."""
@@ -139,9 +144,11 @@ class UserMemory:
         self._tenant = normalize("NFC", tenant)
         with self._open() as reader:
             self._erasures = tombstones.times(reader, "identity", self._tenant)
-            doomed = under_way(reader, self._tenant)
-            over = export_filter.retention_over(reader, context_of(store).settings.clock())
-            self._over = frozenset[int]() if self._all else over
+            # An erasure that is under way has been counted.
+            doomed = under_way(reader, self._tenant) if self._erasures else 0
+            self._over = frozenset[int]()
+            if not self._all:
+                self._over = retention_over(reader, context_of(store).settings.clock())
             current = array("Q", (seq for seq in self._current(reader) if seq > doomed))
             if self._all:
                 current.extend(seq for seq in self._restricted(reader) if seq > doomed)
@@ -253,33 +260,6 @@ class UserMemory:
         if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
             return None  # long names stand in the index by a hash
         return grain
-
-
-def check_keys(reader: Reader) -> None:
-    """Refuse to go on without keys where there are sealed grains: nobody can tell whose they are.
-
-    Raises:
-        KeyMissingError: it is so.
-    """
-    if isinstance(reader, DecryptingReader):
-        return
-    if next(reader.places(_core.term("sealed", None), None, False), None) is not None:
-        raise KeyMissingError("the store has sealed grains, and was opened without keys")
-
-
-def check_tenant(tenant: str) -> None:
-    """Refuse what cannot be the ``user_id`` of a grain."""
-    try:
-        good = isinstance(tenant, str) and 0 < len(tenant.encode()) <= _LONGEST
-    except UnicodeEncodeError:
-        good = False
-    if not good:
-        raise SchemaError(
-            "not whose memory it is",
-            field="/tenant",
-            expected=f"1 to {_LONGEST} bytes of text",
-            rule="invalid_tenant",
-        )
 
 
 def _refuse_unknown(reader: DecryptingReader) -> None:

@@ -75,6 +75,17 @@ def due(reader: Reader, until: int | None = None) -> Iterator[QueuedErasure]:
         yield found
 
 
+def retention_over(reader: Reader, now: int) -> frozenset[int]:
+    """Return the numbers of the grains whose retention is over: only their person gets them.
+
+    The consent or the term under which they were imported allows no longer use. They stay in the
+    store until ``store.privacy.run_due``, or as long as a hold keeps them.
+    """
+    return frozenset(
+        one.seq for one in due(reader, now) if one.kind == RETENTION and one.seq is not None
+    )
+
+
 def done(writer: Writer, key: bytes) -> None:
     """Take an entry out."""
     writer.set_row(DUE, key, None)

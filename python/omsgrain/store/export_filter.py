@@ -13,7 +13,6 @@ from omsgrain import _core
 from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
-from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.scan import ScannedBlob, pages
@@ -84,18 +83,6 @@ def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tup
     if settings.preset is None:
         return ()
     return settings.preset.check_export(grain, purpose=purpose)
-
-
-def retention_over(reader: Reader, now: int) -> frozenset[int]:
-    """The numbers of the grains whose retention is over: only their person gets them.
-
-    A consent or another term under which they were imported lets nobody keep them any longer. They
-    are there until ``store.privacy.run_due``, perhaps since something keeps them.
-    """
-    entries = erasure_queue.due(reader, now)
-    return frozenset(
-        one.seq for one in entries if one.kind == erasure_queue.RETENTION and one.seq is not None
-    )
 
 
 def manifest_entry(state: GrainStatus) -> dict[str, Any]:

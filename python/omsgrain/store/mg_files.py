@@ -16,7 +16,7 @@ from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.query import query as queries
-from omsgrain.storage import signatures
+from omsgrain.storage import erasure_queue, signatures
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RESTRICTED
 from omsgrain.storage.scan import ScannedBlob, damaged, pages
@@ -128,7 +128,7 @@ def leavers_for(context: Context, purpose: Purpose) -> Leavers:
         last = reader.last_seq()
         if purpose == "access":  # a person's own data, as long as they are here
             return Leavers({}, last)
-        over = export_filter.retention_over(reader, context.settings.clock())
+        over = erasure_queue.retention_over(reader, context.settings.clock())
         if purpose == "move":
             # What a hold keeps is evidence, and must not be left behind.
             free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)

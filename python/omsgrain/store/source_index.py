@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
 from omsgrain import _core
-from omsgrain.errors import RangeError
+from omsgrain.errors import KeyMissingError, RangeError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.query.origin import origins as names_of
 from omsgrain.storage.base import Reader, Which
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _ANY = b"x"  # what the keys of all origins begin with
 _SEALED = _core.term("sealed", None)
+_LONGEST = 2_048  # bytes of the name of a tenant
 _BEFORE = 12  # bytes of a place before its sequence number: time and address
 
 
@@ -156,6 +157,35 @@ class SourceSnapshot:
         if grain is None or grain.sealed or grain.get("user_id") != self._user_id:
             return None
         return SourcedGrain(grain, not self._plain.is_past(seq))
+
+
+def check_keys(reader: Reader) -> None:
+    """Refuse a store with encrypted grains that was opened without keys.
+
+    Without keys it is not known to whom those grains belong.
+
+    Raises:
+        KeyMissingError: it is such a store.
+    """
+    if isinstance(reader, DecryptingReader):
+        return
+    if next(reader.places(_SEALED, None, False), None) is not None:
+        raise KeyMissingError("the store has sealed grains, and was opened without keys")
+
+
+def check_tenant(tenant: str) -> None:
+    """Refuse what cannot be the ``user_id`` of a grain."""
+    try:
+        good = isinstance(tenant, str) and 0 < len(tenant.encode()) <= _LONGEST
+    except UnicodeEncodeError:
+        good = False
+    if not good:
+        raise SchemaError(
+            "not whose memory it is",
+            field="/tenant",
+            expected=f"1 to {_LONGEST} bytes of text",
+            rule="invalid_tenant",
+        )
 
 
 def _seq(place: bytes) -> int:

@@ -26,7 +26,7 @@ from omsgrain.errors import (
 )
 from omsgrain.grain import Grain
 from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT, SIGNED_BIT
-from omsgrain.storage import tombstones
+from omsgrain.storage import erasure_queue, tombstones
 from omsgrain.storage.base import PAGE_GRAINS, Reader, Writer
 from omsgrain.storage.tables import (
     DELETED,
@@ -214,7 +214,7 @@ class _Packing:
         self._withheld: dict[bytes, Refusal] = {}
         self._met: set[int] = set()
         self._bytes = self._told = 0
-        self._over = export_filter.retention_over(reader, settings.clock())
+        self._over = erasure_queue.retention_over(reader, settings.clock())
         self.storied: set[int] | None = None
         """The grains of which there may be more to tell; None: any."""
 
