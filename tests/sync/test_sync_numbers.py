@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from omsgrain.sync import (
     states,
     sync,
 )
-from omsgrain.sync.peer import Batch, BatchResult, GrainState, HoldToggle, Tombstone
+from omsgrain.sync.peer import Batch, BatchResult, GrainState, HoldToggle, Position, Tombstone
 from support.sync_stores import belief, memory, together, told
 
 OTHER = b"o" * 16
@@ -180,6 +181,23 @@ def test_nothing_else_of_the_batch_is_lost(store: og.GrainStore) -> None:
         LocalPeer(store).take(Batch(OTHER, states=(held(2**64, first),)))
     with pytest.raises(og.errors.SchemaError):
         LocalPeer(store).take(Batch(b"short"))
+
+
+@pytest.mark.parametrize("number", [1.5, True, None, "7"])
+def test_only_integers_count(store: og.GrainStore, number: Any) -> None:
+    """A peer in Python passes values without a message that checks their types."""
+    address = store.put(belief("0"))
+    for batch in (
+        Batch(OTHER, states=(held(1, address), GrainState(b"g" * 32, restricted=number))),
+        Batch(OTHER, states=(replace(held(1, address), holds=(HoldToggle("c", number, "x"),)),)),
+        Batch(OTHER, tombstones=(Tombstone(b"t" * 32, number, "x"),)),
+        Batch(OTHER, tombstones=(Tombstone(b"t" * 32, 1, "x", number),)),
+        Batch(OTHER, until=Position(number, b"m" * 16)),
+    ):
+        with pytest.raises(og.errors.SchemaError):
+            LocalPeer(store).take(batch)
+    assert not store.status(address).held
+    sendable(store)
 
 
 @pytest.mark.parametrize(

@@ -440,15 +440,23 @@ def _text(text: str | None, most: int = _WORD) -> None:
         raise RangeError("a text is too long", expected=f"at most {most} letters")
 
 
-def _number(number: int | None, least: int = 0) -> None:
-    if number is not None and not least <= number <= _LAST:
+def _number(number: int, least: int = 0) -> None:
+    _integer(number)
+    if not least <= number <= _LAST:
         raise RangeError("a number is out of range", expected=f"{least} to {_LAST}")
 
 
 def _turn(number: int) -> None:
     """One that is too high is refused alone, and not all that came with it."""
+    _integer(number)
     if not 0 <= number < 1 << 64:
         raise RangeError("a number is out of range", expected="0 to 2^64 - 1")
+
+
+def _integer(number: int) -> None:
+    """A peer in Python can hold any value; a stored row with another type cannot be read again."""
+    if type(number) is not int:
+        raise SchemaError("not an integer", found=type(number).__name__)
 
 
 def _at_most(data: bytes, size: int) -> None:
@@ -506,7 +514,8 @@ def _state(value: GrainState) -> None:
     _all([value.address, *value.successors], _KEY)
     check_count(value.successors, _LISTED)
     check_count(value.holds, _LISTED)
-    _number(value.valid_to, -_LAST)
+    if value.valid_to is not None:
+        _number(value.valid_to, -_LAST)
     _turn(value.restricted)
     for hold in value.holds:
         _hold(hold)
