@@ -14,11 +14,11 @@ from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.location import (
     DirectoryLocation,
     ServerLocation,
+    StoreUrl,
     directory_of,
     location_of,
 )
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.url import StoreUrl
 from support.shell import Shell, exit_code
 
 URL = "postgresql://robots:s3cret%40@hub.example:5433/memory"

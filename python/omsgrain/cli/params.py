@@ -16,8 +16,7 @@ from click.shell_completion import CompletionItem
 
 from omsgrain.cli.manual import argument
 from omsgrain.formats.source import NAMES
-from omsgrain.storage.location import IN_MEMORY, Where
-from omsgrain.storage.url import StoreUrl, is_url
+from omsgrain.storage.location import IN_MEMORY, StoreUrl, Where, is_url
 
 F = TypeVar("F", bound=Callable[..., Any])
 

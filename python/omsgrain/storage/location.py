@@ -1,26 +1,117 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a store is kept: a directory, a database, or this process. Stores are opened from here.
 
-location = location_of("memory.omsg")       # or "postgresql://robots@hub/memory?tenant=fleet7"
-location.must_exist()
-storage = location.open(readonly=True)
-storage.sidecar.folder                      # where its text index and its graphs are
+    location = location_of("memory.omsg")   # or "postgresql://robots@hub/memory?tenant=fleet7"
+    location.must_exist()
+    storage = location.open(readonly=True)
+    storage.sidecar.folder                  # where its text index and its graphs are
+
+A URL is one as libpq reads it, with one parameter more: ``tenant``, whose part of the database it
+is. Where it has no password, libpq looks into ``PGPASSWORD`` and ``~/.pgpass``.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from abc import ABC, abstractmethod
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import unquote
 
 from omsgrain.durable import file_path
-from omsgrain.errors import StoreError, UnsupportedError
-from omsgrain.storage.url import StoreUrl, is_url
+from omsgrain.errors import SchemaError, StoreError, UnsupportedError
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import CheckReport, Storage
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_EXPECTED = "postgresql://USER@HOST/DATABASE"
+_WRITTEN = "user, password, hosts and database with @ : / ? written as %40 %3A %2F %3F"
+_HOST = r"(?:\[[^]@/?]*\]|[^]@/?:,[]*)(?::\d*)?"
+# libpq takes a password with such signs for a host or a path in part, and that is shown.
+_URL = re.compile(
+    rf"(?i:postgres(?:ql)?)://(?:(?P<user>[^@/?:]*)(?::[^@/?]*)?@)?"
+    rf"(?P<where>{_HOST}(?:,{_HOST})*(?:/[^@/?]*)?)"
+    r"(?:\?(?P<options>(?:[^=&]+=[^&]*(?:&|$))*))?"
+)
+_UNSENT = re.compile("[\0\ud800-\udfff]")
+
+
+def is_url(where: object) -> bool:
+    """Whether this has the form of a URL, and not of a path."""
+    return isinstance(where, str) and _SCHEME.match(where) is not None
+
+
+def match_url(text: str) -> re.Match[str] | None:
+    """Match a URL of a database that can be read in one way only, and be sent."""
+    return _URL.fullmatch(text) if can_be_sent(text) else None
+
+
+def can_be_sent(text: str) -> bool:
+    """Tell whether a database takes a text: without NUL, and Unicode."""
+    return _UNSENT.search(text) is None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """Where a store in PostgreSQL is.
+
+    Attributes:
+        shown: the URL without passwords and options, for people.
+        secret: the URL as the driver takes it: without the tenant, with the password if it has
+            one. Never show it.
+        tenant: whose part of the database; None for the one that has no name.
+    """
+
+    shown: str
+    secret: str = field(repr=False)
+    tenant: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> StoreUrl:
+        """Read a URL."""
+        found = _SCHEME.match(text)
+        if found is None:
+            raise SchemaError("not the URL of a store", expected=_EXPECTED)
+        scheme = found[1].lower()
+        if scheme not in ("postgresql", "postgres"):
+            raise UnsupportedError(
+                "no store is opened by such a URL", expected=_EXPECTED, found=f"{scheme}://"
+            )
+        parts = match_url(text)
+        if parts is None:
+            raise SchemaError("not a URL that can be read", expected=_WRITTEN)
+        options = [one.partition("=") for one in (parts["options"] or "").split("&") if one]
+        tenants = [value for name, _, value in options if unquote(name) == "tenant"]
+        if len(tenants) > 1:
+            raise SchemaError("a store is of one tenant", field="/tenant", found="several")
+        kept = "&".join(["".join(one) for one in options if unquote(one[0]) != "tenant"])
+        user = "" if parts["user"] is None else f"{parts['user']}@"
+        return cls(
+            shown=f"postgresql://{user}{parts['where']}"
+            + "".join(f"?tenant={t}" for t in tenants),
+            secret=f"postgresql{text[found.end(1) :].partition('?')[0]}"
+            + (f"?{kept}" if kept else ""),
+            tenant=_tenant(tenants[0]) if tenants else None,
+        )
+
+    def __str__(self) -> str:
+        """The URL without its password."""
+        return self.shown
+
+
+def _tenant(value: str) -> str:
+    try:
+        tenant = unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        tenant = ""
+    if not (tenant and can_be_sent(tenant)):
+        raise SchemaError("not a tenant", field="/tenant", expected="a name in UTF-8")
+    return tenant
+
 
 Where: TypeAlias = str | os.PathLike[str] | StoreUrl
 """What names a store: the path of its directory, a URL, or ``:memory:``."""
@@ -31,21 +122,25 @@ IN_MEMORY = ":memory:"
 Durability: TypeAlias = Literal["commit", "relaxed"]
 
 
-class Location(Protocol):
+class Location(ABC):
     """Where a store is kept, whether there is one already or not. ``str`` shows it to people."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def exists(self) -> bool:
         """Tell whether there is a store."""
-        ...
 
     def must_exist(self) -> None:
         """See that there is a store, which opening it for writing would make."""
-        ...
+        if not self.exists():
+            raise StoreError(f"there is no store at {str(self)!r}")
 
+    @abstractmethod
     def is_writable(self) -> bool:
         """Tell whether opening the store for writing is worth a try."""
-        ...
 
+    @abstractmethod
     def open(
         self,
         *,
@@ -54,11 +149,11 @@ class Location(Protocol):
         memory: int | str | None = None,
     ) -> Storage:
         """Open the store; make it if it is not there and may be written."""
-        ...
 
     def check(self) -> CheckReport:
-        """Look at every byte of a store that nobody trusts yet."""
-        ...
+        """Look at all of a store that is not trusted yet."""
+        with closing(self.open(readonly=True)) as store:
+            return store.check()
 
 
 def location_of(where: Where) -> Location:
@@ -87,7 +182,7 @@ def directory_of(where: Where) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryLocation:
+class DirectoryLocation(Location):
     """A directory with the files of an ``LmdbStorage``."""
 
     path: Path
@@ -136,7 +231,7 @@ class DirectoryLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryLocation:
+class MemoryLocation(Location):
     """The memory of this process, until the store is closed. Each time it is a new store."""
 
     def __str__(self) -> str:
@@ -174,14 +269,9 @@ class MemoryLocation:
 
         return MemoryStorage()
 
-    def check(self) -> CheckReport:
-        """Refuse, as there is nothing to look at."""
-        with closing(self.open(readonly=True)) as store:
-            return store.check()
-
 
 @dataclass(frozen=True, slots=True)
-class ServerLocation:
+class ServerLocation(Location):
     """A database on a server."""
 
     url: StoreUrl
@@ -194,11 +284,6 @@ class ServerLocation:
         from omsgrain.storage.postgres.storage import is_store
 
         return is_store(self.url.secret, self.url.tenant)
-
-    def must_exist(self) -> None:
-        """See that there is a store: an empty database would become one."""
-        if not self.exists():
-            raise StoreError(f"there is no store at {str(self)!r}")
 
     def is_writable(self) -> bool:
         """Tell whether the server takes writes from this user."""
@@ -228,8 +313,3 @@ class ServerLocation:
             readonly=readonly,
             durability=durability,
         )
-
-    def check(self) -> CheckReport:
-        """Look at every row; the server looks after its pages."""
-        with closing(self.open(readonly=True)) as store:
-            return store.check()

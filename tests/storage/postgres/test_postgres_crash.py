@@ -17,10 +17,10 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.base import Writer
 from omsgrain.storage.lmdb.commit_queue import PendingWrite
 from omsgrain.storage.postgres import PostgresStorage
-from omsgrain.storage.postgres import reader as counting
-from omsgrain.storage.postgres import writer as turns
-from omsgrain.storage.postgres.reader import TermCounts
-from omsgrain.storage.postgres.writer import Commits, PostgresWriter
+from omsgrain.storage.postgres import storage as turns
+from omsgrain.storage.postgres import writer as counting
+from omsgrain.storage.postgres.storage import Commits
+from omsgrain.storage.postgres.writer import PostgresWriter, TermCounts
 from omsgrain.storage.scan import pages
 from support.paths import TESTS
 from support.small_grains import facts, put, retract, split
@@ -269,7 +269,7 @@ def test_a_work_that_did_nothing_for_too_long_is_not_run_again(
 
     def work(writer: Writer) -> None:
         runs.append(1)
-        process = writer.one("SELECT pg_backend_pid() WHERE %b > 0")  # type: ignore[attr-defined]
+        process = writer.one("SELECT pg_backend_pid() WHERE $1 > 0")  # type: ignore[attr-defined]
         writer.run("SET idle_in_transaction_session_timeout = 20")  # type: ignore[attr-defined]
         ended(server, process)
         writer.put(facts(1))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from omsgrain.storage.base import Writer
-from omsgrain.storage.postgres import PostgresStorage, write_cache
-from omsgrain.storage.postgres.write_cache import WriteCache, walked
+from omsgrain.storage.postgres import PostgresStorage, cache
+from omsgrain.storage.postgres.cache import WriteCache, walked
 from omsgrain.storage.tables import (
     BLIND,
     HOLDS,
@@ -38,7 +38,7 @@ def store(postgres: Postgres) -> Iterator[PostgresStorage]:
 
 
 def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_cache, "_FEW", 2)
+    monkeypatch.setattr(cache, "_FEW", 2)
     known = WriteCache({META: {b"a": b"1"}})
     assert known.table(META, lambda most: pytest.fail("it is known")) == {b"a": b"1"}
     rows = {table: [(bytes([n]), b"x") for n in range(n)] for n, table in ((2, NOTES), (3, HOLDS))}
@@ -56,7 +56,7 @@ def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.Monkey
 def test_rows_of_a_writer_against_a_dict(
     store: PostgresStorage, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_cache, "_FEW", few)
+    monkeypatch.setattr(cache, "_FEW", few)
     random = Random(few)
     model: dict[Table, dict[bytes, bytes]] = {NOTES: {}, BLIND: {}, META: {}}
 

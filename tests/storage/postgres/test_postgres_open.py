@@ -17,7 +17,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Sidecar
 from omsgrain.storage.location import location_of
-from omsgrain.storage.postgres import migrate
+from omsgrain.storage.postgres import schema
 from omsgrain.storage.postgres.connection import Pause
 from omsgrain.store.context import context_of
 from support import store_kinds
@@ -151,7 +151,7 @@ def test_what_is_in_a_database_that_has_not_all_letters_can_be_moved(
 ) -> None:
     url, other = encoded(postgres, "LATIN9"), postgres.database()
     with monkeypatch.context() as older:
-        older.setattr(migrate, "_ENCODINGS", {"LATIN9"})
+        older.setattr(schema, "_ENCODINGS", {"LATIN9"})
         with og.open(url) as store:
             store.put(belief(1, object="łódź und größe", user_id="ann-17"))
     assert shell("backup", url, "old.omsg") == 0, shell.err

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from omsgrain._core import term
 from omsgrain.errors import AccessDeniedError, DiskFullError, OmsError, StoreError
 from omsgrain.storage.base import Which
+from omsgrain.storage.location import StoreUrl
 from omsgrain.storage.postgres import (
     PostgresStorage,
     connection,
-    migrate,
     pool,
     schema,
     statements,
@@ -28,12 +28,13 @@ from omsgrain.storage.postgres import (
 from omsgrain.storage.postgres import (
     rows as adding,
 )
+from omsgrain.storage.postgres.cache import Prefetch
 from omsgrain.storage.postgres.connection import Dialect
 from omsgrain.storage.postgres.pool import Connection, ConnectionTarget
-from omsgrain.storage.postgres.reader import Prefetch, TermCounts, beyond
+from omsgrain.storage.postgres.reader import beyond
 from omsgrain.storage.postgres.rows import terms_of
-from omsgrain.storage.postgres.writer import NAME, NAMES, _outcome
-from omsgrain.storage.url import StoreUrl
+from omsgrain.storage.postgres.storage import _outcome
+from omsgrain.storage.postgres.writer import NAME, NAMES, TermCounts
 from support.child_process import run
 from support.small_grains import ALL, facts
 
@@ -61,7 +62,7 @@ def test_statements_name_the_store() -> None:
     catalog = ("pg_class", "row_security_active")
     assert len(asking) > 15
     for text in asking:
-        assert "store_id = %b" in text or any(word in text for word in catalog), text
+        assert "store_id = $1" in text or any(word in text for word in catalog), text
         assert not any(word in text for word in ("LISTEN", "advisory", "LOCK TABLE"))
 
 
@@ -96,7 +97,7 @@ def test_whoever_opens_a_new_database_at_the_same_moment(error: type[psycopg.Err
             if text.startswith("CREATE"):
                 raise error
 
-    migrate._prepare(cast("Connection", Other()))
+    schema._prepare(cast("Connection", Other()))
     assert len(asked) == 3
 
 

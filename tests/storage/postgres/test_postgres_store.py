@@ -17,7 +17,7 @@ from omsgrain._core import term
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.postgres import PostgresStorage
-from omsgrain.storage.postgres import reader as counting
+from omsgrain.storage.postgres import writer as counting
 from omsgrain.storage.postgres.writer import PostgresWriter
 from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.tables import NOTES
@@ -157,13 +157,13 @@ def test_round_trips_of_a_walk(store: PostgresStorage, monkeypatch: pytest.Monke
     put(store, *facts(500))
     with store.read() as reader:
         asked: list[str] = []
-        inner = reader._run
+        inner = reader.run
 
         def counted(text: str, *params: Any) -> list[tuple[Any, ...]]:
             asked.append(text)
             return inner(text, *params)
 
-        monkeypatch.setattr(reader, "_run", counted)
+        monkeypatch.setattr(reader, "run", counted)
         places = list(reader.places(ALL, None, True, "current"))
         room = term("subject", "room 2")
         assert sum(reader.has_term(room, place, "current") for place in places) == 166
@@ -181,13 +181,13 @@ def test_grains_that_were_announced_are_read_together(
     with store.read() as reader, store.read() as plain:
         reader.expect(digests)
         asked: list[str] = []
-        inner = reader._run
+        inner = reader.run
 
         def counted(text: str, *params: Any) -> list[tuple[Any, ...]]:
             asked.append(text)
             return inner(text, *params)
 
-        monkeypatch.setattr(reader, "_run", counted)
+        monkeypatch.setattr(reader, "run", counted)
         for digest, blob in grains[:10] + grains[5:]:  # some twice, some that are not there
             assert reader.get(digest) == plain.get(digest)
             assert reader.find([digest]) == plain.find([digest])
@@ -253,7 +253,7 @@ def test_threads_share_a_commit(store: PostgresStorage) -> None:
             writer.put([grains[n]])
             if n == 4:
                 raise ZeroDivisionError
-            numbers.append(writer.one("SELECT pg_current_xact_id()::text WHERE %b > 0"))
+            numbers.append(writer.one("SELECT pg_current_xact_id()::text WHERE $1 > 0"))
 
         return work
 

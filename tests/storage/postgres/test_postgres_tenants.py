@@ -18,7 +18,7 @@ from omsgrain.search.text_index import texts_of
 from omsgrain.server import serving
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.postgres import PostgresStorage
-from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of, tables_of
+from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of
 from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, sync
 from support.small_grains import facts, put, retract, set_rows
@@ -58,6 +58,12 @@ def stores(url: str) -> Iterator[Stores]:
     yield both
     for store in both:
         store.close()
+
+
+def tables_of() -> list[str]:
+    """Every table with rows of stores, with its schema."""
+    own = [f"omsgrain.{name}" for name in ("heads", "blobs", "addresses", "terms", "counts")]
+    return own + [name_of(table) for table in KEYED_TABLES]
 
 
 def seen(connection: psycopg.Connection[tuple[object, ...]], table: str) -> set[object]:
@@ -179,7 +185,7 @@ def test_what_is_stored_is_in_no_error(postgres: Postgres) -> None:
     def work(writer: object) -> None:
         for _ in range(2):
             writer.run(  # type: ignore[attr-defined]
-                "INSERT INTO omsgrain.notes_0 VALUES (%b, %b, %b)", store.store_id, b"key", b""
+                "INSERT INTO omsgrain.notes_0 VALUES ($1, $2, $3)", b"key", b""
             )
 
     with pytest.raises(StoreError) as caught:

@@ -19,7 +19,7 @@ from omsgrain.storage.check import state_problems
 from omsgrain.storage.lmdb import storage
 from omsgrain.storage.lmdb.memtable import RUN
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.postgres import PostgresStorage, migrate, statements
+from omsgrain.storage.postgres import PostgresStorage, schema, statements
 from omsgrain.storage.postgres.writer import PostgresWriter
 from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.tables import (
@@ -85,7 +85,7 @@ def test_everything_is_there_after_reopening(url: str, tenant: str) -> None:
 def test_a_statement_that_takes_too_long(url: str, tenant: str) -> None:
     store = PostgresStorage(url, tenant=tenant, timeout=0.05)
     with store.read() as reader, pytest.raises(StoreError) as caught:
-        reader.all("SELECT pg_sleep(60) WHERE %b > 0")
+        reader.all("SELECT pg_sleep(60) WHERE $1 > 0")
     assert caught.value.found == "QueryCanceled (57014)"
     assert put(store, *facts(1)) == [1]
     store.close()
@@ -120,13 +120,13 @@ def test_partitions(postgres: Postgres, partitions: int) -> None:
 def test_schema_versions(postgres: Postgres) -> None:
     url = postgres.database()
     PostgresStorage(url).close()
-    assert postgres.run("SELECT max(version) FROM omsgrain.versions", url) == [(migrate.VERSION,)]
-    postgres.run(f"INSERT INTO omsgrain.versions VALUES ({migrate.VERSION + 1})", url)
+    assert postgres.run("SELECT max(version) FROM omsgrain.versions", url) == [(schema.VERSION,)]
+    postgres.run(f"INSERT INTO omsgrain.versions VALUES ({schema.VERSION + 1})", url)
     for readonly in (True, False):
         with pytest.raises(StoreError) as caught:
             PostgresStorage(url, readonly=readonly)
         assert "newer" in caught.value.message
-    postgres.run(f"DELETE FROM omsgrain.versions WHERE version > {migrate.VERSION}", url)
+    postgres.run(f"DELETE FROM omsgrain.versions WHERE version > {schema.VERSION}", url)
     postgres.run("UPDATE omsgrain.stores SET format = 99", url)
     with pytest.raises(StoreError) as caught:
         PostgresStorage(url)
@@ -144,8 +144,8 @@ def test_an_older_schema_is_brought_up(
     def second(*_: object) -> Iterator[str]:
         yield "CREATE TABLE omsgrain.later (n integer)"
 
-    monkeypatch.setattr(migrate, "_STEPS", (*migrate._STEPS, second))
-    monkeypatch.setattr(migrate, "VERSION", migrate.VERSION + 1)
+    monkeypatch.setattr(schema, "_STEPS", (*schema._STEPS, second))
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     with pytest.raises(StoreError):
         PostgresStorage(url, readonly=True)
     store = PostgresStorage(url)
@@ -171,8 +171,8 @@ def test_a_database_that_was_sampled(postgres: Postgres, monkeypatch: pytest.Mon
     """It is brought up while others use it, and a superuser takes out what was sampled."""
     url = postgres.database()
     with monkeypatch.context() as older:
-        older.setattr(migrate, "_STEPS", migrate._STEPS[:2])
-        older.setattr(migrate, "VERSION", 2)
+        older.setattr(schema, "_STEPS", schema._STEPS[:2])
+        older.setattr(schema, "VERSION", 2)
         old = PostgresStorage(url, partitions=2)
     put(old, *facts(30))
     postgres.run("ANALYZE", url)

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.postgres import PostgresStorage, migrate
+from omsgrain.storage.postgres import PostgresStorage, schema
 from support.small_grains import facts, put
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.services
 def older(url: str, version: int = 2) -> PostgresStorage:
     """A store as an older version made it, with three grains."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migrate, "_STEPS", migrate._STEPS[:version])
-        patch.setattr(migrate, "VERSION", version)
+        patch.setattr(schema, "_STEPS", schema._STEPS[:version])
+        patch.setattr(schema, "VERSION", version)
         store = PostgresStorage(url, partitions=2)
     put(store, *facts(3))
     return store

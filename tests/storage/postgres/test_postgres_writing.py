@@ -10,19 +10,8 @@ import pytest
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Writer
-from omsgrain.storage.postgres import (
-    PostgresStorage,
-    rows,
-)
-from omsgrain.storage.postgres import (
-    reader as counting,
-)
-from omsgrain.storage.postgres import (
-    writer as indexing,
-)
-from omsgrain.storage.postgres import (
-    writer as writing,
-)
+from omsgrain.storage.postgres import PostgresStorage, rows
+from omsgrain.storage.postgres import writer as writing
 from omsgrain.storage.postgres.pool import Wire
 from omsgrain.storage.postgres.rows import Added
 from support.shared_commits import shared
@@ -47,7 +36,7 @@ def test_what_is_removed_and_put_again_at_once_is_new(
     store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, copies: bool, count: int
 ) -> None:
     """Many grains are copied, and some have their terms looked at: both ask before the commit."""
-    monkeypatch.setattr(counting, "_SEEN", 0)  # every grain
+    monkeypatch.setattr(writing, "_SEEN", 0)  # every grain
     store._copies = copies
     grains = facts(count)
     put(store, *grains[:3])
@@ -72,8 +61,8 @@ def test_a_large_put_is_sent_in_parts(
 ) -> None:
     """The server takes no statement of a gigabyte, and nobody has memory for many of them."""
     monkeypatch.setattr(writing, "_GATHERED", 8 << 10)
-    monkeypatch.setattr(counting, "MANY", 20)
-    monkeypatch.setattr(counting, "_SEEN", 3)  # one grain of four: counts are made between parts
+    monkeypatch.setattr(writing, "MANY", 20)
+    monkeypatch.setattr(writing, "_SEEN", 3)  # one grain of four: counts are made between parts
     store._copies = copies
     grains = facts(500)
     put(store, grains[7])
@@ -84,7 +73,7 @@ def test_a_large_put_is_sent_in_parts(
         sizes.append(sum(len(blob) for _, _, blob in some))
         return inner(wire, store_id, some, *rest, **more)
 
-    monkeypatch.setattr(indexing, "add", add)
+    monkeypatch.setattr(writing, "add", add)
     given = grains + grains[::50] + facts(1, start=500)
     flags = store.write(lambda writer: writer.put(given))
     assert flags == [n != 7 for n in range(500)] + [False] * 10 + [True]
@@ -103,7 +92,7 @@ def test_what_the_database_refuses_of_one_work_is_not_the_end_of_others(
     outcomes = shared(
         store,
         lambda writer: writer.put(grains[:1]),
-        lambda writer: writer.one("SELECT 1 / (%b - %b)", store.store_id),
+        lambda writer: writer.one("SELECT 1 / ($1 - $1)"),
         lambda writer: writer.put(grains[1:]),
     )
     assert outcomes[::2] == [[True], [True]]

@@ -26,8 +26,7 @@ from omsgrain.search.ann import Covered, Stamp, events
 from omsgrain.search.postgres.feed import Sessions
 from omsgrain.search.vectors import Model, models, unpacked
 from omsgrain.storage.base import Reader, Storage
-from omsgrain.storage.postgres.schema import SCHEMA, stored_table
-from omsgrain.storage.postgres.statements import unsampled
+from omsgrain.storage.postgres.schema import SCHEMA, stored_table, unsampled
 from omsgrain.storage.tables import EVENTS, SEQUENCE, VECTORS
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ import os
 import random
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -266,18 +268,20 @@ class Database:
 
     def asked(self, text: str) -> Any:
         """Ask for one value, on a connection beside the pool."""
-        connection = self.connect()
-        try:
+        with self.connection("open the store") as connection:
             row = connection.execute(text).fetchone()
-        except psycopg.Error as error:
-            raise failure(self.place, "open the store", error) from None
-        finally:
-            connection.close()
         return row[0] if row else None
 
-    def connect(self) -> Connection:
+    @contextmanager
+    def connection(self, doing: str) -> Iterator[Connection]:
         """Make a connection beside the pool, for work that no time-out shall end."""
-        return connected(self.place, self.patience)
+        connection = connected(self.place, self.patience)
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise failure(self.place, doing, error) from None
+        finally:
+            connection.close()
 
     def check_open(self) -> None:
         """Refuse after ``close``, and in a forked child."""

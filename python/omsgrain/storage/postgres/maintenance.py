@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is everything in a store what it must be?
+"""Maintenance of a store in PostgreSQL: check, rebuild, compact, backup.
 
-PostgreSQL looks after its own pages (``pg_amcheck``, data checksums). Here it is looked whether
-the rows of a store fit together: every blob hashed, every index row looked up, every row of a
+PostgreSQL looks after its own pages (``pg_amcheck``, data checksums). A check here looks whether
+the rows of a store fit together: every blob is hashed, every index row looked up, every row of a
 state led to its grain.
 """
 
@@ -13,8 +13,6 @@ from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import psycopg
 
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage import mentions
@@ -28,14 +26,20 @@ from omsgrain.storage.postgres.connection import (
     Database,
     Pause,
     RefusedError,
-    failure,
     lock_timeout,
 )
 from omsgrain.storage.postgres.pool import Connection, byteas, numbers
-from omsgrain.storage.postgres.reader import GENERATION, MANY, PostgresReader
+from omsgrain.storage.postgres.reader import PostgresReader
 from omsgrain.storage.postgres.rows import Added, terms_of
-from omsgrain.storage.postgres.schema import KEYED_TABLES, SCHEMA, name_of
-from omsgrain.storage.postgres.writer import PostgresWriter
+from omsgrain.storage.postgres.schema import (
+    KEYED_TABLES,
+    OWNED,
+    SCHEMA,
+    SIZE,
+    TABLE_NAMES,
+    name_of,
+)
+from omsgrain.storage.postgres.writer import GENERATION, MANY, PostgresWriter
 from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import (
     BLOBS,
@@ -68,9 +72,9 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
     That is: the terms and their counts, the addresses that are missing or lead nowhere, the way
     from a grain to those that it superseded, and the counts of the head.
     """
-    writer.run("SET LOCAL statement_timeout = 0")
+    writer.without_timeout()
     for text in sql.EMPTY_INDEX:
-        writer.run(text, writer.store_id)
+        writer.run(text)
     damaged: list[int] = []
     grains = rows = readdressed = after = blob_bytes = 0
     while page := writer.hashed_page(after):
@@ -83,20 +87,19 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
         terms = terms_of(good, past_of(writer, [seq for seq, _, _ in good]))
         writer.add_terms(terms)
         # Not by ``find``: the writer would go on believing what is mended here.
-        known: dict[bytes, int] = {}
-        known.update(writer.run(sql.FIND, byteas([d for _, d, _ in good]), writer.store_id))
+        known = dict[bytes, int](writer.run(sql.FIND, byteas([d for _, d, _ in good])))
         lost = [(d, s) for s, d, _ in good if known.get(d) != s]
         if lost:
             lists = byteas([d for d, _ in lost]), numbers([s for _, s in lost])
-            writer.run(sql.SET_ADDRESSES, writer.store_id, *lists)
+            writer.run(sql.SET_ADDRESSES, *lists)
         grains, readdressed = grains + len(good), readdressed + len(lost)
         rows += sum(len(places) for _, places in terms.lists)
-    writer.run(sql.DROP_STRAYS, writer.store_id)
+    writer.run(sql.DROP_STRAYS)
     lead_back(writer)
     mentions.forget(writer)
     writer.settle()
     ordinal = (writer.head.ordinal // GENERATION + 1) * GENERATION
-    writer.run(sql.COUNT_ALL, ordinal, writer.store_id, MANY)
+    writer.run(sql.COUNT_ALL, ordinal, MANY)
     writer.head = writer.head._replace(
         grains=grains + len(damaged),
         blob_bytes=blob_bytes,
@@ -127,23 +130,18 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
             "in its own configuration",
             expected="PostgreSQL",
         )
-    connection = database.connect()
-    try:
-        row = connection.execute(sql.OWNED).fetchone()
+    with database.connection("rewrite the tables") as connection:
+        row = connection.execute(OWNED).fetchone()
         if not (row and row[0]):
-            raise StoreError("only the role that owns the tables can have them written anew")
+            raise StoreError("only the role that owns the tables can rewrite them")
         before = _size(connection)
         connection.execute(lock_timeout(database.patience))
         _wait(connection, database.patience)
         if tables is None:
-            tables = [table for (table,) in connection.execute(sql.TABLES).fetchall()]
+            tables = [table for (table,) in connection.execute(TABLE_NAMES).fetchall()]
         for table in tables:
             connection.execute(f"VACUUM (FULL) {table}")
         return CompactReport(before, _size(connection))
-    except psycopg.Error as error:
-        raise failure(database.place, "write the tables anew", error) from None
-    finally:
-        connection.close()
 
 
 def _wait(connection: Connection, patience: float) -> None:
@@ -165,11 +163,11 @@ def _wait(connection: Connection, patience: float) -> None:
 
 def size_of(reader: PostgresReader, database: Database) -> int:
     """Return the bytes of all tables; 0 where the engine does not tell."""
-    return int(reader.ask((sql.SIZE, ()))[0][0][0]) if database.engine.parts else 0
+    return int(reader.ask((SIZE, ()))[0][0][0]) if database.engine.parts else 0
 
 
 def _size(connection: Connection) -> int:
-    row = connection.execute(sql.SIZE).fetchone()
+    row = connection.execute(SIZE).fetchone()
     return int(row[0]) if row else 0
 
 

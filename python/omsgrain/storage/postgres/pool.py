@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from struct import Struct, pack
 from typing import Any, TypeAlias
 
@@ -27,9 +26,8 @@ from psycopg.pq import ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.url import is_whole
+from omsgrain.storage.location import match_url
 
-_SCHEMES = "postgresql://", "postgres://"
 _SECRETS = "password", "sslpassword", "passfile", "oauth_client_secret"
 # Connections whose other end is gone must not wait for hours. Keepalives are for those that wait
 # for an answer; where a question has not arrived, none are sent: the user timeout is for these.
@@ -63,20 +61,18 @@ class ConnectionTarget:
     timed: bool
 
     def __repr__(self) -> str:
-        return f"Place({self.shown!r})"
+        return f"ConnectionTarget({self.shown!r})"
 
     @classmethod
     def of(cls, url: str) -> ConnectionTarget:
         """Read a URL."""
-        if not url.startswith(_SCHEMES):
-            raise StoreError("not the URL of a database", expected="postgresql://...")
         try:
-            said = conninfo_to_dict(url) if is_whole(url.partition("://")[2]) else None
+            said = conninfo_to_dict(url) if match_url(url) else None
         except (psycopg.Error, UnicodeError):
             said = None  # the driver's own words repeat the URL, with its password
         if said is None:
             raise StoreError(
-                "the URL of the database cannot be read",
+                "not the URL of a database that can be read",
                 expected="postgresql://USER:PASSWORD@HOST:PORT/NAME?OPTION=VALUE",
             )
         secrets = tuple(str(said[name]) for name in _SECRETS if said.get(name))
@@ -177,7 +173,7 @@ def flags(items: Sequence[bool]) -> Array:
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Row: TypeAlias = tuple[Any, ...]
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
-"""A statement with its parameters: bytes, arrays of them, whole numbers, truth values."""
+"""A statement with its parameters ($1 ...): bytes, arrays, whole numbers, truth values."""
 
 _INT8 = Struct(">q").pack
 _BOOL = b"\0", b"\1"
@@ -229,7 +225,7 @@ class Wire:
             if name is None:
                 self._made += 1
                 name = self._names[text] = b"q%d" % self._made
-                pg.send_prepare(name, _numbered(text), [_oid(param) for param in params])
+                pg.send_prepare(name, text.encode(), [_oid(param) for param in params])
                 due.append(text)
             values = [_dumped(param) for param in params]
             pg.send_query_prepared(name, values, [_BINARY] * len(values), _BINARY)
@@ -294,13 +290,6 @@ class Wire:
     def close(self) -> None:
         """Let go of it."""
         self.connection.close()
-
-
-@cache
-def _numbered(text: str) -> bytes:
-    """A statement with its parameters by number, as the server has them."""
-    first, *rest = text.split("%b")
-    return (first + "".join(f"${n}{part}" for n, part in enumerate(rest, 1))).encode()
 
 
 def _oid(param: object) -> int:

@@ -1,19 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What will be asked of the grains of a list is asked of many at once.
-
-A query walks one list, and asks of each grain whether it is in the others, what became of it, and
-what it says. Each of these would be a round trip. But the walk has read its places by pages, and
-when the first of a page is asked about, the rest of the page is about to be: so the question is
-put for all of them, and the answers are kept as long as the page is.
-
-This holds in a snapshot, where answers do not change. A writer goes without.
-"""
+"""A snapshot of a store: what is asked, and what is asked of many grains at once."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import psycopg
 
@@ -23,256 +14,12 @@ from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
 from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
+from omsgrain.storage.postgres.cache import AddressPrefetch, ExpectedPlaces, Prefetch
 from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
-from omsgrain.storage.postgres.pool import Array, Row, Statement, Wire, byteas
-from omsgrain.storage.postgres.rows import Added, terms_of
+from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas
 from omsgrain.storage.records import PAST
 from omsgrain.storage.scan import misplaced, stored
 from omsgrain.storage.tables import SEQUENCE, STATES, Table
-
-if TYPE_CHECKING:
-    from omsgrain.storage.postgres.writer import PostgresWriter
-
-_PAGES = 72  # pages kept: a query may walk 64 lists side by side
-_GRAINS = 16, 128  # grains read at once, at first and at the most
-_PLACES = 16  # places read at first, where not all that are met will be wanted
-
-
-class _Has(Protocol):
-    def __call__(self, key: bytes, places: list[bytes], which: Which, /) -> set[bytes]: ...
-
-
-class ExpectedPlaces(NamedTuple):
-    """What will be asked of the places of the next walk.
-
-    Attributes:
-        grains: how many of those that have all terms will be read.
-        terms: what each is looked up in.
-        states: whether its state is asked.
-    """
-
-    grains: int
-    terms: tuple[bytes, ...]
-    states: bool
-
-    @property
-    def places(self) -> int:
-        """How many to read at first: one more tells whether the walk goes on."""
-        wanted = min(self.grains + 1, _GRAINS[1])
-        return max(4 * wanted, _PLACES) if self.terms or self.states else wanted
-
-    def blobs(self, places: int) -> bool:
-        """Whether blobs come with a page of so many places."""
-        return 0 < self.grains and places <= 2 * _GRAINS[1]
-
-
-class _Page:
-    """Places that were read together, and what is known of them."""
-
-    __slots__ = "at", "blobs", "came", "grains", "has", "held", "places", "states", "states_from"
-
-    def __init__(self, places: list[bytes]) -> None:
-        self.places = places
-        self.at = {place[12:]: i for i, place in enumerate(places)}
-        self.has: dict[tuple[bytes, Which], tuple[int, set[bytes]]] = {}
-        self.states: dict[bytes, bytes] = {}
-        self.states_from: int | None = None
-        self.came: dict[int, bytes] = {}  # blobs, with the places
-        self.blobs: dict[int, bytes] = {}
-        self.held = 0, 0  # from which place, and up to which
-        self.grains = _GRAINS[0]
-
-    def numbers(self, first: int, last: int | None = None) -> list[int]:
-        return [int.from_bytes(place[12:], "big") for place in self.places[first:last]]
-
-
-class Prefetch:
-    """Answers about the grains of the pages that were read last."""
-
-    def __init__(
-        self,
-        has: _Has,
-        states: Callable[[list[bytes]], dict[bytes, bytes]],
-        blobs: Callable[[list[int]], dict[int, bytes]],
-    ) -> None:
-        self._has, self._states, self._blobs = has, states, blobs
-        self._pages: deque[_Page] = deque()
-        self._page_of: dict[bytes, _Page] = {}  # by the ends of places: their numbers
-
-    def expect(
-        self,
-        places: list[bytes],
-        *,
-        has: dict[tuple[bytes, Which], set[bytes]] | None = None,
-        states: dict[bytes, bytes] | None = None,
-        blobs: dict[int, bytes] | None = None,
-    ) -> None:
-        """Say that a page was read."""
-        page = _Page(places)
-        if has is not None:
-            page.has = {one: (0, found) for one, found in has.items()}
-        if states is not None:
-            page.states, page.states_from = states, 0
-        if blobs is not None:
-            page.came = blobs
-        self._pages.append(page)
-        self._page_of.update(dict.fromkeys(page.at, page))
-        if len(self._pages) > _PAGES:
-            old = self._pages.popleft()
-            for end in old.at:
-                if self._page_of.get(end) is old:
-                    del self._page_of[end]
-
-    def has(self, key: bytes, place: bytes, which: Which) -> bool | None:
-        """Whether the grain at a place has a term; None if it is of no page."""
-        page = self._page_of.get(place[12:])
-        if page is None:
-            return None
-        index = page.at[place[12:]]
-        if page.places[index] != place:
-            return None
-        known = page.has.get((key, which))
-        if known is None or index < known[0]:
-            found = self._has(key, page.places[index:], which)
-            known = page.has[key, which] = index, found
-        return place in known[1]
-
-    def state(self, key: bytes) -> tuple[bytes | None] | None:
-        """The row of a grain's state, which may be none; None if it is of no page."""
-        page = self._page_of.get(key[-4:]) if key[:4] == bytes(4) else None
-        if page is None or len(key) != SEQUENCE.size:
-            return None
-        index = page.at[key[-4:]]
-        if page.states_from is None or index < page.states_from:
-            page.states = self._states([bytes(4) + place[12:] for place in page.places[index:]])
-            page.states_from = index
-        return (page.states.get(key),)
-
-    def blob(self, seq: int) -> tuple[bytes | None] | None:
-        """The blob of a grain, which may be gone; None if it is of no page.
-
-        Grains are large: they are read few at first, and let go of when the next ones are.
-        """
-        end = SEQUENCE.pack(seq)[-4:]
-        page = self._page_of.get(end) if seq < 1 << 32 else None
-        if page is None:
-            return None
-        if seq in page.came:
-            return (page.came[seq],)
-        index = page.at[end]
-        first, last = page.held
-        if index < first:
-            return None  # read before, and let go of
-        if index >= last:
-            page.held = index, index + page.grains
-            page.blobs = self._blobs(page.numbers(*page.held))
-            page.grains = min(2 * page.grains, _GRAINS[1])
-        return (page.blobs.get(seq),)
-
-    def brought(self, numbers: list[int]) -> dict[int, bytes]:
-        """The blobs of those of some grains that came along with their places."""
-        found = {}
-        for seq in numbers:
-            page = self._page_of.get(SEQUENCE.pack(seq)[-4:])
-            if page is not None and seq in page.came:
-                found[seq] = page.came[seq]
-        return found
-
-
-class AddressPrefetch:
-    """The grains at some addresses, which are asked for in their order: read few at first."""
-
-    def __init__(self, read: Callable[[list[bytes]], dict[bytes, tuple[int, bytes]]]) -> None:
-        self._read = read
-        self._order: list[bytes] = []
-        self._at: dict[bytes, int] = {}
-        self._held = 0, 0
-        self._grains = _GRAINS[0]
-        self._known: dict[bytes, tuple[int, bytes]] = {}
-        self._blobs: dict[int, bytes] = {}
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        """Say which will be asked for."""
-        self._order = [*digests]
-        self._at = {digest: i for i, digest in enumerate(digests)}
-        self._held, self._grains = (0, 0), _GRAINS[0]
-
-    def find(self, digest: bytes) -> tuple[int | None] | None:
-        """The number of a grain, which may not be there; None if it is not expected."""
-        index = self._at.get(digest)
-        if index is None:
-            return None
-        first, last = self._held
-        if not first <= index < last:
-            self._held = index, index + self._grains
-            self._known = self._read(self._order[index : index + self._grains])
-            self._blobs = dict(self._known.values())
-            self._grains = min(2 * self._grains, _GRAINS[1])
-        found = self._known.get(digest)
-        return (None if found is None else found[0],)
-
-    def blob(self, seq: int) -> bytes | None:
-        """The blob of a grain that was read together with the last one that was found."""
-        return self._blobs.get(seq)
-
-
-MANY = 1_024
-"""Grains of a term that is worth a row."""
-
-GENERATION = 1 << 32
-"""Ordinals of a generation: a rebuild takes the next one, so that all are learnt anew."""
-
-_SEEN = 1_023  # a mask: of one grain in 1,024 the terms are looked at
-
-
-class TermCounts:
-    """The terms that have a row, as far as this process knows.
-
-    Attributes:
-        ordinal: of the last of them.
-        keys: all of them.
-    """
-
-    __slots__ = ("keys", "ordinal")
-
-    def __init__(self, ordinal: int = 0, keys: frozenset[bytes] = frozenset()) -> None:
-        self.ordinal = ordinal
-        self.keys = keys
-
-    def loaded(self, writer: PostgresWriter) -> TermCounts:
-        """Return what is known in a transaction, with what others have found since."""
-        if writer.head.ordinal == self.ordinal:
-            return self
-        # A rebuild, or a database that was put back, begins a new generation.
-        same = writer.head.ordinal >> 32 == self.ordinal >> 32
-        more = same and writer.head.ordinal > self.ordinal
-        rows = writer.all(sql.COUNTED, self.ordinal if more else 0)
-        known = self.keys if more else frozenset()
-        return TermCounts(writer.head.ordinal, known.union(key for key, _ in rows))
-
-    def changed(self, changes: Mapping[bytes, tuple[int, int]]) -> dict[bytes, tuple[int, int]]:
-        """Pick from what changed the terms that have a row."""
-        return {key: changes[key] for key in self.keys & changes.keys() if any(changes[key])}
-
-    def chosen(self, grains: list[Added]) -> list[Added]:
-        """Pick the grains whose terms are looked at."""
-        return [g for g in grains if int.from_bytes(g[1][:2], "big") & _SEEN == 0]
-
-    def noticed(self, writer: PostgresWriter, chosen: list[Added]) -> TermCounts:
-        """Give rows to the terms of some grains, if many have them."""
-        keys = sorted({key for key, _ in terms_of(chosen).lists} - self.keys)
-        if not keys:
-            return self
-        many = [key for (key,) in writer.run(sql.MANY, byteas(keys), writer.store_id, MANY, MANY)]
-        return self.counted(writer, many) if many else self
-
-    def counted(self, writer: PostgresWriter, keys: list[bytes]) -> TermCounts:
-        """Give rows to terms, which have none."""
-        number, last = writer.store_id, writer.head.ordinal
-        writer.run(sql.COUNT, number, last, number, number, byteas(keys))
-        writer.head = writer.head._replace(ordinal=last + len(keys))
-        return TermCounts(writer.head.ordinal, self.keys.union(keys))
-
 
 _ROWS = 16, 512  # rows of a table read at a time, at first and at the most
 _PLACES_A_PAGE = 16, 1_024  # the same of places
@@ -317,34 +64,28 @@ class PostgresReader:
         if self._ended:
             raise StoreError("the snapshot is over")
         if self._wire is None:
-            return self._begin(statements)
+            opening = (sql.READ, ()), (sql.HEAD, (self.store_id,))
+            self._wire, (_, head, *found) = self._database.begin(*opening, *statements)
+            if not head:
+                raise self._database.gone()
+            self._head = PostgresHead(*head[0])
+            return found
         try:
             return self._wire.ask(*statements)
         except psycopg.Error as error:
             raise failure(self._database.place, "read the store", error) from None
 
-    def _begin(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        opening = (sql.READ, ()), (sql.HEAD, (self.store_id,))
-        self._wire, (_, head, *found) = self._database.begin(*opening, *statements)
-        if not head:
-            raise self._database.gone()
-        self._head = PostgresHead(*head[0])
-        return found
+    def run(self, text: str, *params: Any) -> list[Row]:
+        """Run a statement on the store; return its rows, if it gives any."""
+        return self.ask((text, (self.store_id, *params)))[0]
 
     def all(self, text: str, *params: Any) -> list[Row]:
-        """Ask for rows of the store; its number is the first parameter."""
-        return self._run(text, self.store_id, *params)
-
-    def _run(self, text: str, *params: Any) -> list[Row]:
-        return self.ask((text, params))[0]
+        """Ask for rows of the store."""
+        return self.run(text, *params)
 
     def of(self, table: Table, text: str, *params: Any) -> list[Row]:
         """Ask for rows of one table of keys and values."""
-        return self.all(text, *params)
-
-    def among(self, text: str, asked: Array, *params: Any) -> list[Row]:
-        """Ask for those of a list that are there."""
-        return self._run(text, asked, self.store_id, *params)
+        return self.run(text, *params)
 
     def one(self, text: str, *params: Any) -> Any:
         """Ask for one value; None if there is no row."""
@@ -367,7 +108,7 @@ class PostgresReader:
             self._named.expect(digests)
 
     def _named_of(self, digests: list[bytes]) -> dict[bytes, tuple[int, bytes]]:
-        found = self.among(sql.NAMED, byteas(digests))
+        found = self.all(sql.NAMED, byteas(digests))
         return {digest: (seq, blob) for digest, seq, blob in found}
 
     def get(self, digest: bytes) -> bytes | None:
@@ -385,7 +126,7 @@ class PostgresReader:
                 return [*expected]
         known: dict[bytes, int] = {}
         for part in sql.together(digests):
-            known.update(self.among(sql.FIND, byteas(part)))
+            known.update(self.all(sql.FIND, byteas(part)))
         return [known.get(digest) for digest in digests]
 
     def page(
@@ -442,7 +183,7 @@ class PostgresReader:
         ]
 
     def _blobs_of(self, numbers: list[int]) -> dict[int, bytes]:
-        return dict(self.among(sql.BLOBS, pool.numbers(numbers)))
+        return dict(self.all(sql.BLOBS, pool.numbers(numbers)))
 
     # --- terms ----------------------------------------------------------------------------------
 
@@ -452,8 +193,7 @@ class PostgresReader:
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
         """Return how many grains have each of some terms, in one round trip."""
-        number = self.store_id
-        asked = [(sql.COUNTS[which], (number, key, number, key)) for key, which in terms]
+        asked = [(sql.term_count(which), (self.store_id, key)) for key, which in terms]
         return [int(rows[0][0]) for rows in self.ask(*asked)] if asked else []
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
@@ -465,7 +205,7 @@ class PostgresReader:
         return bool(self._has_of(key, [place], which))
 
     def _has_of(self, key: bytes, places: list[bytes], which: Which) -> set[bytes]:
-        return {place for (place,) in self.among(sql.HAS[which], byteas(places), key)}
+        return {place for (place,) in self.all(sql.has_term(which), key, byteas(places))}
 
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
@@ -502,15 +242,9 @@ class PostgresReader:
         along: ExpectedPlaces,
     ) -> list[bytes]:
         """Read places, and what will be asked of them."""
-        number, blobs = self.store_id, along.blobs(limit)
-        params: list[Any] = [number] if blobs else []
-        for term in along.terms:
-            params += [number, term]
-        params += [number] if along.states else []
-        params += [number, key, after, limit]
-        params += [number, key, after, limit, limit] if which == "all" else []
+        blobs = along.blobs(limit)
         text = sql.places(which, newest, len(along.terms), along.states, blobs)
-        rows = self.all(text, *params[1:])
+        rows = self.all(text, key, after, limit, *along.terms)
         page = [row[0] for row in rows]
         if self._ahead is not None and page:
             self._ahead.expect(page, **_brought(rows, along, which, blobs))
@@ -520,17 +254,13 @@ class PostgresReader:
         """Walk the terms whose keys begin with a prefix, each once, sorted."""
         end = beyond(prefix)
         limit, most = _KEYS
-        after: bytes | None = None
+        text = sql.keys(which, first=True)  # the prefix itself may be one
         while True:
-            # The first one may be the prefix itself; from then on, what comes behind.
-            first = sql.FIRST_KEY if after is None else sql.NEXT_KEY
-            start = prefix if after is None else after
-            text = sql.KEYS[which].format(first=first)
-            rows = self.all(text, start, end, self.store_id, end, limit, self.store_id)
+            rows = self.all(text, prefix, end, limit)
             yield from [key for key, there in rows if there]
             if len(rows) < limit:
                 return
-            after, limit = rows[-1][0], min(4 * limit, most)
+            text, prefix, limit = sql.keys(which, first=False), rows[-1][0], min(4 * limit, most)
 
     # --- rows -----------------------------------------------------------------------------------
 
@@ -552,7 +282,7 @@ class PostgresReader:
         """Return the values of those of some keys that are there."""
         found: dict[bytes, bytes] = {}
         for part in sql.together(keys):
-            found.update(self.among(sql.some_rows(table), byteas(part)))
+            found.update(self.all(sql.some_rows(table), byteas(part)))
         return found
 
     def rows(
@@ -561,16 +291,14 @@ class PostgresReader:
         """Walk keys and values by rising keys, in pages, so that a writer may change them."""
         end = beyond(prefix)
         limit, most = _ROWS
-        if after is None or after < prefix:
-            page = self.of(table, sql.rows_from(table), prefix, end, limit)
-        else:
-            page = self.of(table, sql.rows_after(table), after, end, limit)
+        first = after is None or after < prefix
+        start = prefix if after is None or first else after
         while True:
+            page = self.of(table, sql.rows(table, first), start, end, limit)
             yield from page
             if len(page) < limit:
                 return
-            after, limit = page[-1][0], min(2 * limit, most)
-            page = self.of(table, sql.rows_after(table), after, end, limit)
+            start, first, limit = page[-1][0], False, min(2 * limit, most)
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key and its value; None if the table is empty."""

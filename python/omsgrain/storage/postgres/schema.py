@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every table of the schema ``omsgrain`` as SQL.
+"""The schema ``omsgrain``: its tables as SQL, their versions, and the tenants in them.
 
     versions    version, when it was applied
     stores      store_id ++ tenant, roles that may see it, format of its rows
@@ -8,19 +8,37 @@
     blobs       store_id, seq ++ address, blob                            hash-partitioned by seq
     addresses   store_id, digest ++ seq                                   by digest
     terms       store_id, key, past, place                                by key
-    counts      store_id, key ++ ordinal, grains current, grains past     (``counting.py``)
-    texts, words                                                           (``texts.py``)
+    counts      store_id, key ++ ordinal, grains current, grains past
+    texts, words                                                          the text index
     states_0 …  store_id, key ++ value: one for each table of life STATE or BLIND
 
 Only ``PARTITION BY``, policies and storage parameters are particular to PostgreSQL, and left out
 for engines that spread tables by themselves.
+
+Each version of the schema is a list of statements that never changes once it was released. They
+are applied in one transaction, under a lock on a row of ``versions``: of many processes that open
+a database at once, one applies them, and the others wait and find them applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from omsgrain.storage.tables import TABLES, Life, Table
+import psycopg
+from psycopg import sql
+
+from omsgrain.errors import StoreError
+from omsgrain.storage.location import can_be_sent
+from omsgrain.storage.postgres.connection import (
+    Database,
+    Dialect,
+    Pause,
+    is_away,
+    is_clash,
+    lock_timeout,
+)
+from omsgrain.storage.postgres.pool import Connection
+from omsgrain.storage.tables import FORMAT, TABLES, Life, Table
 
 SCHEMA = "omsgrain"
 
@@ -158,12 +176,6 @@ def _locked(name: str) -> Iterator[str]:
     yield f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY"
 
 
-def tables_of() -> tuple[str, ...]:
-    """Every table with rows of stores, with its schema."""
-    own = tuple(f"{SCHEMA}.{name}" for name in ("heads", "blobs", "addresses", "terms", "counts"))
-    return own + tuple(name_of(table) for table in KEYED_TABLES)
-
-
 TEXTS, WORDS = f"{SCHEMA}.texts", f"{SCHEMA}.words"
 
 _COLUMNS = "seq, size, says, about, more, wide"
@@ -205,3 +217,259 @@ def text_tables(tuned: bool, policies: bool) -> Iterator[str]:
             f"{_FOUND} WHERE w.store_id + 0 = $1 AND w.words @@ $3 AND {_MAY} UNION ALL "
             f"{_FOUND} WHERE w.store_id = $1 AND w.wide AND {_MAY} $$"
         )
+
+
+def unsampled(name: str, columns: str) -> str:
+    """Make the statement that has columns of a table, and of its parts, sampled no more."""
+    changes = [f"ALTER COLUMN {column} SET STATISTICS 0" for column in columns.split()]
+    return f"ALTER TABLE {name} {', '.join(changes)}"
+
+
+def unsampled_tables() -> Iterator[str]:
+    """Make the statements for every table of the first two versions of the schema."""
+    yield unsampled(f"{SCHEMA}.heads", "commits")
+    yield unsampled(f"{SCHEMA}.blobs", "digest blob")
+    yield unsampled(f"{SCHEMA}.addresses", "digest")
+    yield unsampled(f"{SCHEMA}.terms", "key place")
+    yield unsampled(f"{SCHEMA}.counts", "key")
+    for name in FIRST:
+        yield unsampled(f"{SCHEMA}.{name.replace('-', '_')}", "key value")
+    # These came later, and may be of who needed them first: none is a reason not to open.
+    yield _if_ours(TEXTS, "digest key")
+    yield _if_ours(WORDS, "says about more words")
+    yield _if_ours(f"{SCHEMA}.near", "v")
+    yield _if_ours(f"{SCHEMA}.near_come", "record")
+
+
+def _if_ours(name: str, columns: str) -> str:
+    """Do as ``unsampled`` if there is such a table, and the role may alter it."""
+    ours = f"SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('{name}')"
+    return f"DO $$ BEGIN IF ({ours}) THEN {unsampled(name, columns)}; END IF; END $$"
+
+
+_OURS = (
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    f"WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p')"
+)
+TABLE_NAMES = f"SELECT '{SCHEMA}.' || quote_ident(c.relname) {_OURS} AND NOT c.relispartition"
+OWNED = f"SELECT bool_and(pg_has_role(c.relowner, 'USAGE')) {_OURS}"
+SECURED_TERMS = f"SELECT row_security_active('{SCHEMA}.terms')"
+SIZE = f"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint {_OURS}"
+
+
+Step = Callable[[Dialect, int], Iterator[str]]
+
+
+def _first(engine: Dialect, partitions: int) -> Iterator[str]:
+    return first_tables(partitions if engine.parts else 0, engine.policies)
+
+
+def _texts(engine: Dialect, partitions: int) -> Iterator[str]:
+    return text_tables(engine.parts, engine.policies)
+
+
+def _unsampled(engine: Dialect, partitions: int) -> Iterator[str]:
+    return unsampled_tables() if engine.parts else iter(())
+
+
+def _named(engine: Dialect, partitions: int) -> Iterator[str]:
+    parts = partitions if engine.parts else 0
+    yield from keyed_table(NAMED, parts, engine.policies)
+    if engine.parts:
+        yield unsampled(f"{SCHEMA}.named_0", "key value")
+
+
+_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled, _named)
+"""What makes version 1, 2 and so on."""
+
+VERSION = len(_STEPS)
+"""The version of the schema that this code reads and writes."""
+
+_ENCODINGS = {"UTF8", "SQL_ASCII"}
+"""Those of databases that take every letter; the second takes bytes as they are."""
+
+_ABSENT = {"42P01", "3F000"}  # no such table, no such schema
+_THERE = {"23505", "42P06", "42P07", "42710"}  # somebody else made it at the same moment
+
+_NOT_OURS = "42501"  # what only the owner of a table may do
+
+_VERSIONS = (
+    f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}",
+    f"CREATE TABLE IF NOT EXISTS {SCHEMA}.versions "
+    "(version integer PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())",
+    f"INSERT INTO {SCHEMA}.versions (version) VALUES (0) ON CONFLICT DO NOTHING",
+)
+
+
+def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
+    """See that a database has the newest schema."""
+    pause = Pause(database.patience)
+    with database.connection("make the tables of the store") as connection:
+        encoding = connection.info.parameter_status("server_encoding")
+        if not readonly and encoding is not None and encoding not in _ENCODINGS:
+            raise StoreError(
+                f"{database.place.shown!r} cannot store every letter: use a database that can",
+                expected="the encoding UTF8",
+                found=encoding,
+            )
+        found = found_version(connection)
+        if found > VERSION:
+            raise StoreError(
+                f"{database.place.shown!r} was written by a newer version of omsgrain",
+                expected=f"schema version {VERSION} or older",
+                found=f"schema version {found}",
+            )
+        if found == VERSION:
+            return
+        if readonly:
+            raise _older(database, found)
+        # A step alters tables that another process may be vacuuming; later openers wait for us.
+        connection.execute(lock_timeout(database.patience))
+        while True:
+            try:
+                if not found:  # the right to make a schema is asked for also where there is one
+                    _prepare(connection)
+                _apply(connection, database.engine, partitions)
+                return
+            except psycopg.Error as error:
+                if found and error.sqlstate == _NOT_OURS:
+                    raise _older(database, found) from None
+                if connection.closed or is_away(error) or not is_clash(error) or not pause.take():
+                    raise
+                connection.execute("ROLLBACK")
+
+
+def _older(database: Database, found: int) -> StoreError:
+    """Make the error for a role that may not upgrade a database."""
+    what = "is not a store yet: open it once for writing"
+    if found:
+        what = (
+            "was written by an older version: "
+            "have the role that owns its tables open it once for writing"
+        )
+    return StoreError(
+        f"{database.place.shown!r} {what}",
+        expected=f"schema version {VERSION}",
+        found=f"schema version {found}",
+    )
+
+
+def found_version(connection: Connection) -> int:
+    """Return the version of a database's schema; 0 if it has none."""
+    try:
+        row = connection.execute(f"SELECT max(version) FROM {SCHEMA}.versions").fetchone()
+    except psycopg.Error as error:
+        if error.sqlstate in _ABSENT:
+            return 0
+        raise
+    return int(row[0] or 0) if row else 0
+
+
+def _prepare(connection: Connection) -> None:
+    for text in _VERSIONS:
+        try:
+            connection.execute(text)
+        except psycopg.Error as error:
+            if error.sqlstate not in _THERE:
+                raise
+
+
+def _apply(connection: Connection, engine: Dialect, partitions: int) -> None:
+    connection.execute("BEGIN")
+    connection.execute(f"SELECT version FROM {SCHEMA}.versions WHERE version = 0 FOR UPDATE")
+    found = found_version(connection)
+    for version, step in enumerate(_STEPS[found:], start=found + 1):
+        for text in step(engine, partitions):
+            connection.execute(text)
+        insert = f"INSERT INTO {SCHEMA}.versions (version) VALUES (%s)"
+        connection.execute(insert, (version,))
+    connection.execute("COMMIT")
+
+
+DEFAULT = "default"
+"""The tenant of a database that has but one."""
+
+_LONGEST = 200  # bytes of a tenant's name
+
+_COMMON = f"{SCHEMA}.versions", f"{SCHEMA}.stores"
+"""Tables that are not of one store.
+
+Admitted roles may change whatever table their owner makes later (``_LATER``): a version of the
+schema that adds one to these has to take INSERT, UPDATE and DELETE from them by name.
+"""
+
+_EVERY = "SELECT, INSERT, UPDATE, DELETE ON"
+_LATER = f"ALTER DEFAULT PRIVILEGES FOR ROLE {{}} IN SCHEMA {SCHEMA} GRANT {_EVERY} TABLES TO {{}}"
+_OWNER = (
+    "SELECT tableowner::text FROM pg_tables "
+    f"WHERE schemaname = '{SCHEMA}' AND tablename = 'stores'"
+)
+_FIND = f"SELECT store_id, format FROM {SCHEMA}.stores WHERE tenant = %s"
+_MAKE = (
+    f"WITH made AS (INSERT INTO {SCHEMA}.stores (tenant, roles, format) "
+    "VALUES (%s, ARRAY[current_user::text], %s) ON CONFLICT (tenant) DO NOTHING "
+    "RETURNING store_id) "
+    "SELECT store_id FROM made"
+)
+_HEAD = (
+    f"INSERT INTO {SCHEMA}.heads (store_id, last_seq, blob_bytes, grains, ordinal, commits) "
+    "VALUES (%s, 0, 0, 0, 0, '')"
+)
+
+
+def store_of(database: Database, tenant: str, *, readonly: bool) -> int:
+    """Return the number of a tenant's store; make it if it is not there."""
+    if not (can_be_sent(tenant) and 0 < len(tenant.encode()) <= _LONGEST):
+        raise StoreError("not the name of a tenant", expected=f"1 to {_LONGEST} bytes")
+    with database.connection("open the store") as connection:
+        found = connection.execute(_FIND, (tenant,)).fetchone()
+        if found is None and not readonly:
+            _make(connection, tenant)
+            found = connection.execute(_FIND, (tenant,)).fetchone()
+            if found is None:
+                raise StoreError("the role may not see the store of that tenant")
+    if found is None:
+        raise StoreError(f"there is no store of that tenant at {database.place.shown!r}")
+    store_id, rows = found
+    if rows > FORMAT:
+        raise StoreError(
+            f"the store at {database.place.shown!r} was written by a newer version of omsgrain",
+            expected=f"store format {FORMAT} or older",
+            found=f"store format {rows}",
+        )
+    return int(store_id)
+
+
+def _make(connection: Connection, tenant: str) -> None:
+    connection.execute("BEGIN")
+    made = connection.execute(_MAKE, (tenant, FORMAT)).fetchone()
+    if made is not None:  # else another process was faster
+        connection.execute(f"SET LOCAL omsgrain.storage = '{int(made[0])}'")
+        connection.execute(_HEAD, made)
+    connection.execute("COMMIT")
+
+
+def admit(database: Database, store_id: int, role: str) -> None:
+    """Let a role of the database see and change the rows of one store.
+
+    It also gets rights on tables that the owner of ``stores`` makes later. It has none on tables
+    that another role makes, or that came since an older version admitted it: admit it again.
+    """
+    name = sql.Identifier(role)
+    rights = [("USAGE ON SCHEMA", SCHEMA), *(("SELECT ON", table) for table in _COMMON)]
+    with database.connection("admit the role") as connection:
+        connection.execute("BEGIN")
+        tables = [table for (table,) in connection.execute(TABLE_NAMES).fetchall()]
+        rights += [(_EVERY, table) for table in tables if table not in _COMMON]
+        for right, thing in rights:
+            connection.execute(
+                sql.SQL("GRANT {} {} TO {}").format(sql.SQL(right), sql.SQL(thing), name)
+            )
+        for (owner,) in connection.execute(_OWNER).fetchall():
+            connection.execute(sql.SQL(_LATER).format(sql.Identifier(owner), name))
+        connection.execute(
+            f"UPDATE {SCHEMA}.stores SET roles = pg_catalog.array_append(roles, %s) "
+            "WHERE store_id = %s AND NOT %s = ANY (roles)",
+            (role, store_id, role),
+        )
+        connection.execute("COMMIT")

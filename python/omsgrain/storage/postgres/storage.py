@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of a database before a store in it is opened, which might make one."""
+"""``PostgresStorage``: a store in PostgreSQL, and how the works of a process share its commits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import psycopg
 
@@ -23,63 +23,159 @@ from omsgrain.storage.base import (
     is_durable,
     see_range,
 )
-from omsgrain.storage.lmdb.commit_queue import CommitQueue
+from omsgrain.storage.lmdb.commit_queue import CommitQueue, PendingWrite, WorkFailedError
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.connection import (
     PATIENCE,
     Database,
+    Pause,
     PostgresHead,
     connected,
     failure,
+    is_broken,
+    is_clash,
+    is_own,
+    uncertain,
 )
 from omsgrain.storage.postgres.maintenance import check, compact, copy, rebuild, size_of
-from omsgrain.storage.postgres.migrate import DEFAULT, admit, found_version, migrate, store_of
 from omsgrain.storage.postgres.pool import Connection, ConnectionTarget, byteas
-from omsgrain.storage.postgres.reader import PostgresReader, TermCounts
-from omsgrain.storage.postgres.schema import SCHEMA
-from omsgrain.storage.postgres.writer import Commits, PostgresWriter
+from omsgrain.storage.postgres.reader import PostgresReader
+from omsgrain.storage.postgres.schema import (
+    DEFAULT,
+    SCHEMA,
+    SECURED_TERMS,
+    admit,
+    found_version,
+    migrate,
+    store_of,
+)
+from omsgrain.storage.postgres.writer import NAME, NAMES, PostgresWriter, TermCounts
 from omsgrain.storage.tables import FORMAT, META
-
-_FIND = f"SELECT 1 FROM {SCHEMA}.stores WHERE tenant = %s"
-_MAY = f"SELECT has_table_privilege('{SCHEMA}.blobs', 'INSERT')"
-
-
-def is_store(url: str, tenant: str | None = None) -> bool:
-    """Tell whether there is a store of a tenant that the role of the URL may see."""
-    name = DEFAULT if tenant is None else tenant
-    with _connected(url) as connection:
-        if not found_version(connection):
-            return False
-        return connection.execute(_FIND, (name,)).fetchone() is not None
-
-
-def is_writable(url: str) -> bool:
-    """Tell whether the database takes writes, and takes them from the role of the URL."""
-    with _connected(url) as connection:
-        row = connection.execute("SHOW transaction_read_only").fetchone()
-        if row is None or row[0] != "off":
-            return False  # a standby, say
-        if not found_version(connection):
-            return True
-        may = connection.execute(_MAY).fetchone()
-        return bool(may and may[0])
-
-
-@contextmanager
-def _connected(url: str) -> Iterator[Connection]:
-    place = ConnectionTarget.of(url)
-    try:
-        with connected(place) as connection:
-            yield connection
-    except psycopg.Error as error:
-        raise failure(place, "look for a store", error) from None
-
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=PostgresReader)
 
 _TIMEOUT = 60.0
 _PARTS = 1_000  # of a table, at the most: each is a file that every query may look into
+
+
+Begin = Callable[[list[bytes]], PostgresWriter]
+
+
+class _NotBegunError(Exception):
+    """No transaction could begin, which says nothing about the works that wait for one."""
+
+    def __init__(self, reason: StoreError) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+class Commits:
+    """How the works of one process for one store are committed."""
+
+    def __init__(
+        self, database: Database, begin: Begin, kept: Callable[[PostgresWriter], None]
+    ) -> None:
+        self._database = database
+        self._begin = begin
+        self._kept = kept
+
+    def commit(self, members: list[PendingWrite]) -> None:
+        """Commit works together, or where one of them fails, each by itself."""
+        try:
+            try:
+                self._commit(members)
+            except WorkFailedError:
+                for member in members:
+                    self._alone(member)
+        except _NotBegunError as error:
+            raise error.reason from None
+
+    def _alone(self, member: PendingWrite) -> None:
+        try:
+            self._commit([member])
+        except _NotBegunError:
+            raise
+        except Exception as error:
+            member.settle(None, error)
+
+    def _commit(self, members: list[PendingWrite]) -> None:
+        trouble: Pause | None = None
+        expecting = [digest for member in members for digest in member.expecting]
+        while True:
+            writer: PostgresWriter | None = None
+            try:
+                try:
+                    writer = self._begin(expecting)
+                except StoreError as error:
+                    raise _NotBegunError(error) from None
+                writer.learn()
+                results = [self._run(writer, member, len(members)) for member in members]
+                writer.finish()
+            except psycopg.Error as error:
+                closed = writer is not None and writer.wire.closed
+                if writer is not None:
+                    writer.end("ROLLBACK")
+                trouble = trouble or Pause(self._database.patience)
+                if is_broken(error, closed):
+                    self._database.pool.drop()
+                    if writer is not None and writer.committing and self._committed(writer):
+                        break
+                elif is_own(error) and len(members) > 1:
+                    raise WorkFailedError from None
+                elif not is_clash(error):
+                    raise failure(self._database.place, "write to the store", error) from None
+                if not trouble.take():
+                    raise failure(self._database.place, "write to the store", error) from None
+            except BaseException:
+                if writer is not None:
+                    writer.end("ROLLBACK")
+                raise
+            else:
+                writer.end(None)
+                break
+        self._kept(writer)
+        for member, result in zip(members, results, strict=True):
+            member.settle(result, None)
+
+    def _committed(self, writer: PostgresWriter) -> bool:
+        """Tell what became of a commit that was not answered."""
+        committed = None
+        with suppress(StoreError):  # the server stays away
+            # Once the head is free: it has ended, whichever way.
+            question = sql.LOCKED_HEAD, (writer.store_id,)
+            wire, (_, head) = self._database.begin((sql.WRITE, ()), question)
+            self._database.end(wire)
+            committed = _outcome(writer, head[0][-1]) if head else None
+        if committed is None:
+            raise uncertain(self._database.place) from None
+        return committed
+
+    def _run(self, writer: PostgresWriter, member: PendingWrite, together: int) -> Any:
+        """Run one work; what the database refused counts, whatever the work made of it."""
+        try:
+            result = member.work(writer)
+        except psycopg.Error:
+            raise
+        except Exception:
+            if writer.broken is not None:
+                raise writer.broken from None
+            if together == 1:
+                raise
+            raise WorkFailedError from None
+        if writer.broken is not None:
+            raise writer.broken
+        return result
+
+
+def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
+    """Tell whether a commit was made, by the names of the last ones; None: nobody can tell."""
+    names = [commits[at : at + NAME] for at in range(0, len(commits), NAME)]
+    if writer.name in names:
+        return True
+    if len(names) < NAMES or writer.commits[:NAME] in names:
+        return False
+    return None
 
 
 class PostgresStorage:
@@ -117,7 +213,7 @@ class PostgresStorage:
         self.store_id = store_of(self._database, self.tenant, readonly=readonly)
         self._database.enter(self.store_id)
         self._counts = TermCounts()
-        watched = self._database.engine.policies and self._database.asked(sql.WATCHED)
+        watched = self._database.engine.policies and self._database.asked(SECURED_TERMS)
         self._copies = not watched
         self._queue = CommitQueue(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
@@ -163,7 +259,7 @@ class PostgresStorage:
             (sql.WRITE, ()),
             (sql.LOCKED_HEAD, (number,)),
             (sql.all_rows(META), (number,)),
-            *[(sql.FIND, (byteas(part), number)) for part in sql.together(expecting)],
+            *[(sql.FIND, (number, byteas(part))) for part in sql.together(expecting)],
         )
         try:
             if not found:
@@ -263,3 +359,38 @@ class PostgresStorage:
         self._open()
         if self._readonly:
             raise StoreError(f"the store at {self.place.shown!r} is open for reading only")
+
+
+_FIND = f"SELECT 1 FROM {SCHEMA}.stores WHERE tenant = %s"
+_MAY = f"SELECT has_table_privilege('{SCHEMA}.blobs', 'INSERT')"
+
+
+def is_store(url: str, tenant: str | None = None) -> bool:
+    """Tell whether there is a store of a tenant that the role of the URL may see."""
+    name = DEFAULT if tenant is None else tenant
+    with _connected(url) as connection:
+        if not found_version(connection):
+            return False
+        return connection.execute(_FIND, (name,)).fetchone() is not None
+
+
+def is_writable(url: str) -> bool:
+    """Tell whether the database takes writes, and takes them from the role of the URL."""
+    with _connected(url) as connection:
+        row = connection.execute("SHOW transaction_read_only").fetchone()
+        if row is None or row[0] != "off":
+            return False  # a standby, say
+        if not found_version(connection):
+            return True
+        may = connection.execute(_MAY).fetchone()
+        return bool(may and may[0])
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    place = ConnectionTarget.of(url)
+    try:
+        with connected(place) as connection:
+            yield connection
+    except psycopg.Error as error:
+        raise failure(place, "look for a store", error) from None

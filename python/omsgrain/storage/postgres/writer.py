@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a write transaction sends, and what it does to index rows."""
+"""A write transaction: what it gathers and sends, and how often terms occur."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -13,25 +12,72 @@ import psycopg
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Which
-from omsgrain.storage.lmdb.commit_queue import PendingWrite, WorkFailedError
-from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
-from omsgrain.storage.postgres.connection import (
-    Database,
-    Pause,
-    PostgresHead,
-    failure,
-    is_broken,
-    is_clash,
-    is_own,
-    uncertain,
-)
-from omsgrain.storage.postgres.pool import Array, Row, Statement, Wire, byteas, numbers
-from omsgrain.storage.postgres.reader import PostgresReader, TermCounts, beyond
+from omsgrain.storage.postgres.cache import WriteCache, walked
+from omsgrain.storage.postgres.connection import Database, PostgresHead
+from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas, numbers
+from omsgrain.storage.postgres.reader import PostgresReader, beyond
 from omsgrain.storage.postgres.rows import Added, IndexRows, add, add_terms, terms_of
-from omsgrain.storage.postgres.write_cache import WriteCache, walked
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
+
+MANY = 1_024
+"""Grains of a term that is worth a row."""
+
+GENERATION = 1 << 32
+"""Ordinals of a generation: a rebuild takes the next one, so that all are learnt anew."""
+
+_SEEN = 1_023  # a mask: of one grain in 1,024 the terms are looked at
+
+
+class TermCounts:
+    """The terms that have a row, as far as this process knows.
+
+    Attributes:
+        ordinal: of the last of them.
+        keys: all of them.
+    """
+
+    __slots__ = ("keys", "ordinal")
+
+    def __init__(self, ordinal: int = 0, keys: frozenset[bytes] = frozenset()) -> None:
+        self.ordinal = ordinal
+        self.keys = keys
+
+    def loaded(self, writer: PostgresWriter) -> TermCounts:
+        """Return what is known in a transaction, with what others have found since."""
+        if writer.head.ordinal == self.ordinal:
+            return self
+        # A rebuild, or a database that was put back, begins a new generation.
+        same = writer.head.ordinal >> 32 == self.ordinal >> 32
+        more = same and writer.head.ordinal > self.ordinal
+        rows = writer.all(sql.COUNTED, self.ordinal if more else 0)
+        known = self.keys if more else frozenset()
+        return TermCounts(writer.head.ordinal, known.union(key for key, _ in rows))
+
+    def changed(self, changes: Mapping[bytes, tuple[int, int]]) -> dict[bytes, tuple[int, int]]:
+        """Pick from what changed the terms that have a row."""
+        return {key: changes[key] for key in self.keys & changes.keys() if any(changes[key])}
+
+    def chosen(self, grains: list[Added]) -> list[Added]:
+        """Pick the grains whose terms are looked at."""
+        return [g for g in grains if int.from_bytes(g[1][:2], "big") & _SEEN == 0]
+
+    def noticed(self, writer: PostgresWriter, chosen: list[Added]) -> TermCounts:
+        """Give rows to the terms of some grains, if many have them."""
+        keys = sorted({key for key, _ in terms_of(chosen).lists} - self.keys)
+        if not keys:
+            return self
+        many = [key for (key,) in writer.run(sql.MANY, byteas(keys), MANY)]
+        return self.counted(writer, many) if many else self
+
+    def counted(self, writer: PostgresWriter, keys: list[bytes]) -> TermCounts:
+        """Give rows to terms, which have none."""
+        last = writer.head.ordinal
+        writer.run(sql.COUNT, byteas(keys), last)
+        writer.head = writer.head._replace(ordinal=last + len(keys))
+        return TermCounts(writer.head.ordinal, self.keys.union(keys))
+
 
 NAME = 8
 """Bytes of the name of a commit."""
@@ -39,8 +85,12 @@ NAMES = 64
 """Names of commits that a head has."""
 
 
-class IndexWriter(PostgresReader):
-    """A transaction that has locked the head of the store.
+_GATHERED = 16 << 20  # bytes that wait at the most
+_ROW = 64  # what a row is taken for, beside its bytes
+
+
+class PostgresWriter(PostgresReader):
+    """Writes in one transaction, which has locked the head of the store.
 
     Attributes:
         broken: what the database refused first; the transaction is lost from then on.
@@ -49,137 +99,6 @@ class IndexWriter(PostgresReader):
         name: of this commit.
         counts: the terms that have a count.
     """
-
-    counts: TermCounts
-
-    def __init__(
-        self,
-        database: Database,
-        wire: Wire,
-        store_id: int,
-        head: PostgresHead,
-        *,
-        commits: bytes,
-        copies: bool,
-    ) -> None:
-        super().__init__(database, store_id)
-        self._wire = self.wire = wire
-        self._ahead = self._named = None  # answers change
-        self.head = self._base = head
-        self._copies = copies
-        self.commits = commits
-        self.name = os.urandom(NAME)
-        self._sent = False
-        self.broken: psycopg.Error | None = None
-        self.committing = False
-
-    def run(self, text: str, *params: Any) -> list[Row]:
-        """Run a statement; return its rows, if it gives any."""
-        return self._run(text, *params)
-
-    def ask(self, *statements: Statement) -> list[list[Row]]:
-        """The driver's errors pass as they are: what can be tried again is decided above."""
-        if self._ended:
-            raise StoreError("the transaction is over")
-        try:
-            return self.wire.ask(*statements)
-        except psycopg.Error as error:
-            self.broken = self.broken or error
-            raise
-
-    def _send(self, statements: list[Statement]) -> None:
-        self._sent = True
-        self.ask(*statements)
-
-    def touch(self) -> None:
-        """Make this a commit that has something to write."""
-        self._send([self._head_row()])
-
-    def _head_row(self) -> Statement:
-        """What the head is after this commit, with its name in front of the others."""
-        commits = (self.name + self.commits)[: NAME * NAMES]
-        return sql.SET_HEAD, (*self.head, commits, self.store_id)
-
-    # --- index rows -----------------------------------------------------------------------------
-
-    def _adding(self, grains: list[Added], terms: IndexRows) -> list[Statement]:
-        """Copy grains and their index rows, or return the statements that add them."""
-        self._sent = True
-        try:
-            return add(self.wire, self.store_id, grains, terms, copies=self._copies)
-        except psycopg.Error as error:
-            self.broken = self.broken or error
-            raise
-
-    def _recounted(self, changes: dict[bytes, tuple[int, int]]) -> list[Statement]:
-        changed = self.counts.changed(changes)
-        if not changed:
-            return []
-        current = numbers([change for change, _ in changed.values()])
-        past = numbers([change for _, change in changed.values()])
-        return [(sql.ADD_COUNTS, (self.store_id, byteas([*changed]), current, past))]
-
-    def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
-        """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
-        sound = [g for g in grains if sha256(g[2]).digest() == g[1]]
-        rows = [(key, place) for key, places in terms_of(sound).lists for place in places]
-        if len(sound) < len(grains):
-            self.run("SET LOCAL statement_timeout = 0")  # a large store has many rows
-            whole = {seq for seq, _, _ in sound}
-            for seq, _, _ in grains:
-                if seq not in whole:
-                    end = SEQUENCE.pack(seq)[-4:]
-                    rows += self.run(sql.TERMS_BY_NUMBER, self.store_id, end)
-        return rows
-
-    def drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Delete index rows, in whichever state they are: most are current."""
-        found: list[Row] = []
-        for past in (False, True):
-            found += self._each(
-                sql.DROP_TERM, [(self.store_id, key, past, place) for key, place in rows]
-            )
-            met = {(key, place) for key, _, place in found}
-            rows = [row for row in rows if row not in met]
-        changes: dict[bytes, tuple[int, int]] = {}
-        for key, past, _ in found:
-            current, before = changes.get(key, (0, 0))
-            changes[key] = (current, before - 1) if past else (current - 1, before)
-        for statement, given in self._recounted(changes):
-            self.run(statement, *given)
-
-    def move_terms(self, rows: list[tuple[bytes, bool, bytes]]) -> None:
-        """Make index rows past, or current again: each a key, whether it is past now, a place."""
-        number = self.store_id
-        params = [(past, number, key, not past, place) for key, past, place in rows]
-        changes: dict[bytes, tuple[int, int]] = {}
-        for key, past in self._each(sql.MOVE_TERM, params):
-            current, before = changes.get(key, (0, 0))
-            step = 1 if past else -1
-            changes[key] = current - step, before + step
-        for statement, given in self._recounted(changes):
-            self.run(statement, *given)
-
-    def _each(self, text: str, params: list[tuple[Any, ...]]) -> list[Row]:
-        """Run a statement for each row, many on the way at a time; return what they gave."""
-        self._sent = True
-        found: list[Row] = []
-        for part in sql.together(params):
-            for rows in self.ask(*[(text, one) for one in part]):
-                found += rows
-        return found
-
-    def add_terms(self, terms: IndexRows) -> None:
-        """Write index rows of grains that are there already, and count them nowhere."""
-        self._send(add_terms(self.wire, self.store_id, terms, copies=self._copies))
-
-
-_GATHERED = 16 << 20  # bytes that wait at the most
-_ROW = 64  # what a row is taken for, beside its bytes
-
-
-class PostgresWriter(IndexWriter):
-    """Writes in one transaction, which has locked the head of the store."""
 
     def __init__(
         self,
@@ -194,7 +113,17 @@ class PostgresWriter(IndexWriter):
         meta: dict[bytes, bytes],
         known: dict[bytes, int | None],
     ) -> None:
-        super().__init__(database, wire, store_id, head, commits=commits, copies=copies)
+        super().__init__(database, store_id)
+        self._wire = self.wire = wire
+        self._ahead = self._named = None  # answers change
+        self.head = self._base = head
+        self._copies = copies
+        self.commits = commits
+        self.name = os.urandom(NAME)
+        self._sent = False
+        self.broken: psycopg.Error | None = None
+        self.committing = False
+        self.counts = counts
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # of those, by address
         self._known = known  # of addresses that were looked for
@@ -203,29 +132,113 @@ class PostgresWriter(IndexWriter):
         self._gone: dict[int, Added] = {}  # removed; their index rows are still there
         self._held = WriteCache({META: meta})
         self._size = 0
-        self.counts = counts
+
+    def ask(self, *statements: Statement) -> list[list[Row]]:
+        """The driver's errors pass as they are: what can be tried again is decided above."""
+        if self._ended:
+            raise StoreError("the transaction is over")
+        try:
+            return self.wire.ask(*statements)
+        except psycopg.Error as error:
+            self.broken = self.broken or error
+            raise
+
+    def _send(self, statements: Sequence[Statement]) -> None:
+        self._sent = True
+        self.ask(*statements)
+
+    def touch(self) -> None:
+        """Make this a commit that has something to write."""
+        self._send([self._head_row()])
+
+    def _head_row(self) -> Statement:
+        """What the head is after this commit, with its name in front of the others."""
+        commits = (self.name + self.commits)[: NAME * NAMES]
+        return sql.SET_HEAD, (self.store_id, *self.head, commits)
+
+    def without_timeout(self) -> None:
+        """Let the statements of this transaction take as long as they need."""
+        self.ask(("SET LOCAL statement_timeout = 0", ()))
 
     def learn(self) -> None:
         """Learn which terms have got a count since; before any work."""
         self.counts = self.counts.loaded(self)
+
+    # --- index rows -----------------------------------------------------------------------------
+
+    def _recounted(self, changes: Mapping[bytes, tuple[int, int]]) -> list[Statement]:
+        """How counts change: by so many current grains and past ones for each term."""
+        changed = self.counts.changed(changes)
+        if not changed:
+            return []
+        current = numbers([change for change, _ in changed.values()])
+        past = numbers([change for _, change in changed.values()])
+        return [(sql.ADD_COUNTS, (self.store_id, byteas([*changed]), current, past))]
+
+    def _recount(self, changes: Mapping[bytes, tuple[int, int]]) -> None:
+        for statement in self._recounted(changes):
+            self.ask(statement)
+
+    def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
+        """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
+        sound = [g for g in grains if sha256(g[2]).digest() == g[1]]
+        rows = [(key, place) for key, places in terms_of(sound).lists for place in places]
+        if len(sound) < len(grains):
+            self.without_timeout()  # a large store has many rows
+            whole = {seq for seq, _, _ in sound}
+            for seq, _, _ in grains:
+                if seq not in whole:
+                    rows += self.run(sql.TERMS_BY_NUMBER, SEQUENCE.pack(seq)[-4:])
+        return rows
+
+    def _drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
+        """Delete index rows, in whichever state they are: most are current."""
+        found: list[Row] = []
+        for past in (False, True):
+            found += self._each(sql.DROP_TERM, [(key, past, place) for key, place in rows])
+            met = {(key, place) for key, _, place in found}
+            rows = [row for row in rows if row not in met]
+        changes: dict[bytes, tuple[int, int]] = {}
+        for key, past, _ in found:
+            current, before = changes.get(key, (0, 0))
+            changes[key] = (current, before - 1) if past else (current - 1, before)
+        self._recount(changes)
+
+    def _move_terms(self, rows: list[tuple[bytes, bool, bytes]]) -> None:
+        """Make index rows past, or current again: each a key, whether it is past now, a place."""
+        params = [(key, not past, place) for key, past, place in rows]
+        changes: dict[bytes, tuple[int, int]] = {}
+        for key, past in self._each(sql.MOVE_TERM, params):
+            current, before = changes.get(key, (0, 0))
+            step = 1 if past else -1
+            changes[key] = current - step, before + step
+        self._recount(changes)
+
+    def _each(self, text: str, params: list[tuple[Any, ...]]) -> list[Row]:
+        """Run a statement for each row, many on the way at a time; return what they gave."""
+        self._sent = True
+        found: list[Row] = []
+        for part in sql.together(params):
+            for rows in self.ask(*[(text, (self.store_id, *one)) for one in part]):
+                found += rows
+        return found
+
+    def add_terms(self, terms: IndexRows) -> None:
+        """Write index rows of grains that are there already, and count them nowhere."""
+        self._send(add_terms(self.wire, self.store_id, terms, copies=self._copies))
 
     # --- what waits -----------------------------------------------------------------------------
 
     def all(self, text: str, *params: Any) -> list[Row]:
         """Ask for rows of the store; all that waits is sent before."""
         self.settle()
-        return self.run(text, self.store_id, *params)
-
-    def among(self, text: str, asked: Array, *params: Any) -> list[Row]:
-        """Ask for those of a list that are there; all that waits is sent before."""
-        self.settle()
-        return super().among(text, asked, *params)
+        return self.run(text, *params)
 
     def of(self, table: Table, text: str, *params: Any) -> list[Row]:
         """Ask for rows of one table; what waits for others goes on waiting."""
         if table in self._rows:
             self.settle()
-        return self.run(text, self.store_id, *params)
+        return self.run(text, *params)
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
         """Return how many grains have each of some terms; all that waits is sent before."""
@@ -275,7 +288,12 @@ class PostgresWriter(IndexWriter):
         past = {SEQUENCE.pack(seq)[-4:] for seq, is_past in self._moves.items() if is_past}
         self._moves = {}
         terms = terms_of(grains, past)
-        statements = self._adding(grains, terms)
+        self._sent = True
+        try:
+            statements = add(self.wire, self.store_id, grains, terms, copies=self._copies)
+        except psycopg.Error as error:  # of a COPY
+            self.broken = self.broken or error
+            raise
         statements += self._recounted(terms.changes())
         chosen = self.counts.chosen(grains)
         if chosen:
@@ -306,7 +324,7 @@ class PostgresWriter(IndexWriter):
         """Look in the table of addresses, as it is; what waits stays waiting."""
         known: dict[bytes, int] = {}
         for part in sql.together(digests):
-            known.update(self.run(sql.FIND, byteas(part), self.store_id))
+            known.update(self.run(sql.FIND, byteas(part)))
         return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
@@ -317,7 +335,7 @@ class PostgresWriter(IndexWriter):
             return None
         if (blob := self._held.blob(seq)) is not None:
             return blob
-        rows = self.run(sql.BLOB, self.store_id, seq)  # what waits is about others
+        rows = self.run(sql.BLOB, seq)  # what waits is about others
         if not rows:
             return None
         self._held.keep(seq, rows[0][0])
@@ -386,13 +404,13 @@ class PostgresWriter(IndexWriter):
         digest = sha256(blob).digest()
         if self.find([digest]) == [seq]:
             return seq, digest, blob
-        found = self.among(sql.GRAINS, pool.numbers([seq]))  # damaged
+        found = self.all(sql.GRAINS, numbers([seq]))  # damaged
         return (seq, *found[0][1:]) if found else None
 
     def _removed(self) -> list[Statement]:
         """Take out the index rows of what was removed; return what is left to be done."""
         gone, self._gone = [*self._gone.values()], {}
-        self.drop_terms(self._rows_of(gone))
+        self._drop_terms(self._rows_of(gone))
         number = self.store_id
         return [
             statement
@@ -416,12 +434,10 @@ class PostgresWriter(IndexWriter):
         if not moves:
             return
         self._moves = {seq: past for seq, past in self._moves.items() if seq in self._grains}
-        numbers = [*moves]
-        for start in range(0, len(numbers), sql.TOGETHER):
-            part = pool.numbers(numbers[start : start + sql.TOGETHER])
-            grains: list[Added] = self.run(sql.GRAINS, part, self.store_id)
+        for part in sql.together([*moves]):
+            grains: list[Added] = self.run(sql.GRAINS, numbers(part))
             rows = self._rows_of(grains)
-            self.move_terms(
+            self._move_terms(
                 [(key, moves[int.from_bytes(place[12:], "big")], place) for key, place in rows]
             )
 
@@ -434,7 +450,7 @@ class PostgresWriter(IndexWriter):
             return waiting[key]
         if (held := self._whole(table)) is not None:
             return held.get(key)
-        rows = self.run(sql.row(table), self.store_id, key)
+        rows = self.run(sql.row(table), key)
         return rows[0][0] if rows else None
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -445,7 +461,7 @@ class PostgresWriter(IndexWriter):
         asked = [key for key in keys if key not in waiting]
         found = {key: value for key in keys if (value := waiting.get(key)) is not None}
         for part in sql.together(asked):
-            found.update(self.run(sql.some_rows(table), byteas(part), self.store_id))
+            found.update(self.run(sql.some_rows(table), byteas(part)))
         return found
 
     def rows(
@@ -465,7 +481,7 @@ class PostgresWriter(IndexWriter):
         """All rows of a small table that is asked again and again."""
 
         def read(most: int) -> list[Row]:
-            return self.of(table, sql.rows_from(table), b"", sql.ABOVE, most)
+            return self.of(table, sql.rows(table, True), b"", sql.ABOVE, most)
 
         return self._held.table(table, read)
 
@@ -473,10 +489,8 @@ class PostgresWriter(IndexWriter):
         """Delete rows whose keys begin with a prefix, so many at the most; returns how many."""
         self.settle()
         self._held.forget((table,))
-        end, number = beyond(prefix), self.store_id
         self._sent = True
-        params = number, prefix, number, prefix, end, most, end
-        return int(self._run(sql.drop_rows(table), *params)[0][0])
+        return int(self.run(sql.drop_rows(table), prefix, beyond(prefix), most)[0][0])
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
@@ -493,130 +507,3 @@ class PostgresWriter(IndexWriter):
             if table.split:
                 key, value = key + value, b""
             self.set_row(table, key, value)
-
-
-Begin = Callable[[list[bytes]], PostgresWriter]
-
-
-class _NotBegunError(Exception):
-    """No transaction could begin, which says nothing about the works that wait for one."""
-
-    def __init__(self, reason: StoreError) -> None:
-        super().__init__()
-        self.reason = reason
-
-
-class Commits:
-    """How the works of one process for one store are committed."""
-
-    def __init__(
-        self, database: Database, begin: Begin, kept: Callable[[PostgresWriter], None]
-    ) -> None:
-        self._database = database
-        self._begin = begin
-        self._kept = kept
-
-    def commit(self, members: list[PendingWrite]) -> None:
-        """Commit works together, or where one of them fails, each by itself."""
-        try:
-            self._together(members)
-        except _NotBegunError as error:
-            raise error.reason from None
-
-    def _together(self, members: list[PendingWrite]) -> None:
-        try:
-            self._commit(members)
-        except WorkFailedError:
-            for member in members:
-                self._alone(member)
-
-    def _alone(self, member: PendingWrite) -> None:
-        try:
-            self._commit([member])
-        except _NotBegunError:
-            raise
-        except Exception as error:
-            member.settle(None, error)
-
-    def _commit(self, members: list[PendingWrite]) -> None:
-        trouble: Pause | None = None
-        expecting = [digest for member in members for digest in member.expecting]
-        while True:
-            writer: PostgresWriter | None = None
-            try:
-                writer = self._begun(expecting)
-                writer.learn()
-                results = [self._run(writer, member, len(members)) for member in members]
-                writer.finish()
-            except psycopg.Error as error:
-                closed = writer is not None and writer.wire.closed
-                self._over(writer)
-                trouble = trouble or Pause(self._database.patience)
-                if is_broken(error, closed):
-                    self._database.pool.drop()
-                    if writer is not None and writer.committing and self._committed(writer):
-                        break
-                elif is_own(error) and len(members) > 1:
-                    raise WorkFailedError from None
-                elif not is_clash(error):
-                    raise failure(self._database.place, "write to the store", error) from None
-                if not trouble.take():
-                    raise failure(self._database.place, "write to the store", error) from None
-            except BaseException:
-                self._over(writer)
-                raise
-            else:
-                writer.end(None)
-                break
-        self._kept(writer)
-        for member, result in zip(members, results, strict=True):
-            member.settle(result, None)
-
-    def _begun(self, expecting: list[bytes]) -> PostgresWriter:
-        try:
-            return self._begin(expecting)
-        except StoreError as error:
-            raise _NotBegunError(error) from None
-
-    def _committed(self, writer: PostgresWriter) -> bool:
-        """Tell what became of a commit that was not answered."""
-        committed = None
-        with suppress(StoreError):  # the server stays away
-            # Once the head is free: it has ended, whichever way.
-            question = sql.LOCKED_HEAD, (writer.store_id,)
-            wire, (_, head) = self._database.begin((sql.WRITE, ()), question)
-            self._database.end(wire)
-            committed = _outcome(writer, head[0][-1]) if head else None
-        if committed is None:
-            raise uncertain(self._database.place) from None
-        return committed
-
-    def _run(self, writer: PostgresWriter, member: PendingWrite, together: int) -> Any:
-        """Run one work; what the database refused counts, whatever the work made of it."""
-        try:
-            result = member.work(writer)
-        except psycopg.Error:
-            raise
-        except Exception:
-            if writer.broken is not None:
-                raise writer.broken from None
-            if together == 1:
-                raise
-            raise WorkFailedError from None
-        if writer.broken is not None:
-            raise writer.broken
-        return result
-
-    def _over(self, writer: PostgresWriter | None) -> None:
-        if writer is not None:
-            writer.end("ROLLBACK")
-
-
-def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
-    """Tell whether a commit was made, by the names of the last ones; None: nobody can tell."""
-    names = [commits[at : at + NAME] for at in range(0, len(commits), NAME)]
-    if writer.name in names:
-        return True
-    if len(names) < NAMES or writer.commits[:NAME] in names:
-        return False
-    return None
