@@ -141,7 +141,7 @@ def _budgets(directory: Path) -> str:
         done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         found = json.loads(done.stdout)
         rows.append((name, f"{found['peak'] / 1e6:.1f} MB", f"{found['rate']:,.0f}"))
-    return page.table(("`memory=`", "most memory beside the map", "grains/s"), rows)
+    return page.table(("`memory_limit=`", "most memory beside the map", "grains/s"), rows)
 
 
 def _budget_child(directory: str, memory: str, _: str) -> dict[str, float]:
