@@ -49,6 +49,7 @@ def _text(text: str, code: int = 0) -> Verb:
 
 EXTRAS: Mapping[str, tuple[Verb, ...]] = {
     "arrow": (_verb("export", "m.omsg", "m.parquet"),),
+    "cli": (_text("import omsgrain.cli, rich.table"),),
     "formats": (
         _verb("ontology", "check", "examples/garden-notes.yaml"),
         _text("import argon2, jsonschema_rs, re2"),

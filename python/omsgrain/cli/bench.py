@@ -23,6 +23,7 @@ import click
 
 import omsgrain as og
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.params import Seconds
 from omsgrain.counts import counted
@@ -91,7 +92,7 @@ def bench(directory: Path, seconds: float, batches: tuple[int, ...], as_json: bo
     it writes, and leaves existing stores alone.
     """
     sizes = batches or BATCHES
-    with output.progress(parts(sizes), "measured", as_json) as advance:
+    with progress(parts(sizes), "measured", as_json) as advance:
         found = measure(directory, seconds=seconds, batches=sizes, progress=advance)
     if as_json:
         output.emit(asdict(found))

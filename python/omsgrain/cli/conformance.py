@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import Console, Table, progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.params import NewPath, Seconds, is_given
 from omsgrain.formats.source import NAMES
@@ -152,7 +153,7 @@ def _try(given: dict[str, Any], as_json: bool) -> int:
         raise click.UsageError("--json goes with --format json only")
     chosen = choose(RULES, spec=given["spec"], level=given["level"], ids=given["rules"])
     verdicts: list[RuleVerdict] = []
-    with output.progress(len(chosen), "rules", as_json) as advance:
+    with progress(len(chosen), "rules", as_json) as advance:
         for verdict in run(chosen):
             verdicts.append(verdict)
             advance(1)
@@ -182,19 +183,15 @@ def _tell(verdicts: Sequence[RuleVerdict], counts: dict[str, int], file: Path | 
 
     if file is not None:
         raise click.UsageError("--output needs --format markdown or json")
-    from rich.table import Table
-
     few = 40
     shown = verdicts if len(verdicts) <= few else [v for v in verdicts if v.passed is not True]
     if shown:
-        table = Table(
-            "rule", "section", "result", "tried", "expected", "found", box=None, pad_edge=False
-        )
+        table = Table.of("rule", "section", "result", "tried", "expected", "found")
         for one in shown:
             row = (one.rule.id, one.rule.section, WORDS[one.passed], tried(one),
                    one.expected, one.found)  # fmt: skip
-            table.add_row(*(output.safe(text or "") for text in row))
-        output.console().print(table)
+            table.rows.append(tuple(output.safe(text or "") for text in row))
+        Console().table(table)
     click.echo(
         "{rules} rules: {passed} passed, {failed} failed, {left_out} left out".format(**counts)
     )
@@ -212,7 +209,7 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
     )
     options = {name: given[name] for name in ("draft_only", "erase", "timeout", "ca")}
     outcomes: list[CaseOutcome] = []
-    with output.progress(None, "cases", as_json) as advance:
+    with progress(None, "cases", as_json) as advance:
         for outcome in ask(url, tokens, **options):
             outcomes.append(outcome)
             advance(1)
@@ -230,14 +227,12 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
 
 
 def _cases(outcomes: list[CaseOutcome]) -> None:
-    from rich.table import Table
-
     words = {True: "passed", False: "FAILED", None: "left out"}
-    table = Table("case", "draft", "by", "result", "expected", "found", box=None, pad_edge=False)
+    table = Table.of("case", "draft", "by", "result", "expected", "found")
     for one in outcomes:
         row = (one.name, one.section, one.basis, words[one.passed], one.expected, one.found)
-        table.add_row(*(output.safe(text or "") for text in row))
-    output.console().print(table)
+        table.rows.append(tuple(output.safe(text or "") for text in row))
+    Console().table(table)
 
 
 @click.command(
@@ -273,14 +268,12 @@ def _run_vectors(directory: Path, as_json: bool) -> int:
             }
         )
         return FAILED if wrong else 0
-    from rich.table import Table
-
-    table = Table("vector", "expected", "result", box=None, pad_edge=False)
+    table = Table.of("vector", "expected", "result")
     for outcome in outcomes:
         expected = outcome.expected if len(outcome.expected) < 64 else outcome.expected[:16] + "…"
         result = "agrees" if outcome.agrees else f"DISAGREES: {outcome.problem}"
-        table.add_row(*map(output.safe, (outcome.id, expected, result)))
-    output.console().print(table)
+        table.rows.append((outcome.id, output.safe(expected), output.safe(result)))
+    Console().table(table)
     click.echo(
         f"{len(outcomes)} vectors, {len(outcomes) - len(wrong)} agree, {len(wrong)} disagree"
     )

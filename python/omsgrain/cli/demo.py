@@ -147,7 +147,7 @@ def _explain(story: Story, reading: Grain) -> None:
         print_explanation(story.console, explanation)
         story.console.print()
         for line in dump(explanation):
-            story.console.print(line, soft_wrap=True)
+            story.console.print(line)
     covered = sum(part.size for part in explanation.header) + sum(
         field.end - field.offset for field in explanation.fields
     )

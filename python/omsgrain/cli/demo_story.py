@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import omsgrain as og
 from omsgrain import container, crypto, formats
 from omsgrain.cli import output
+from omsgrain.cli.console import Console
 from omsgrain.cli.query import plan_text, table
 from omsgrain.crypto.disclosure import check_disclosure, disclose
 from omsgrain.crypto.keyring.keyring import KeyRing
@@ -53,7 +54,7 @@ class Story:
 
     def __init__(self, quiet: bool) -> None:
         self.checks: list[dict[str, Any]] = []
-        self.console = output.console()
+        self.console = Console()
         self.quiet = quiet
 
     @property
@@ -70,14 +71,14 @@ class Story:
     def say(self, text: str) -> None:
         """Print a line."""
         if not self.quiet:
-            self.console.print(output.safe(text), soft_wrap=True)
+            self.console.print(output.safe(text))
 
     def check(self, claim: str, held: bool) -> None:
         """State a claim and whether it held."""
         self.checks.append({"claim": claim, "held": held})
         if not self.quiet:
             mark, style = ("✓", "green") if held else ("✗ DOES NOT HOLD:", "red")
-            self.console.print(f"{mark} {claim}", style=style, soft_wrap=True)
+            self.console.print(f"{mark} {claim}", style=style)
 
 
 def since(start: float) -> str:
@@ -144,7 +145,7 @@ def _ask(story: Story, store: GrainStore) -> None:
         assert page.plan is not None  # it was asked for
         story.say(f"{question.words} {page.total} grains; {plan_text(page.plan)}")
         if not story.quiet:
-            story.console.print(table(page))
+            story.console.table(table(page))
         right.append(page.total == sum(map(question.holds, grains)))
     story.check("each answer is what a walk through all grains finds", all(right))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import (
@@ -294,7 +295,7 @@ def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **g
     given["lines"] = given["lines"] or file.name.endswith(".ndjson")
     given["scope"] = given["scope"] or ("FULL" if given["since"] is None else "SINCE")
     given["signer"] = None if key is None else load_signer(key)
-    with output.progress(None, "records", as_json), open_to_read(store, **opened) as grains:
+    with progress(None, "records", as_json), open_to_read(store, **opened) as grains:
         written, report = export_aimem(grains, file, **given)
     if as_json:
         lost = [asdict(one) for one in report.losses]
@@ -332,7 +333,7 @@ def _document(
     if user is None:
         raise click.UsageError("a MIF document needs --user")
     given["passphrase"] = passphrase(passphrase_file)
-    with output.progress(None, "records", as_json), open_to_read(store, **opened) as grains:
+    with progress(None, "records", as_json), open_to_read(store, **opened) as grains:
         done = export_mif(grains, file, user_id=user, **given)
     if as_json:
         output.emit(done.to_dict())

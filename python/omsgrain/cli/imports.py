@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import (
     actor_option,
@@ -316,7 +317,7 @@ def _import_bundle(
     new, dry_run = not location_of(store).exists(), given["dry_run"]
     try:
         with (
-            output.progress(None, "records", as_json),
+            progress(None, "records", as_json),
             open_bundle(file, trusted, scan=new) as (bundle, checked),
             _target(store, actor, dry_run=dry_run) as grains,
         ):
@@ -378,7 +379,7 @@ def _import_document(
     known: dict[str, Any] = {"format": format if secret is None else "mif1"}
     known |= {} if secret is None else {"passphrase": secret}
     known |= {} if mode is None else {"mode": mode}
-    with output.progress(None, "records", as_json):
+    with progress(None, "records", as_json):
         came = read_document(file, user, trusted, **known)
         with _target(store, actor, dry_run=given["dry_run"]) as grains:
             report = import_document(grains, came, **given)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import open_store, plain_option, trust_options
 from omsgrain.cli.params import NewPath, store_argument
@@ -234,7 +235,7 @@ def _ingest(
     try:
         with ExitStack() as stack:
             grains = stack.enter_context(opening())
-            advance = stack.enter_context(output.progress(total, "bytes", as_json))
+            advance = stack.enter_context(progress(total, "bytes", as_json))
             common = None
             if rejects_path is not None:
                 common = Rejects(rejects_path, tally, numbered=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import open_store, resolver_in_use, trust_options
 from omsgrain.cli.params import NewPath, StoreParam
@@ -60,7 +61,7 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
     from omsgrain.durable import NewFiles, refuse_existing
 
     refuse_existing(target, replace)
-    with output.progress(None, "grains", as_json) as advance:
+    with progress(None, "grains", as_json) as advance:
         count = inspection.GRAINS if grains is None else grains
         values = inspection.inspect(
             source,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of all commands: JSON, errors, warnings and losses, consoles, progress."""
+"""Output of all commands: JSON, errors, warnings and losses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,15 +24,12 @@ from omsgrain.errors import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from omsgrain.formats.document import Loss
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 OS_ERROR = 1
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell reports SIGINT and SIGPIPE
-PLAIN_WIDTH = 140  # of tables when stdout is a file: wide enough for an address beside a message
 
 # Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls. And
 # halves of characters, which no output can write: as such a name that is not UTF-8 arrives.
@@ -87,41 +83,6 @@ def dumps(value: Any, indent: int | None = None) -> str:
 def emit(value: Any, indent: int | None = None) -> None:
     """Print JSON to stdout, in UTF-8 whatever the locale is."""
     click.echo((dumps(value, indent) + "\n").encode(), nl=False)
-
-
-def console(err: bool = False) -> Console:
-    """A rich console without markup, so that content of grains is never a style."""
-    from rich.console import Console
-
-    class Pipe(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would exit with 1
-
-    stream = sys.stderr if err else sys.stdout
-    width = None if stream.isatty() else PLAIN_WIDTH
-    return Pipe(file=stream, width=width, markup=False, highlight=False, emoji=False)
-
-
-@contextmanager
-def progress(total: int | None, unit: str, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr if that is a terminal; yields the function that advances it."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    count = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
-    with Progress(*columns, console=console(err=True), transient=True) as bar:
-        task = bar.add_task(unit if unit != "bytes" else "reading", total=total)
-        yield lambda done: bar.advance(task, done)
 
 
 def report(error: Exception, *, as_json: bool) -> int | None:

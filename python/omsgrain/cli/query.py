@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import Column, Console, Table
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import keys_option, open_store, open_to_read
@@ -19,8 +20,6 @@ from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.table import Table
 
     from omsgrain.query.query import Hit, Page, Plan
     from omsgrain.storage.records import GrainStatus
@@ -120,7 +119,7 @@ def query(
         output.emit(envelope(page, states))
         return
     if page.results:
-        output.console().print(table(page, states, full=full))
+        Console().table(table(page, states, full=full))
     for text in remarks(page):
         click.echo(output.safe(text), err=True)
 
@@ -135,27 +134,21 @@ def _state(grains: GrainStore, address: str) -> GrainStatus | None:
 def table(
     page: Page, states: Sequence[GrainStatus | None] | None = None, *, full: bool = False
 ) -> Table:
-    """A line for each result, of which there is one at least."""
-    from rich.table import Table
-    from rich.text import Text
-
-    rows = Table(box=None, pad_edge=False)
+    """Make a table with a line for each result, of which there is at least one."""
     kinds = max(len(hit.grain.type) for hit in page.results)
     widths = {"address": 64 if full else SHORT, "type": min(kinds, WIDEST_TYPE), "created at": 24}
     standings = None if states is None else [standing(state) for state in states]
     if standings is not None:
         widths["state"] = max(map(len, standings))
-    for name, width in widths.items():
-        rows.add_column(name, width=width, no_wrap=True, overflow="ellipsis")
-    rows.add_column("says")  # the one that gives way
+    fixed = (Column(name, width) for name, width in widths.items())
+    rows = Table((*fixed, Column("says", cut=True)))
     for number, hit in enumerate(page.results):
         address = hit.address if full else hit.address[:SHORT]
         at = hit.grain.get("created_at")
         time = time_text(at) if isinstance(at, int) else None
         says = " ".join(output.safe(gist(hit.grain)).split())
-        line = Text(says, no_wrap=True, overflow="ellipsis")
-        state = [] if standings is None else [standings[number]]
-        rows.add_row(address, output.safe(hit.grain.type), time or "", *state, line)
+        state = () if standings is None else (standings[number],)
+        rows.rows.append((address, output.safe(hit.grain.type), time or "", *state, says))
     return rows
 
 

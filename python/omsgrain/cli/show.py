@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import Console, Table
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import keys_option, open_store
 from omsgrain.cli.params import ADDRESS, NewPath, StoreParam, store_argument
@@ -20,8 +21,6 @@ from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from omsgrain import Grain
     from omsgrain.inspect.explain import Explanation
 
@@ -147,47 +146,44 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
             values["blob_hex"] = blob.hex()
         output.emit(values)
         return
-    console = output.console()
+    console = Console()
     print_explanation(console, explanation)
     for one in signers:
         at = None if one["iat"] is None else time_text(one["iat"] * 1000)
         said = "" if at is None else f", {at} as the signer says"
         proven = "" if one["proven"] else ", not proven: the key of this DID was not found"
-        console.print(output.safe(f"signed by {one['signer']}{said}{proven}"), soft_wrap=True)
+        console.print(output.safe(f"signed by {one['signer']}{said}{proven}"))
     if with_hex:
         console.print()
         for line in dump(explanation):
-            console.print(line, soft_wrap=True)
+            console.print(line)
 
 
 def print_explanation(console: Console, it: Explanation) -> None:
     """Print address, header, fields, warnings and the error of strict reading."""
-    from rich.table import Table
-
-    console.print("address", it.address, style="bold", soft_wrap=True)
+    console.print(f"address {it.address}", style="bold")
     console.print(f"type    {it.type or 'not readable'}, {it.size} bytes")
     if it.error is not None:
-        console.print(output.safe(f"refused {it.error}"), style="red", soft_wrap=True)
-    header = Table("byte", "hex", "header", "meaning", box=None, pad_edge=False)
+        console.print(output.safe(f"refused {it.error}"), style="red")
+    header = Table.of("byte", "hex", "header", "meaning")
     for part in it.header:
         span = (
             f"{part.offset}" if part.size == 1 else f"{part.offset}-{part.offset + part.size - 1}"
         )
-        header.add_row(span, part.hex, part.name, output.safe(part.meaning))
-    fields = Table("byte", "key", "field", "kind", "value", box=None, pad_edge=False)
+        header.rows.append((span, part.hex, part.name, output.safe(part.meaning)))
+    fields = Table.of("byte", "key", "field", "kind", "value")
     for field in it.fields:
         value = "" if field.value is None else output.dumps(field.value)
         value += f" = {field.note}" if field.note else ""
         short = value if len(value) <= VALUE_WIDTH else value[: VALUE_WIDTH - 1] + "…"
-        fields.add_row(
-            f"{field.offset}-{field.end - 1}", output.safe(field.key), output.safe(field.name),
-            field.kind, short,
-        )  # fmt: skip
+        span = f"{field.offset}-{field.end - 1}"
+        key, name = output.safe(field.key), output.safe(field.name)
+        fields.rows.append((span, key, name, field.kind, short))
     for table in (header, fields) if it.fields else (header,):
         console.print()
-        console.print(table)
+        console.table(table)
     for warning in it.warnings:
-        console.print(output.safe(f"warning {warning}"), style="yellow", soft_wrap=True)
+        console.print(output.safe(f"warning {warning}"), style="yellow")
 
 
 def dump(it: Explanation) -> Iterator[str]:

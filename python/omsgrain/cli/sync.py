@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import (
     actor_option,
@@ -173,7 +174,7 @@ def sync(
         )
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
-    with output.progress(None, "bytes", as_json) as advance:
+    with progress(None, "bytes", as_json) as advance:
         side = _Endpoint(
             purpose=purpose,
             policy=policy,

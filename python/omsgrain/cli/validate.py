@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.manual import Manual, argument
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def validate(
     from omsgrain.interchange.validate import validate as validate_files
 
     listed = list(files_of(files))
-    with output.progress(len(listed), "files", as_json or quiet) as advance:
+    with progress(len(listed), "files", as_json or quiet) as advance:
         found = validate_files(listed, strict_published=published, advance=advance, **given)
     if as_json:
         output.emit({"files": [one.to_dict() for one in found]})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.console import progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import open_store, passphrase, resolver_in_use, trust_options
 from omsgrain.cli.params import StoreParam, passphrase_option, refuse_pipe, trust_option
@@ -102,7 +103,7 @@ def verify(
     signed: list[SignedBy] = []
     documents: list[DocumentFindings] = []
     verified = 0
-    with output.progress(len(paths), "paths", as_json or quiet) as advance:
+    with progress(len(paths), "paths", as_json or quiet) as advance:
         for path in paths:
             found = _verified(path, options, address, of)
             verified += found.verified
