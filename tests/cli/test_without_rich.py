@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import omsgrain as og
-from omsgrain.cli.console import Column, Table, cells, plain_lines
+from omsgrain.cli.console import TableColumn, TextTable, cells, plain_lines
 from support.paths import ROOT
 from support.shell import Shell, belief
 
@@ -103,7 +103,9 @@ def test_commands_with_progress(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_a_table_as_wide_as_the_terminal() -> None:
-    table = Table((Column("address", 5), Column("type"), Column("says", cut=True)))
+    table = TextTable(
+        (TableColumn("address", 5), TableColumn("type"), TableColumn("says", cut=True))
+    )
     table.rows.append(("0123456789", "event", "京都 has temples"))
     table.rows.append(("01234", "goal", "it"))
     assert list(plain_lines(table, 20)) == [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.console import Console, Table, progress
+from omsgrain.cli.console import Console, TextTable, progress
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.params import NewPath, Seconds, is_given
 from omsgrain.formats.source import NAMES
@@ -186,7 +186,7 @@ def _tell(verdicts: Sequence[RuleVerdict], counts: dict[str, int], file: Path | 
     few = 40
     shown = verdicts if len(verdicts) <= few else [v for v in verdicts if v.passed is not True]
     if shown:
-        table = Table.of("rule", "section", "result", "tried", "expected", "found")
+        table = TextTable.of("rule", "section", "result", "tried", "expected", "found")
         for one in shown:
             row = (one.rule.id, one.rule.section, WORDS[one.passed], tried(one),
                    one.expected, one.found)  # fmt: skip
@@ -228,7 +228,7 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
 
 def _cases(outcomes: list[CaseOutcome]) -> None:
     words = {True: "passed", False: "FAILED", None: "left out"}
-    table = Table.of("case", "draft", "by", "result", "expected", "found")
+    table = TextTable.of("case", "draft", "by", "result", "expected", "found")
     for one in outcomes:
         row = (one.name, one.section, one.basis, words[one.passed], one.expected, one.found)
         table.rows.append(tuple(output.safe(text or "") for text in row))
@@ -268,7 +268,7 @@ def _run_vectors(directory: Path, as_json: bool) -> int:
             }
         )
         return FAILED if wrong else 0
-    table = Table.of("vector", "expected", "result")
+    table = TextTable.of("vector", "expected", "result")
     for outcome in outcomes:
         expected = outcome.expected if len(outcome.expected) < 64 else outcome.expected[:16] + "…"
         result = "agrees" if outcome.agrees else f"DISAGREES: {outcome.problem}"

@@ -23,7 +23,7 @@ _STEP = 0.1  # seconds between two states of a plain progress line
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Attributes:
@@ -38,16 +38,16 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Rows of safe text under named columns."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, *names: str) -> Table:
+    def of(cls, *names: str) -> TextTable:
         """Make a table whose columns only have names."""
-        return cls(tuple(map(Column, names)))
+        return cls(tuple(map(TableColumn, names)))
 
 
 class Console:
@@ -63,7 +63,7 @@ class Console:
         else:
             self._rich.print(text, style=style, soft_wrap=True)
 
-    def table(self, table: Table) -> None:
+    def table(self, table: TextTable) -> None:
         """Print a table."""
         if self._rich is None:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
@@ -101,7 +101,7 @@ def _rich_console(err: bool = False) -> RichConsole | None:
     return Pipe(file=stream, width=width, markup=False, highlight=False, emoji=False)
 
 
-def plain_lines(table: Table, width: int) -> Iterator[str]:
+def plain_lines(table: TextTable, width: int) -> Iterator[str]:
     """Lay out a table without rich: padded columns, one line a row."""
     heads = tuple(column.name for column in table.columns)
     widths = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.console import Column, Console, Table
+from omsgrain.cli.console import Console, TableColumn, TextTable
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import keys_option, open_store, open_to_read
@@ -133,15 +133,15 @@ def _state(grains: GrainStore, address: str) -> GrainStatus | None:
 
 def table(
     page: Page, states: Sequence[GrainStatus | None] | None = None, *, full: bool = False
-) -> Table:
+) -> TextTable:
     """Make a table with a line for each result, of which there is at least one."""
     kinds = max(len(hit.grain.type) for hit in page.results)
     widths = {"address": 64 if full else SHORT, "type": min(kinds, WIDEST_TYPE), "created at": 24}
     standings = None if states is None else [standing(state) for state in states]
     if standings is not None:
         widths["state"] = max(map(len, standings))
-    fixed = (Column(name, width) for name, width in widths.items())
-    rows = Table((*fixed, Column("says", cut=True)))
+    fixed = (TableColumn(name, width) for name, width in widths.items())
+    rows = TextTable((*fixed, TableColumn("says", cut=True)))
     for number, hit in enumerate(page.results):
         address = hit.address if full else hit.address[:SHORT]
         at = hit.grain.get("created_at")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.console import Console, Table
+from omsgrain.cli.console import Console, TextTable
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import keys_option, open_store
 from omsgrain.cli.params import ADDRESS, NewPath, StoreParam, store_argument
@@ -165,13 +165,13 @@ def print_explanation(console: Console, it: Explanation) -> None:
     console.print(f"type    {it.type or 'not readable'}, {it.size} bytes")
     if it.error is not None:
         console.print(output.safe(f"refused {it.error}"), style="red")
-    header = Table.of("byte", "hex", "header", "meaning")
+    header = TextTable.of("byte", "hex", "header", "meaning")
     for part in it.header:
         span = (
             f"{part.offset}" if part.size == 1 else f"{part.offset}-{part.offset + part.size - 1}"
         )
         header.rows.append((span, part.hex, part.name, output.safe(part.meaning)))
-    fields = Table.of("byte", "key", "field", "kind", "value")
+    fields = TextTable.of("byte", "key", "field", "kind", "value")
     for field in it.fields:
         value = "" if field.value is None else output.dumps(field.value)
         value += f" = {field.note}" if field.note else ""
