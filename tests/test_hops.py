@@ -146,7 +146,7 @@ CEILINGS: dict[str, tuple[Callable[[og.GrainStore], Trace], int]] = {
     "store.delete": (delete, 23),
     "store.privacy.erase": (erase, 39),
 }
-HTTP_IMPORT, CLI_IMPORT = 44, 63
+HTTP_IMPORT, CLI_IMPORT = 42, 59
 """Two more than there are: a thread may write the index meanwhile."""
 
 

@@ -11,7 +11,7 @@ from omsgrain.formats.aimem import fields as limits
 from omsgrain.formats.aimem.check import RULES, WARNINGS
 from omsgrain.formats.aimem.fields import ENVELOPE, LIMITS, MEMORY_TYPES, RECORDS, AimemField
 from omsgrain.formats.aimem.records import to_grain
-from omsgrain.interchange.aimem_plan import REASONS
+from omsgrain.interchange.merge import NEWEST
 from support.markdown_page import table
 from support.paths import ROOT
 
@@ -61,7 +61,8 @@ def test_kinds_of_memory() -> None:
 def test_reasons_of_conflicts() -> None:
     rows = table(PAGE, "incoming record", "result")
     told = {name for _, says in rows for name in re.findall(r"conflict `(\w+)", says)}
-    assert told == {*REASONS}
+    decided = {one.reason for one in NEWEST.values() if one.reason is not None}
+    assert told == {*decided, "erased", "refused"}
 
 
 def test_the_example_is_good() -> None:

@@ -70,7 +70,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "the DNA class",
-        ("omsgrain.interchange.aimem_plan.is_protected",),
+        ("omsgrain.interchange.aimem_import.is_protected",),
         always(False),
         "aimem.dna",
         "aimem.dna.preference aimem.dna.decision aimem.dna.identity aimem.dna.pitfall "

@@ -28,7 +28,7 @@ from omsgrain.formats.aimem import document as bundles
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.problems import DocumentError
-from omsgrain.interchange.aimem_erase import erase_tenant
+from omsgrain.interchange.aimem import erase_tenant
 from omsgrain.interchange.aimem_export import export_bundle
 from omsgrain.interchange.aimem_import import import_bundle
 

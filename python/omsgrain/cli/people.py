@@ -227,7 +227,7 @@ def erase(
     has a checkpoint of the audit trail.
     """
     from omsgrain.crypto.signers import load_signer
-    from omsgrain.interchange.aimem_erase import erase_tenant
+    from omsgrain.interchange.aimem import erase_tenant
     from omsgrain.memory import removal
 
     if (certificate is None) != (key is None):

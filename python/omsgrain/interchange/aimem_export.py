@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 from array import array
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -23,7 +24,6 @@ from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.mif1.document import STAYS, is_consent
 from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem_plan import GrainColumns, NumberIndex
 from omsgrain.interchange.documents import ManifestList
 from omsgrain.interchange.report import note_export
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
@@ -197,6 +197,63 @@ class AimemExportReport:
             self.lost_fields[loss.field] += 1
             if len(self.losses) < MOST:
                 self.losses.append(loss)
+
+
+class GrainColumns:
+    """Grains of one kind, in columns: number, time, and two more."""
+
+    def __init__(self) -> None:
+        self.seqs, self.times = array("Q"), array("Q")
+        self.one, self.two = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def add(self, seq: int, time: int, one: int, two: int) -> None:
+        """Take one more."""
+        self.seqs.append(seq)
+        self.times.append(time)
+        self.one.append(one)
+        self.two.append(two)
+
+    def each(self) -> Iterator[tuple[int, int, int]]:
+        """The numbers, each with its two."""
+        return zip(self.seqs, self.one, self.two, strict=True)
+
+    def sort(self) -> None:
+        """Order them by time; those of one time stay in order of arrival."""
+        times = self.times
+        if any(times[i - 1] > times[i] for i in range(1, len(times))):
+            self.keep(sorted(range(len(times)), key=times.__getitem__))
+
+    def keep(self, which: Sequence[int]) -> None:
+        """Take some of them, in that order."""
+        for column in (self.seqs, self.times, self.one, self.two):
+            column[:] = array(column.typecode, map(column.__getitem__, which))
+
+
+class NumberIndex:
+    """Values by a number, in a fifth of the room that a dict takes."""
+
+    def __init__(self, keys: Sequence[int], values: Sequence[int]) -> None:
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        self._keys = array("q", map(keys.__getitem__, order))
+        self._values = array("q", map(values.__getitem__, order))
+
+    def __contains__(self, key: int) -> bool:
+        return next(self.values(key), None) is not None
+
+    def values(self, key: int) -> Iterator[int]:
+        """All values of a key."""
+        at = bisect_left(self._keys, key)
+        while at < len(self._keys) and self._keys[at] == key:
+            yield self._values[at]
+            at += 1
+
+    def has_twice(self) -> bool:
+        """Whether a key has two values."""
+        keys = self._keys
+        return any(keys[i - 1] == keys[i] for i in range(1, len(keys)))
 
 
 @dataclass(slots=True)

@@ -1,47 +1,458 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle into a store; it is checked whole before. Spec: AIMEM §2.9, §3.2, §5.1, §5.4."""
+"""Import AIMEM bundles: decide about each record by what is stored, and store what is new.
+
+A bundle is checked whole before anything is stored. Spec: AIMEM §2.9, §3.2, §5.1, §5.4
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain import _core
+from omsgrain.errors import NotFoundError, OmsError
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import fields, records
 from omsgrain.formats.aimem.check import WARNINGS
 from omsgrain.formats.aimem.document import Bundle
-from omsgrain.formats.aimem.fields import ARRAYS, LIMITS, AimemLimits, Kind
-from omsgrain.formats.aimem.records import FORMAT
-from omsgrain.formats.document import Manifest, manifest
+from omsgrain.formats.aimem.fields import ARRAYS, DNA, LIMITS, RECORDS, AimemLimits, Kind
 from omsgrain.formats.problems import Problem
+from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem_plan import (
-    INSERTED,
-    UPDATED,
-    AimemDecision,
-    AimemPlan,
-    AimemPlanner,
-    BundleRecord,
-    BundleTerms,
-    Embeddings,
+from omsgrain.interchange import merge
+from omsgrain.interchange.apply import (
+    ImportTerms,
+    RecordImport,
+    batches,
+    check_batch_size,
+    refusal,
 )
-from omsgrain.interchange.apply import RecordImport, batches, check_batch_size, refusal
+from omsgrain.interchange.kept import KeptBundle
+from omsgrain.interchange.merge import INSERTED, UNCHANGED, UPDATED, Decision, Own
 from omsgrain.interchange.report import ImportSummary, ImportTally
+from omsgrain.search.vectors import DIMENSIONS
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
-from omsgrain.store.source_index import SourceSnapshot, check_keys, check_tenant
+from omsgrain.store.prepared import take_one
+from omsgrain.store.source_index import SourcedGrain, SourceSnapshot, check_keys, check_tenant
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 JUSTIFICATION: Final = "a newer version was imported"
 """What stands beside a DNA-class chunk that was superseded because that was allowed."""
+_ASIDE: Final[dict[Kind, frozenset[str]]] = {
+    "chunk": frozenset(("created_at", "content_hash", "embedding")),
+    "edge": frozenset(("created_at",)),
+    "entity": frozenset(("created_at",)),
+    "chunk_entity": frozenset(),
+}
+"""What is compared in other ways, or not at all."""
+_NOTHING: Final[dict[str, Any]] = {"is_pinned": False, "tags": []}
+"""Values that are as if the field were not there."""
+_TOLD, _LONGEST = 20, 64  # names of fields, and characters of one: a record can have megabytes
+_NULLABLE: Final = {
+    kind: frozenset(field.name for field in table if field.nullable)
+    for kind, table in RECORDS.items()
+}
 
 
-def _nothing() -> None:
-    """Nobody stops it."""
+def decide(
+    kind: Kind,
+    stored: Mapping[str, Any] | None,
+    new: Mapping[str, Any],
+    *,
+    current: bool = True,
+    allow_dna_updates: bool = False,
+) -> Decision:
+    """Decide the outcome of a record that was checked."""
+    if stored is None:
+        return INSERTED
+    differ = changes(kind, stored, new)
+    order = _order(stored, new) if differ else 0
+    own: Own = "older"
+    if not differ:
+        own = "same"
+    elif not order:
+        own = "text" if kind == "chunk" and "content" in differ else "fields"
+    elif order < 0:
+        own = "newer"
+    elif not current:
+        own = "withdrawn"
+    elif kind == "chunk" and is_protected(stored) and not allow_dna_updates:
+        own = "protected"
+    found = merge.decide("newest", own)
+    if own == "fields":
+        return found._replace(fields=tuple(name[:_LONGEST] for name in differ[:_TOLD]))
+    return found
+
+
+def is_protected(chunk: Mapping[str, Any]) -> bool:
+    """Whether a chunk is never silently superseded. Spec: AIMEM §5.1."""
+    return chunk["memory_type"] in DNA or chunk.get("is_pinned") is True
+
+
+def changes(kind: Kind, stored: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The fields in which two records differ, but for their times; as JSON, 1 is what 1.0 is."""
+    names = sorted((stored.keys() | new.keys()) - _ASIDE[kind])
+    return [
+        name for name in names if not _equal(_value(kind, stored, name), _value(kind, new, name))
+    ]
+
+
+def _value(kind: Kind, record: Mapping[str, Any], name: str) -> Any:
+    """What a field says; what is not there, and what says as much, is an empty tuple."""
+    value = record.get(name, ())
+    if value is None and name in _NULLABLE[kind]:
+        return ()
+    return () if kind == "chunk" and name in _NOTHING and value == _NOTHING[name] else value
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if any(isinstance(value, str | tuple) for value in (one, other)):
+        return bool(one == other)
+    return _canonical(one) == _canonical(other)
+
+
+def _canonical(value: Any) -> bytes:
+    return _core.canonical_json(json.dumps(value).encode("ascii"))
+
+
+def _order(stored: Mapping[str, Any], new: Mapping[str, Any]) -> int:
+    """Below 0 if the new one is older, above if it is newer; what has no time is no newer."""
+    before, after = (fields.parse_time(one.get("created_at", "")) for one in (stored, new))
+    if before is None or after is None:
+        return 0
+    return (after > before) - (after < before)
+
+
+_LOCAL = re.compile("[0-9a-f]{32}")
+_ADDRESS = re.compile("[0-9a-f]{64}")
+
+
+class Returned(NamedTuple):
+    """A chunk that was a grain.
+
+    Attributes:
+        found: the grain in this store; None if it is not here.
+        said: the chunk that it would be now, and the one that came, to be compared.
+        carried: the grain that the chunk carries, if it is not here and can be.
+    """
+
+    found: SourcedGrain | None
+    said: tuple[dict[str, Any], dict[str, Any]] | None = None
+    carried: Grain | None = None
+
+
+def returned(snapshot: SourceSnapshot, chunk: Mapping[str, Any], tenant: str) -> Returned | None:
+    """Say which grain a chunk was; None if it was none of this tenant."""
+    named = fields.parse_urn(chunk["id"])
+    if named is None:
+        return None
+    found = _found(snapshot, chunk, named.local)
+    if found is None:
+        grain = records.carried(chunk)
+        if grain is None or grain.get("user_id") != tenant or not _may_come(grain):
+            return None
+        there = snapshot.get(grain.address)
+        return Returned(there, None, grain if there is None else None)
+    if Source.of(found.grain) is not None:  # it has a name of its own
+        return None
+    made, _ = records.native(found.grain, producer=named.producer, owner=tenant, strict=True)
+    if made is None:
+        return None
+    came = {name: value for name, value in chunk.items() if name != records.MEMBER}
+    return Returned(found, (made | {"id": chunk["id"]}, came))
+
+
+def _found(snapshot: SourceSnapshot, chunk: Mapping[str, Any], local: str) -> SourcedGrain | None:
+    member = chunk.get(records.MEMBER)
+    address = member.get("address") if isinstance(member, dict) else None
+    if isinstance(address, str) and _ADDRESS.fullmatch(address):
+        return snapshot.get(address)
+    created = fields.parse_time(chunk["created_at"])
+    if created is None or created.seconds < 0 or not _LOCAL.fullmatch(local):
+        return None
+    return snapshot.begins(local, created.millis)
+
+
+def _may_come(grain: Grain) -> bool:
+    """Whether a grain can be put as it is: one that superseded another cannot."""
+    try:
+        take_one(grain)
+    except OmsError:
+        return False
+    return not grain.sealed
+
+
+_RULE = "unsupported_model"
+_ZERO = "zero_embedding"
+_FLOAT = 4
+
+
+class Embeddings:
+    """What becomes of the embeddings of one bundle."""
+
+    def __init__(self, envelope: Mapping[str, Any], models: Collection[str] | None) -> None:
+        named = envelope.get("embedding_model")
+        self._model = named if isinstance(named, str) else ""
+        self._wanted = models is None or self._model in models
+        self._dropped: dict[tuple[str, str, str], None] = {}
+
+    def kept(self, chunk: Mapping[str, Any]) -> tuple[str, bytes] | None:
+        """Return the vector that the store keeps of a checked chunk's embedding, or None."""
+        text = chunk.get("embedding")
+        data = fields.decode(text) if isinstance(text, str) else None
+        if data is None:
+            return None
+        if not self._wanted:
+            self._drop("a model that is kept", self._model)
+            return None
+        size = len(data) // _FLOAT
+        if not 0 < size <= DIMENSIONS:
+            self._drop(f"1 to {DIMENSIONS} values", f"{size} values")
+            return None
+        if fields.is_zero(data):
+            self._drop("a number that is not zero", "zeros", _ZERO)
+            return None
+        return self._model, data
+
+    def is_other(
+        self, snapshot: SourceSnapshot, address: str, vector: tuple[str, bytes]
+    ) -> bool | None:
+        """Whether a grain has another vector of the model; None if it has none."""
+        before = snapshot.vector(address, vector[0])
+        return None if before is None else before != vector[1]
+
+    def unkept(self) -> None:
+        """A vector was given to the store, which could not keep it: one model too many, say."""
+        self._drop("a vector that can be kept", self._model)
+
+    def warnings(self) -> list[Problem]:
+        """What was dropped, each once."""
+        return [
+            Problem(rule, "/embedding_model", WARNINGS[rule].says, expected, found)
+            for rule, expected, found in self._dropped
+        ]
+
+    def _drop(self, expected: str, found: str, rule: str = _RULE) -> None:
+        self._dropped[rule, expected, found] = None
+
+
+_ANY: Final = AimemLimits(content=sys.maxsize)
+"""What is stored was taken once, however large it is."""
+_ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
+    "chunk": (),
+    "entity": (),
+    "edge": (("chunk", "source_id"), ("chunk", "target_id")),
+    "chunk_entity": (("chunk", "chunk_id"), ("entity", "entity_id")),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleTerms(ImportTerms):
+    """How an import goes about it; ``import_bundle`` says what the attributes mean."""
+
+    allow_dna_updates: bool
+
+
+class BundleRecord(NamedTuple):
+    """A record of the bundle, and its place among those of its kind."""
+
+    place: int
+    kind: Kind
+    value: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """By what it is known."""
+        return records.name_of(self.kind, self.value)
+
+
+class AimemPlan(NamedTuple):
+    """What is to be done with a record.
+
+    Attributes:
+        one: the record that came.
+        decision: what becomes of it.
+        seen: the addresses of what counts under its name.
+        stored: the grain that it was compared with.
+        exact: whether that grain says what the record does to the last sign.
+        twin: the record before it in this batch that it was compared with instead.
+        carried: the grain that it was before it left as a record.
+        vector: to be given to its grain.
+        wave: after which other steps it comes: it supersedes a record of the same batch.
+        behind: the place in the batch of the plan for the twin.
+    """
+
+    one: BundleRecord
+    decision: Decision
+    seen: tuple[str, ...] = ()
+    stored: SourcedGrain | None = None
+    exact: bool = False
+    twin: BundleRecord | None = None
+    carried: Grain | None = None
+    vector: tuple[str, bytes] | None = None
+    wave: int = 0
+    behind: int | None = None
+
+    @property
+    def leans(self) -> tuple[int, ...]:
+        """The place of the plan for the twin, if this was decided by it."""
+        return () if self.behind is None else (self.behind,)
+
+
+class AimemPlanner:
+    """Decides what becomes of records."""
+
+    def __init__(self, terms: BundleTerms, embeddings: Embeddings) -> None:
+        self._terms = terms
+        self._embeddings = embeddings
+        self._past: dict[str, list[SourcedGrain]] = {}  # by name; what counts no more stays so
+
+    def plan(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> list[AimemPlan]:
+        """Decide."""
+        found = self._found(snapshot, batch)
+        erased = self._erased(snapshot, batch)
+        coming: dict[tuple[Kind, str], int] = {}
+        plans: list[AimemPlan] = []
+        for i, record in enumerate(batch):
+            key, there = (record.kind, record.name), found.get(record.name, [])
+            seen = tuple(one.address for one in there if one.current)
+            if i in erased:
+                plan = AimemPlan(record, Decision("conflict", "erased"), seen)
+            elif key in coming:
+                plan = self._beside(record, coming[key], plans[coming[key]])._replace(seen=seen)
+            else:
+                plan = self._one(snapshot, record, there, seen)
+            if plan.decision in (INSERTED, UPDATED):
+                coming[key] = i
+            plans.append(plan)
+        return plans
+
+    def _found(
+        self, snapshot: SourceSnapshot, batch: list[BundleRecord]
+    ) -> dict[str, list[SourcedGrain]]:
+        """What counts under the names of records; where that is none of theirs, also the past."""
+        found = snapshot.find((record.name for record in batch), "current")
+        alone = [
+            record.name
+            for record in batch
+            if record.name not in self._past
+            and not any(_is_own(record.kind, one) for one in found.get(record.name, ()))
+        ]
+        self._past.update(snapshot.find(alone, "past"))
+        for name in {record.name for record in batch} & self._past.keys():
+            found[name] = [*found.get(name, ()), *self._past[name]]
+        return found
+
+    def _beside(self, record: BundleRecord, at: int, before: AimemPlan) -> AimemPlan:
+        """A record behind another one of its name in the batch."""
+        twin = before.one
+        exact = records.same_record((twin.kind, twin.value), record.value)
+        decision = self._decide(record.kind, twin.value, record.value)
+        return AimemPlan(record, decision, (), None, exact, twin, wave=before.wave + 1, behind=at)
+
+    def _one(
+        self,
+        snapshot: SourceSnapshot,
+        record: BundleRecord,
+        there: list[SourcedGrain],
+        seen: tuple[str, ...],
+    ) -> AimemPlan:
+        kind, value = record.kind, record.value
+        born = _stored(snapshot, kind, there)
+        if born is not None:
+            stored, said = born
+            exact = records.same_record((kind, said), _bare(value))
+            decision = self._decide(kind, said, value, stored.current)
+            return self._embedded(snapshot, AimemPlan(record, decision, seen, stored, exact))
+        back = returned(snapshot, value, self._terms.user_id) if kind == "chunk" else None
+        if back is None:
+            return self._embedded(snapshot, AimemPlan(record, INSERTED, seen))
+        if back.found is None:
+            return self._embedded(
+                snapshot, AimemPlan(record, INSERTED, seen, carried=back.carried)
+            )
+        decision = UNCHANGED
+        if back.said is not None:
+            decision = self._decide(kind, *back.said, back.found.current)
+        return self._embedded(snapshot, AimemPlan(record, decision, seen, back.found))
+
+    def _decide(
+        self,
+        kind: Kind,
+        stored: Mapping[str, Any],
+        new: Mapping[str, Any],
+        current: bool = True,
+    ) -> Decision:
+        allowed = self._terms.allow_dna_updates
+        return decide(kind, stored, new, current=current, allow_dna_updates=allowed)
+
+    def _embedded(self, snapshot: SourceSnapshot, plan: AimemPlan) -> AimemPlan:
+        """The plan with the vector of a chunk, if it is to be kept and is not there."""
+        if plan.one.kind != "chunk" or plan.decision.fate == "conflict":
+            return plan
+        vector = self._embeddings.kept(plan.one.value)
+        if vector is None or plan.decision is not UNCHANGED or plan.stored is None:
+            return plan._replace(vector=vector)
+        other = self._embeddings.is_other(snapshot, plan.stored.address, vector)
+        if other:
+            return plan._replace(
+                decision=Decision("conflict", "field_conflict", fields=("embedding",))
+            )
+        return plan if other is False else plan._replace(vector=vector)
+
+    def _erased(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> set[int]:
+        """Which records were erased, or join what was, by position."""
+        if self._terms.allow_erased:
+            return set()
+        asked = [
+            (i, kind, name)
+            for i, record in enumerate(batch)
+            for kind, name in (
+                (record.kind, record.name),
+                *((kind, record.value[field]) for kind, field in _ENDS[record.kind]),
+            )
+        ]
+        told = snapshot.erased([(kind, name) for _, kind, name in asked], format=records.FORMAT)
+        return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
+
+
+def _stored(
+    snapshot: SourceSnapshot, kind: Kind, there: list[SourcedGrain]
+) -> tuple[SourcedGrain, dict[str, Any]] | None:
+    """What is stored of a record: another kind of record may have the same name."""
+
+    def get(address: str) -> Grain:
+        part = snapshot.get(address)
+        if part is None:
+            raise NotFoundError("a part of a record is not in the store", expected=address)
+        return part.grain
+
+    for one in there:
+        if _is_own(kind, one):
+            born = records.checked(one.grain, get, _ANY)
+            if born is not None:
+                return one, born[1]
+    return None
+
+
+def _is_own(kind: Kind, found: SourcedGrain) -> bool:
+    return records.is_record(found.grain, kind)
+
+
+def _bare(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record without its embedding, which a grain does not hold."""
+    return {
+        name: value
+        for name, value in record.items()
+        if name != "embedding" or not isinstance(value, str)
+    }
 
 
 def import_bundle(
@@ -56,7 +467,7 @@ def import_bundle(
     signature: str | None = None,
     dry_run: bool = False,
     batch_size: int = 1_000,
-    alive: Callable[[], None] = _nothing,
+    alive: Callable[[], None] = lambda: None,
     actor: str | None = None,
     limits: AimemLimits = LIMITS,
 ) -> ImportSummary:
@@ -81,7 +492,7 @@ def import_bundle(
     check_tenant(owner)
     with context_of(store).storage.read() as reader:
         check_keys(reader)  # what is there already could not be found
-    document = SnapshotDocument(envelope, arrays, owner) if keep_document and not dry_run else None
+    document = KeptBundle(envelope, arrays, owner) if keep_document and not dry_run else None
     embeddings = Embeddings(envelope, models)
     terms = BundleTerms(
         user_id=owner,
@@ -119,7 +530,7 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
         store: GrainStore,
         terms: BundleTerms,
         embeddings: Embeddings,
-        document: SnapshotDocument | None,
+        document: KeptBundle | None,
     ) -> None:
         super().__init__(store, terms)
         self.tally = ImportTally()
@@ -136,12 +547,12 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
         decision, code = plan.decision, None
         if (refused := refusal(outcome)) is not None:
             reason, code = refused
-            decision = AimemDecision("conflict", reason)
+            decision = Decision("conflict", reason)
         if outcome.unkept is not None:
             self._embeddings.unkept()
         self.tally.add(plan.one.kind, plan.one.name, decision, code)
         if self._document is not None:
-            self._document.note(plan, decision, None if step is None else step.grain)
+            self._document.note(plan.one.kind, plan.one.place, *_same(plan, decision, step))
 
     def steps(self, plans: list[AimemPlan]) -> dict[int, ImportStep]:
         """What the store is to do, by the number of the plan; in a dry run nothing."""
@@ -180,6 +591,19 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
         return steps
 
 
+def _same(
+    plan: AimemPlan, decision: Decision, step: ImportStep | None
+) -> tuple[Grain | None, int | None]:
+    """The grain that says exactly what a record does, or the place of the record that does."""
+    if decision.fate == "conflict":
+        return None, None
+    grain = None if step is None else step.grain
+    if grain is None and plan.stored is not None and plan.exact:
+        grain = plan.stored.grain
+    twin = plan.twin.place if plan.twin is not None and plan.exact else None
+    return (grain if plan.carried is None else None), twin
+
+
 def _records(bundle: Bundle) -> Iterator[tuple[Kind, dict[str, Any]]]:
     for kind in ARRAYS.values():
         for record in bundle.records.get(kind, ()):
@@ -200,45 +624,3 @@ def _weight(record: BundleRecord) -> int:
         len(json.dumps(value)) if isinstance(value, dict | list) else len(str(value))
         for value in record.value.values()
     )
-
-
-_GONE: Final = b""
-
-
-class SnapshotDocument:
-    """A document that is to be kept, if all its records are stored as they came."""
-
-    def __init__(self, envelope: Mapping[str, Any], kinds: Collection[Kind], tenant: str) -> None:
-        self._envelope = dict(envelope)
-        self._tenant = tenant
-        self._digests: dict[Kind, list[bytes]] = {
-            kind: [] for kind in ARRAYS.values() if kind in kinds
-        }
-
-    def note(self, plan: AimemPlan, decision: AimemDecision, grain: Grain | None) -> None:
-        """Note which grain a record is; none, if no grain says exactly what it does."""
-        listed = self._digests[plan.one.kind]
-        listed.extend([_GONE] * (plan.one.place + 1 - len(listed)))
-        if decision.fate == "conflict":
-            return
-        if plan.twin is not None and plan.exact:
-            listed[plan.one.place] = listed[plan.twin.place]
-        if grain is None and plan.stored is not None and plan.exact:
-            grain = plan.stored.grain
-        if grain is not None and plan.carried is None:
-            listed[plan.one.place] = bytes.fromhex(_core.address(grain.blob))
-
-    def keep(self, store: GrainStore, *, allow_erased: bool) -> list[Problem]:
-        """Store it; a warning if that cannot be."""
-        if any(_GONE in listed for listed in self._digests.values()):
-            return [Problem("document_not_kept", "", WARNINGS["document_not_kept"].says)]
-        names = {kind: name for name, kind in ARRAYS.items()}
-        arrays = {
-            names[kind]: [digest.hex() for digest in listed]
-            for kind, listed in self._digests.items()
-        }
-        created_at = fields.of_grain(fields.parse_time(self._envelope["exported_at"]))
-        whole = Manifest(FORMAT, self._envelope["checksum"], self._envelope, arrays)
-        grains = manifest(whole, created_at=created_at, user_id=self._tenant)
-        store.put_many(grains, allow_erased=allow_erased)
-        return []

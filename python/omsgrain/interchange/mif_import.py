@@ -14,14 +14,14 @@ from omsgrain.formats.json_text import drained
 from omsgrain.formats.mif1.document import DocumentConsent
 from omsgrain.formats.problems import Problem
 from omsgrain.grain import make
-from omsgrain.interchange import merge_outcome
+from omsgrain.interchange import merge
 from omsgrain.interchange.apply import DONE, RecordImport, batches, check_batch_size, refusal
-from omsgrain.interchange.merge_outcome import Decision
+from omsgrain.interchange.kept import DocumentSnapshot
+from omsgrain.interchange.merge import Decision
 from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
 from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
 from omsgrain.interchange.references import lead, rename, resolved
 from omsgrain.interchange.report import MifReport, RecordReport
-from omsgrain.interchange.snapshot import DocumentSnapshot
 from omsgrain.store.context import context_of
 from omsgrain.store.export_filter import SHARING
 from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
@@ -56,7 +56,7 @@ def import_document(
     A record that is not good, or that the store refuses, is reported and holds up nothing else.
     """
     check_batch_size(batch_size)
-    strategy = merge_outcome.strategy(merge_strategy)
+    strategy = merge.strategy(merge_strategy)
     if isinstance(document, bytes):
         document = read(document, format=format, user_id=user_id, **options)
     came = document if isinstance(document, ParsedDocument) else arrived(document, user_id)

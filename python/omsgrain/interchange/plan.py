@@ -13,7 +13,7 @@ from omsgrain.formats.source import Source
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain, make
 from omsgrain.interchange.apply import ImportTerms
-from omsgrain.interchange.merge_outcome import Decision, Own, Strategy, decide
+from omsgrain.interchange.merge import UNCHANGED, UPDATED, Decision, MifStrategy, Own, decide
 from omsgrain.interchange.parse import (
     NATIVE,
     Arrived,
@@ -34,17 +34,15 @@ _PAGE: Final = 1_000
 """Records that are looked up in one snapshot."""
 
 _HERE = Decision("duplicate", "same_text_here")
-_UNCHANGED = Decision("unchanged")
 _ERASED = Decision("erased", "erased")
 _ANOTHER = Decision("refused", "another_user")
-_UPDATED = Decision("updated", None, "own")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTerms(ImportTerms):
     """How an import merges; ``import_document`` says what the attributes mean."""
 
-    strategy: Strategy
+    strategy: MifStrategy
     atomic: bool
     keep_document: bool
 
@@ -305,7 +303,7 @@ class Planner:
             # On a second import nearly all are so, and nothing else need be asked.
             if one.old_id is None and is_it(found, one.grain.address):
                 leans = look.leans(found.address)
-                return RecordPlan(one, _UNCHANGED, stored=one.grain.address, leans=leans)
+                return RecordPlan(one, UNCHANGED, stored=one.grain.address, leans=leans)
         current, twin = self._own(look, one), self._twin(look, one)
         state, stored, met = self._state(look, one)
         if state == "nothing" and twin is None and self._is_gone(look, one):
@@ -339,7 +337,7 @@ class Planner:
         decision = decide(self._terms.strategy, state, twin)
         if decision.fate == "renamed":
             # What has a new id by now is not renamed again; what has no id cannot be.
-            return _UPDATED
+            return UPDATED
         if one.old_id is not None and decision.fate == "imported":
             return Decision("renamed")
         if one.old_id is not None and one.hash is not None and state == "same":
@@ -364,9 +362,9 @@ class Planner:
                 one, decision, replaces=target, of=of, wave=look.wave(leans), leans=leans
             )
         if found.current:
-            return RecordPlan(one, _UNCHANGED, stored=one.grain.address)
+            return RecordPlan(one, UNCHANGED, stored=one.grain.address)
         older = not look.snapshot.is_withdrawn(found)
-        decision = decide(self._terms.strategy, "older" if older else "withdrawn", False)
+        decision = decide(self._terms.strategy, "superseded" if older else "withdrawn")
         return RecordPlan(one, decision, stored=one.grain.address if older else None)
 
     def _is_own(self, one: Arrived, found: SourcedGrain) -> bool:
@@ -433,7 +431,7 @@ class Planner:
             found, says = before
             if look.snapshot.is_withdrawn(found):
                 return "withdrawn", None, found
-            return "older", plain(found.grain) if says else None, found
+            return "superseded", plain(found.grain) if says else None, found
         if current is None:
             past = any(history.has(one) for history in look.histories(name))
             return ("withdrawn" if past else "nothing"), None, None

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from omsgrain.counts import counted
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.formats.problems import Problem
-from omsgrain.interchange.aimem_plan import REASONS, AimemDecision, Fate
-from omsgrain.interchange.merge_outcome import REASONS as merge_outcome_REASONS
-from omsgrain.interchange.merge_outcome import Fate as merge_outcome_Fate
-from omsgrain.interchange.merge_outcome import Reason
+from omsgrain.interchange.merge import REASONS, Decision, Fate, Reason
 from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
@@ -45,7 +42,7 @@ class Conflict:
 
     kind: Kind
     id: str
-    decision: AimemDecision
+    decision: Decision
     code: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +113,7 @@ class ImportTally:
         self._counts: Counter[tuple[Kind, Fate]] = Counter()
         self._conflicts: list[Conflict] = []
 
-    def add(self, kind: Kind, name: str, decision: AimemDecision, code: str | None = None) -> None:
+    def add(self, kind: Kind, name: str, decision: Decision, code: str | None = None) -> None:
         """Count one record."""
         self._counts[kind, decision.fate] += 1
         if decision.fate == "conflict" and len(self._conflicts) < MOST:
@@ -141,8 +138,8 @@ PLURALS: Final = {
 }
 """What the records of a kind are called together."""
 _ALWAYS: Final = ("memory", "entity", "relationship")
-_TAKEN: Final[tuple[merge_outcome_Fate, ...]] = ("imported", "renamed")
-_LEFT: Final[tuple[merge_outcome_Fate, ...]] = ("refused", "erased")
+_TAKEN: Final[tuple[Fate, ...]] = ("imported", "renamed")
+_LEFT: Final[tuple[Fate, ...]] = ("refused", "erased")
 
 
 class RecordReport(NamedTuple):
@@ -162,7 +159,7 @@ class RecordReport(NamedTuple):
     pointer: str
     id: str | None
     kind: str
-    fate: merge_outcome_Fate
+    fate: Fate
     reason: Reason | None = None
     code: str | None = None
     new_id: str | None = None
@@ -172,9 +169,7 @@ class RecordReport(NamedTuple):
         """The record as JSON-ready values; what is not known is left out."""
         told = {name: value for name, value in self._asdict().items() if value is not None}
         told.pop("problem", None)
-        return (
-            told if self.reason is None else told | {"message": merge_outcome_REASONS[self.reason]}
-        )
+        return told if self.reason is None else told | {"message": REASONS[self.reason]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +197,7 @@ class MifReport:
     __repr__ = counted
 
     @property
-    def counts(self) -> dict[tuple[str, merge_outcome_Fate], int]:
+    def counts(self) -> dict[tuple[str, Fate], int]:
         """How many records of each kind met which fate."""
         return dict(Counter((one.kind, one.fate) for one in self.records))
 
@@ -211,7 +206,7 @@ class MifReport:
         """The records that were not taken."""
         return tuple(one for one in self.records if one.fate in _LEFT)
 
-    def count(self, *fates: merge_outcome_Fate, kind: str | None = None) -> int:
+    def count(self, *fates: Fate, kind: str | None = None) -> int:
         """How many records met one of some fates."""
         return sum(one.fate in fates and kind in (None, one.kind) for one in self.records)
 

@@ -29,7 +29,7 @@ from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import DUPLICATE, Source, is_beside
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import make
-from omsgrain.interchange.snapshot import trimmed
+from omsgrain.interchange.kept import trimmed
 from omsgrain.json_values import time_text
 from omsgrain.query.envelope import gist
 from omsgrain.search.words import split

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from omsgrain import _core
 from omsgrain.crypto.master_key import load_master
 from omsgrain.errors import SchemaError
-from omsgrain.interchange.snapshot import trimmed
+from omsgrain.interchange.kept import trimmed
 from omsgrain.memory.memory import UserGrains
 from omsgrain.store.context import check_reason, context_of
 from omsgrain.store.privacy import key_destruction, removal

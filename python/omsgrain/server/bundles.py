@@ -38,7 +38,7 @@ from omsgrain.formats.aimem.document import TAG
 from omsgrain.formats.aimem.fields import ARRAYS, AimemLimits, Kind
 from omsgrain.formats.aimem.records import FORMAT
 from omsgrain.interchange import aimem_export
-from omsgrain.interchange.aimem_erase import erase_tenant
+from omsgrain.interchange.aimem import erase_tenant
 from omsgrain.interchange.aimem_export import AimemExportReport, export_stream
 from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.server import auth

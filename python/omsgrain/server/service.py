@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from omsgrain.errors import OmsError
-from omsgrain.interchange.aimem_erase import erasures
+from omsgrain.interchange.aimem import erasures
 from omsgrain.server.errors import HttpRefusal, answer
 from omsgrain.server.log import Log
 from omsgrain.server.options import ServerOptions

@@ -10,21 +10,26 @@ memory: it is given back with the document, and never recalled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from omsgrain import _core
 from omsgrain.errors import FormatError, NotFoundError, OmsError
 from omsgrain.formats import problems, source
-from omsgrain.formats.document import KIND, beside, keyed, manifest, open_manifest
+from omsgrain.formats.aimem import fields
+from omsgrain.formats.aimem.check import WARNINGS
+from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.formats.aimem.records import FORMAT as AIMEM
+from omsgrain.formats.document import KIND, Manifest, beside, keyed, manifest, open_manifest
 from omsgrain.formats.mif1.check import SHAPES as MIF1
 from omsgrain.formats.mif2.check import SHAPES as MIF2
 from omsgrain.formats.problems import MEMBER, Problem
 from omsgrain.formats.source import NAMES, Source
 from omsgrain.formats.table import version
 from omsgrain.grain import Grain
-from omsgrain.interchange.merge_outcome import Decision
+from omsgrain.interchange.merge import Decision
 from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument
 from omsgrain.interchange.plan import RecordPlan
 from omsgrain.storage.erasure_queue import RETENTION
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from omsgrain.store.source_index import SourceSnapshot
 
 _GONE: Final = ""
+_MISSING: Final = b""
 
 
 class DocumentSnapshot:
@@ -129,6 +135,50 @@ class DocumentSnapshot:
         """The warning that it is not kept."""
         says = "the document is not kept: it was erased, or the store refuses a part of it"
         return Problem("document_not_kept", "", says)
+
+
+class KeptBundle:
+    """An AIMEM bundle that is kept if all its records are stored as they came.
+
+    Of each record it holds the 32 bytes of an address, so that a bundle can have millions.
+    """
+
+    def __init__(self, envelope: Mapping[str, Any], kinds: Collection[Kind], tenant: str) -> None:
+        self._envelope, self._tenant = dict(envelope), tenant
+        self._digests: dict[Kind, list[bytes]] = {
+            kind: [] for kind in ARRAYS.values() if kind in kinds
+        }
+
+    def note(self, kind: Kind, place: int, grain: Grain | None, twin: int | None) -> None:
+        """Note which grain says exactly what a record does, if any.
+
+        Args:
+            kind: of the record.
+            place: its number among the records of its kind.
+            grain: the grain.
+            twin: the number of the record before it that says the same.
+        """
+        listed = self._digests[kind]
+        listed.extend([_MISSING] * (place + 1 - len(listed)))
+        if twin is not None:
+            listed[place] = listed[twin]
+        if grain is not None:
+            listed[place] = bytes.fromhex(_core.address(grain.blob))
+
+    def keep(self, store: GrainStore, *, allow_erased: bool) -> list[Problem]:
+        """Store it; a warning if that is not possible."""
+        if any(_MISSING in listed for listed in self._digests.values()):
+            return [Problem("document_not_kept", "", WARNINGS["document_not_kept"].says)]
+        names = {kind: name for name, kind in ARRAYS.items()}
+        arrays = {
+            names[kind]: [digest.hex() for digest in listed]
+            for kind, listed in self._digests.items()
+        }
+        created_at = fields.of_grain(fields.parse_time(self._envelope["exported_at"]))
+        whole = Manifest(AIMEM, self._envelope["checksum"], self._envelope, arrays)
+        grains = manifest(whole, created_at=created_at, user_id=self._tenant)
+        store.put_many(grains, allow_erased=allow_erased)
+        return []
 
 
 _PAGE_SIZE: Final = 100  # grains, each of which can be 1 MiB of a document

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from omsgrain.interchange.documents import KeptDocument, documents, export_kept
 from omsgrain.interchange.export import ExportReport, export_document
-from omsgrain.interchange.merge_outcome import STRATEGIES
+from omsgrain.interchange.merge import STRATEGIES
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.interchange.report import MifReport, RecordReport
 
