@@ -113,9 +113,7 @@ WAITING = (
     "server/service.py",
     "server/serving.py",
     "store/prepared.py",
-    "store/state_merge.py",
     "store/write.py",
-    "sync/peer.py",
 )
 #: Files that still use private names of others, and how often. The numbers only go down.
 REACHES = {

@@ -22,7 +22,6 @@ from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, is_sync_record
 from omsgrain.sync import (
     LocalPeer,
     bundle,
-    peer,
     protocol,
     sync,
     take_bundle,
@@ -72,13 +71,13 @@ def _batch(room: Path) -> Iterator[Run]:
             kept = store.put(belief("kept"))
             store.holds.add(kept, authority="court", reason_code="case")
             try:
-                LocalPeer(store, rights=rights).take(batch)
+                LocalPeer(store, rights=rights).put(batch)
             finally:
                 if "releases" not in rights:
                     assert store.status(kept).held
                 for state in told(store).values():
-                    peer.check(state)
-                    assert all(hold.turn <= records.MOST for hold in state.holds)
+                    protocol.check(state)
+                    assert all(hold.epoch <= records.MOST for hold in state.holds)
                 with memory() as other:
                     sync(LocalPeer(store), LocalPeer(other))
 

@@ -29,8 +29,8 @@ from omsgrain.sync import protocol
 from omsgrain.sync.peer import START, Batch, Hello
 from omsgrain.sync.protocol import (
     Changes,
-    Give,
-    Lacking,
+    Get,
+    Missing,
     Ranges,
 )
 from support.http_server import ALL, BLOB, BUNDLE, GRACE, LINES, Site, bundle, chunk, lamp, site
@@ -154,8 +154,8 @@ def test_good_answers_are_described(served: Site, token: str) -> None:
         "changes": Changes(START, Hello(), 1),
         "ranges": Ranges("grains", ("",), Hello()),
         "listing": Ranges("grains", ("",), Hello()),
-        "lacking": Lacking("grains", ()),
-        "give": Give("grains", (), Hello()),
+        "lacking": Missing("grains", ()),
+        "give": Get("grains", (), Hello()),
         "take": Batch(b""),
     }
     for name, question in questions.items():

@@ -21,8 +21,8 @@ from omsgrain.sync.peer import (
 )
 from omsgrain.sync.protocol import (
     Changes,
-    Give,
-    Lacking,
+    Get,
+    Missing,
     Ranges,
 )
 
@@ -47,7 +47,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "changes": (Changes(Position(3, b"m"), Hello(), 7), BATCH),
     "ranges": (Ranges("grains", ("", "0f"), Hello()), (Range(1, b"d" * 16), Range(0, b""))),
     "listing": (Ranges("states", ("a",), Hello()), (SyncItem(KEY, b"v" * 8, 3),)),
-    "lacking": (Lacking("grains", (SyncItem(KEY),)), b"\x00\x01"),
-    "give": (Give("holds", (KEY,), Hello()), BATCH),
+    "lacking": (Missing("grains", (SyncItem(KEY),)), b"\x00\x01"),
+    "give": (Get("holds", (KEY,), Hello()), BATCH),
     "take": (BATCH, BatchResult(1, 2, 3, 4, 5, (Refusal("state", KEY, "ERR_KEY"),), (KEY,), 6)),
 }

@@ -15,7 +15,7 @@ from omsgrain.sync.protocol import pack_value
 from omsgrain.sync.states import state_told
 
 TIME = 1_700_000_000_000
-CALLS = ("greet", "share", "changes", "ranges", "listing", "lacking", "give", "take")
+CALLS = ("hello", "tombstones", "changes", "ranges", "listing", "missing", "get", "put")
 
 
 class Cut(Exception):

@@ -20,7 +20,6 @@ from omsgrain.sync import (
     LocalPeer,
     erasures,
     local,
-    states,
     sync,
 )
 from omsgrain.sync.peer import Hello
@@ -308,7 +307,7 @@ def test_an_erasure_that_is_cut_off_leaves_no_address(
     hub.contest(gone)
     robot.delete_many([gone], erased="gdpr17")
     with monkeypatch.context() as cut, pytest.raises(Cut):
-        cut.setattr(states, "clear_erasing", lambda *_, done: Cut.of())
+        cut.setattr(erasures, "clear_erasing", lambda *_, done: Cut.of())
         together(robot, hub)
     assert addresses(hub) == set() and gone not in {change.address for change in hub.changes()}
     together(robot, hub)
@@ -325,20 +324,20 @@ def test_erasures_that_come_while_others_are_followed(monkeypatch: pytest.Monkey
     robot.delete_many([first], erased="gdpr17")
     other.delete_many([second], erased="gdpr17")
     keys = [item.key for item in LocalPeer(other).listing("tombstones", [""], Hello())]
-    told_later = LocalPeer(other).give("tombstones", keys, Hello())
+    told_later = LocalPeer(other).get("tombstones", keys, Hello())
     real, came = erasures._hints, list[object]()
 
     def meanwhile(*given: Any) -> Any:
         if not came:  # the marks that are followed were just read
             came.append(given)
-            LocalPeer(hub).take(replace(told_later, more=True))
+            LocalPeer(hub).put(replace(told_later, more=True))
         return real(*given)
 
     with monkeypatch.context() as patched:
         patched.setattr(erasures, "_hints", meanwhile)
         assert together(robot, hub, direction="push").sent.erased == 1
     assert addresses(hub) == {second} and came
-    assert LocalPeer(hub).take(told_later).erased == 1
+    assert LocalPeer(hub).put(told_later).erased == 1
     assert addresses(hub) == set()
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from omsgrain.container.stream import pack_stream
 from omsgrain.errors import OmsError
 from omsgrain.sync import (
-    parts,
-    peer,
+    http,
     protocol,
 )
+from omsgrain.sync.batch import digests
 from omsgrain.sync.peer import (
     START,
     Batch,
@@ -89,7 +89,7 @@ BAD = [
 @pytest.mark.parametrize("value", BAD, ids=lambda value: type(value).__name__)
 def test_what_cannot_be(value: Any) -> None:
     with pytest.raises(OmsError) as refused:
-        peer.check(value)
+        protocol.check(value)
     assert refused.value.code in ("ERR_SCHEMA", "ERR_RANGE")
 
 
@@ -109,7 +109,7 @@ def test_noise(name: str, at: int, more: bytes) -> None:
 @given(st.integers(1, 3_000), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 def test_parts_are_the_whole(size: int, grains: int, states: int, stones: int) -> None:
     blobs = tuple(bytes([1, 0, 1]) + bytes([n]) * 100 * n for n in range(grains))
-    addresses = parts.digests(blobs)
+    addresses = digests(blobs)
     told = tuple(
         GrainState(addresses[n], tuple(addresses[n + 1 :: 3])) if n < grains
         else GrainState(KEY, (KEY,) * n)
@@ -122,16 +122,16 @@ def test_parts_are_the_whole(size: int, grains: int, states: int, stones: int) -
     found = Batch(STORE)
     counted: set[GrainState] = set()
     while left is not None:
-        part, left = parts.cut(left, size)
+        part, left = http.cut_batch(left, size)
         assert (part.until is None) == part.more == (left is not None)
-        came += parts.digests(part.grains)
-        fresh = set(parts.digests(part.grains))
+        came += digests(part.grains)
+        fresh = set(digests(part.grains))
         assert {one for one in told if one.address in fresh} <= set(part.states), "with its grain"
         counted |= {
             one for one in part.states
             if {one.address, *one.successors} & set(addresses) <= set(came)
         }  # fmt: skip
-        found = replace(parts.together(found, part), tombstones=found.tombstones + part.tombstones)
+        found = replace(http.together(found, part), tombstones=found.tombstones + part.tombstones)
     assert found.grains == blobs and found.tombstones == marks
     assert counted == set(told), "each once, at least, when all it speaks of is there"
     assert found.until == whole.until

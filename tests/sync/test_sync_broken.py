@@ -111,7 +111,7 @@ def test_an_envelope_is_sent_again_unless_all_was_taken(hub: Site) -> None:
 
         bridge = Forgetful(hub)
         token = hub.sync_token("a" if known is None else "b")
-        dialled(hub, token, transport=bridge).take(Batch(store, grains=(envelope,), until=known))
+        dialled(hub, token, transport=bridge).put(Batch(store, grains=(envelope,), until=known))
         return [len(batch.grains) for batch in taken(bridge)]
 
     assert lose_first(None) == [1, 1]
@@ -146,9 +146,9 @@ def test_waits_grow_and_end(hub: Site) -> None:
     greeting = answer(protocol.pack(GREETING), protocol.MEDIA)
     nobody = Refusing(greeting)
     peer = HttpPeer(URL, transport=nobody, tries=9, wait=waits.append)
-    peer.greet(Hello())
+    peer.hello(Hello())
     with pytest.raises(StoreError) as failed:
-        peer.greet(Hello())
+        peer.hello(Hello())
     assert failed.value.found == "ConnectError, 9 times in a row"
     assert nobody.count == 10 and len(waits) == 8
     assert all(0.25 * 2**n <= min(wait, 30) <= 30 for n, wait in enumerate(waits[:6]))
@@ -158,7 +158,7 @@ def test_waits_grow_and_end(hub: Site) -> None:
 def test_who_was_never_reached_is_given_up_soon() -> None:
     waits: list[float] = []
     with pytest.raises(StoreError):
-        HttpPeer(URL, transport=Refusing(), wait=waits.append).greet(Hello())
+        HttpPeer(URL, transport=Refusing(), wait=waits.append).hello(Hello())
     assert len(waits) == 2
 
 
@@ -170,7 +170,7 @@ def test_a_server_that_is_busy_says_when_to_come_back(hub: Site) -> None:
     odd.headers["retry-after"] = "\u00b2"
     peer = HttpPeer(URL, transport=Refusing(busy, stopping, odd), tries=4, wait=waits.append)
     with pytest.raises(StoreError):
-        peer.greet(Hello())
+        peer.hello(Hello())
     assert waits[:2] == [7, 60] and waits[2] < 30
 
 
@@ -197,7 +197,7 @@ MEDIA = protocol.MEDIA
 def test_servers_that_are_none(given: httpx.Response, code: str) -> None:
     peer = HttpPeer(URL, token="omg_secret", transport=Refusing(given), wait=lambda _: None)
     with pytest.raises(OmsError) as refused:
-        peer.greet(Hello())
+        peer.hello(Hello())
     assert refused.value.code == code
     for secret in ("omg_secret", "elsewhere.example", "\x1b"):
         assert secret not in str(refused.value)
@@ -210,15 +210,15 @@ def test_answers_to_what_nobody_asked() -> None:
 
     blob = og.encode(lamp("on"))
     with pytest.raises(OmsError) as refused:
-        said(Batch(b"", grains=(blob,))).give("grains", [b"k" * 32], Hello())
+        said(Batch(b"", grains=(blob,))).get("grains", [b"k" * 32], Hello())
     assert refused.value.code == "ERR_INTEGRITY"
     for wrong in (b"", b"\0\0"):
         with pytest.raises(StoreError):
-            said(wrong).lacking("grains", [SyncItem(b"k" * 32)])
+            said(wrong).missing("grains", [SyncItem(b"k" * 32)])
     with pytest.raises(StoreError):
         said(()).ranges("grains", [""], Hello())
     with pytest.raises(OmsError):
-        said(BatchResult(stored=-1)).take(Batch(b""))
+        said(BatchResult(stored=-1)).put(Batch(b""))
 
 
 @pytest.mark.parametrize("of", ["feed", "keys"])
@@ -232,13 +232,13 @@ def test_a_server_that_goes_round_in_a_circle(of: str, tmp_path: Path) -> None:
                 found = super().changes(START, hello, size)
                 return replace(found, more=True)
 
-            def give(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+            def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
                 return Batch(b"h" * 16, rest=tuple(keys))
 
-        with pytest.raises(StoreError, match="circle"):
+        with pytest.raises(StoreError, match="again and again"):
             sync(Circling(hub), LocalPeer(robot), full=of == "keys")
         if of == "feed":
-            with pytest.raises(StoreError, match="circle"):
+            with pytest.raises(StoreError, match="again and again"):
                 write_bundle(Circling(hub), tmp_path / "hub.mg")
             assert not list(tmp_path.iterdir())
 
@@ -350,10 +350,10 @@ def test_certificates_are_verified(tmp_path: Path) -> None:
     with Served(path, "--tls-cert", certificate, "--tls-key", key) as process:
         stranger = HttpPeer(process.url, token=token, wait=waits.append)
         with pytest.raises(StoreError, match="certificate"):
-            stranger.greet(Hello())
+            stranger.hello(Hello())
         assert not waits
         known = HttpPeer(process.url, token=token, verify=str(certificate))
-        assert known.greet(Hello()).version == 1
+        assert known.hello(Hello()).version == 1
         known.close()
         stranger.close()
     with pytest.raises(UnsupportedError):
@@ -377,5 +377,5 @@ def test_the_address_of_a_server_that_is_dead() -> None:
     url = "http://127.0.0.1:9/hub"
     peer = HttpPeer(url, transport=httpx.MockTransport(dead), wait=lambda _: None)
     with pytest.raises(StoreError) as refused:
-        peer.greet(Hello())
+        peer.hello(Hello())
     assert url in refused.value.message

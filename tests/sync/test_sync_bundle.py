@@ -30,7 +30,7 @@ from omsgrain.sync import (
 from omsgrain.sync.bundle import (
     BundleFile,
     BundleHead,
-    Tail,
+    BundleTail,
     _records,
     take_bundle,
     write_bundle,
@@ -191,7 +191,10 @@ def test_files_that_nobody_wrote(tmp_path: Path, name: str, code: str) -> None:
     """Sound as containers: somebody made their footers."""
     grain = og.encode(belief("on"))
     batch = Batch(HEAD.store)
-    head, tail = list(_records("head", HEAD, 1)), list(_records("tail", Tail(START, 1, 1), 1))
+    head, tail = (
+        list(_records("head", HEAD, 1)),
+        list(_records("tail", BundleTail(START, 1, 1), 1)),
+    )
     one = list(_records("batch", batch, 1, 1))
     wide = list(_records("batch", replace(batch, states=(GrainState(b"k" * 32),) * 9_000), 1))
     files = {
@@ -236,7 +239,7 @@ def test_no_store_takes_a_record_of_a_sync_as_a_grain(tmp_path: Path) -> None:
                 store.put(given)
         report = store.put_many([grain, stray, signed, named], errors="collect")
         assert (report.stored, [bad.index for bad in report.errors]) == (2, [1, 2])
-        found = LocalPeer(store).take(Batch(b"s" * 16, grains=(stray, og.encode(belief("off")))))
+        found = LocalPeer(store).put(Batch(b"s" * 16, grains=(stray, og.encode(belief("off")))))
         assert (found.stored, [one.code for one in found.refused]) == (1, ["ERR_SCHEMA"])
         for first in (stray, signed):
             container.write(tmp_path / "x.mg", [first, og.encode(belief("dim")), record("batch")])
@@ -273,7 +276,7 @@ def test_a_restored_store_begins_anew(tmp_path: Path) -> None:
     first, answer, second = (tmp_path / f"{name}.mg" for name in ("first", "answer", "second"))
     with og.open(tmp_path / "robot.omsg") as robot:
         robot.put_many([belief(f"early {n}", n) for n in range(5)])
-        LocalPeer(robot).greet(Hello())
+        LocalPeer(robot).hello(Hello())
         robot.maintenance.backup(tmp_path / "backup.omsg")
         lost = robot.put_many([belief(f"lost {n}", n) for n in range(5)]).addresses
         with memory() as hub:
@@ -346,11 +349,11 @@ def test_taking_that_was_cut_off_goes_on(stores: Stores, tmp_path: Path) -> None
     class Failing(LocalPeer):
         left = 1
 
-        def take(self, batch: Batch) -> Any:
+        def put(self, batch: Batch) -> Any:
             if not self.left:
                 raise RuntimeError
             self.left -= 1
-            return super().take(batch)
+            return super().put(batch)
 
     with pytest.raises(RuntimeError):
         take_bundle(path, Failing(hub))

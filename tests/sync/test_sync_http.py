@@ -116,7 +116,7 @@ def test_what_scopes_let_do(hub: Site, robot: og.GrainStore) -> None:
     assert sync(LocalPeer(robot), writer, direction="push").sent.grains == 5
     assert told(robot) == told(at(hub))
     with pytest.raises(KeyMissingError) as refused:
-        reader.take(Batch(b"", grains=(og.encode(lamp("hidden")),)))
+        reader.put(Batch(b"", grains=(og.encode(lamp("hidden")),)))
     assert refused.value.rule == "missing_scope"
     with pytest.raises(KeyMissingError):
         writer.changes(START, Hello())
@@ -130,7 +130,7 @@ def test_who_is_not_let_in(hub: Site) -> None:
         (hub.token("ada"), "missing_scope"),
     ):
         with pytest.raises(KeyMissingError) as refused:
-            dialled(hub, token).greet(Hello())
+            dialled(hub, token).hello(Hello())
         assert refused.value.rule == rule
         assert token is None or token not in str(refused.value)
 
@@ -203,18 +203,18 @@ class TestNamespaces:
         at(hub).privacy.erase(["nobody"], reason_code="asked")
         peer, hello = self.peer(hub, "hall"), Hello(b"", ("hall",))
         hidden, open_ = (bytes.fromhex(grains[name]) for name in ("attic", "hall"))
-        greeting = peer.greet(hello)
+        greeting = peer.hello(hello)
         assert (greeting.grains, greeting.tombstones, greeting.keys) == (1, b"", b"")
         assert [one.key for one in peer.listing("grains", [""], hello)] == [open_]
         assert [one.count for one in peer.ranges("grains", ["", "f" * 64], hello)] == [1, 0]
-        assert list(peer.lacking("grains", [SyncItem(hidden), SyncItem(open_)])) == [LACKS, HAS]
-        assert list(peer.lacking("states", [SyncItem(hidden, b"v" * 8)])) == [HAS]
-        assert len(peer.give("grains", [hidden, open_], hello).grains) == 1
+        assert list(peer.missing("grains", [SyncItem(hidden), SyncItem(open_)])) == [LACKS, HAS]
+        assert list(peer.missing("states", [SyncItem(hidden, b"v" * 8)])) == [HAS]
+        assert len(peer.get("grains", [hidden, open_], hello).grains) == 1
         assert len(peer.changes(START, hello).grains) == 1
-        assert peer.share([b"k" * 32]) == ()
+        assert peer.tombstones([b"k" * 32]) == ()
         assert peer.listing("tombstones", [""], hello) == ()
         assert peer.ranges("tombstones", [""], hello)[0].count == 0
-        assert not peer.give("tombstones", [hidden], hello).tombstones
+        assert not peer.get("tombstones", [hidden], hello).tombstones
 
     def test_nothing_of_others_is_taken(self, hub: Site, grains: dict[str, str]) -> None:
         peer = self.peer(hub, "hall")
@@ -222,7 +222,7 @@ class TestNamespaces:
         good, bad = (og.encode(lamp("new", namespace=name)) for name in ("hall", "attic"))
         states = (GrainState(hidden, status="retracted", restricted=1),)
         batch = Batch(b"", ("hall",), (good, bad, noise(1), og.encode(lamp("none"))), states)
-        taken = peer.take(batch)
+        taken = peer.put(batch)
         assert taken.stored == 1
         assert [(one.part, one.rule) for one in taken.refused] == [("grain", "namespace")] * 3
         assert at(hub).status(grains["attic"]).verification_status == "unverified"
@@ -239,7 +239,7 @@ class TestNamespaces:
                 GrainState(other, (mine,)),
                 GrainState(mine, (other,)),
             )
-            return [peer.take(Batch(b"", ("hall",), states=(one,))) for one in told]
+            return [peer.put(Batch(b"", ("hall",), states=(one,))) for one in told]
 
         assert answers(bytes.fromhex(grains["attic"])) == answers(b"k" * 32) == [BatchResult()] * 3
 
@@ -283,7 +283,7 @@ def test_one_question_of_a_token_at_a_time(hub: Site) -> None:
 
 def test_peers_that_are_not_asked_are_let_go(hub: Site) -> None:
     for n in range(12):
-        dialled(hub, hub.sync_token(f"r{n}")).greet(Hello())
+        dialled(hub, hub.sync_token(f"r{n}")).hello(Hello())
     assert len(hub.service.peers._kept) == 8
 
 
@@ -317,4 +317,4 @@ def test_who_goes_away_before_his_turn_is_not_heard(tmp_path: Path) -> None:
 
         hub.loop.run_until_complete(act())
         assert not said and len(at(hub)) == 0
-        assert dialled(hub, hub.sync_token("next")).greet(Hello()).grains == 0
+        assert dialled(hub, hub.sync_token("next")).hello(Hello()).grains == 0

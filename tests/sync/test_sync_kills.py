@@ -18,17 +18,16 @@ from support.sync_stores import addresses, belief, together, told
 SYNC = """
 import sys
 import omsgrain as og
-from omsgrain.sync import LocalPeer, local, reconcile, run, sync
-from omsgrain.sync import take as taking
-local._MOST_GIVEN = run.ITEMS = reconcile.ITEMS = 7
-inner, count, limit = taking.take, 0, int(sys.argv[3])
+from omsgrain.sync import LocalPeer, batch, reconcile, run, sync
+batch._MOST_GIVEN = run.ITEMS = reconcile.ITEMS = 7
+inner, count, limit = batch.put, 0, int(sys.argv[3])
 def counted(*given):
     global count
     done = inner(*given)
     count += 1
     print(count, flush=True)
     return done
-local.take = counted
+batch.put = counted
 with og.open(sys.argv[1]) as robot, og.open(sys.argv[2]) as hub:
     sync(LocalPeer(robot), LocalPeer(hub))
 print("done", flush=True)

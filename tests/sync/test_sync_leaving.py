@@ -12,7 +12,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.storage import erasure_queue
 from omsgrain.store.context import context_of
-from omsgrain.sync import LocalPeer, states, sync
+from omsgrain.sync import LocalPeer, reconcile, sync
 from support.signed_stores import signed
 from support.signers import ALICE, BOB
 from support.sync_stores import addresses, belief, heads, memory, together
@@ -72,7 +72,7 @@ def test_the_audit_trail_tells_what_left_and_to_whom() -> None:
     assert exports(robot) == [(4, "sync")] and exports(hub) == [(1, "sync")]
     (entry,) = [one for one in robot.audit.entries() if one.operation == "export"]
     with context_of(hub).storage.read() as reader:
-        assert entry.details["store"] == (states.store_id(reader) or b"").hex()
+        assert entry.details["store"] == (reconcile.store_id(reader) or b"").hex()
     together(robot, hub, direction="pull", full=True)
     assert exports(hub) == [(1, "sync")]
     third = memory()

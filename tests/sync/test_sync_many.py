@@ -21,7 +21,7 @@ from omsgrain.store.holds import Hold
 from omsgrain.sync import (
     LocalPeer,
     SyncReport,
-    local,
+    batch,
     run,
     states,
     sync,
@@ -103,7 +103,7 @@ def test_successors_and_holds_in_pieces(pieces: Crowd, way: Way, tmp_path: Path)
 def test_one_that_supersedes_many(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_MOST_GIVEN", 50)
+    monkeypatch.setattr(batch, "_MOST_GIVEN", 50)
     robot, hub = memory(), memory()
     new = belief("new", 9_999)
     old = [robot.put(belief(f"old {n}", n)) for n in range(120)]
@@ -119,7 +119,7 @@ def test_states_larger_than_a_message(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their pieces stand in several batches, each asked for from where the last one ended."""
-    monkeypatch.setattr(local, "_TOLD", 800)
+    monkeypatch.setattr(batch, "_TOLD", 800)
     monkeypatch.setattr(states, "_PIECE", 600)
     robot, hub = memory(), memory()
     old = forked(robot, 24)
@@ -185,7 +185,7 @@ class Endless(LocalPeer):
 
     rest: Any = staticmethod(lambda keys: ())
 
-    def give(self, space: Any, keys: Any, hello: Hello, size: int = 0) -> Batch:
+    def get(self, space: Any, keys: Any, hello: Hello, size: int = 0) -> Batch:
         return Batch(b"", rest=self.rest(keys))
 
 
@@ -241,5 +241,5 @@ def damage(writer: Writer, *, table: Any, address: str) -> None:
 def test_a_broken_envelope_holds_up_no_other() -> None:
     hub = memory()
     good = og.encode(belief("good"))
-    taken = LocalPeer(hub).take(Batch(b"o" * 16, grains=(b"\xd2garbage", good, b"\xd2")))
+    taken = LocalPeer(hub).put(Batch(b"o" * 16, grains=(b"\xd2garbage", good, b"\xd2")))
     assert taken.stored == 1 and len(taken.refused) == 2

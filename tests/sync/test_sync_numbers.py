@@ -17,7 +17,6 @@ from omsgrain.storage.tables import SEQUENCE, TOGGLES, TOMBSTONES
 from omsgrain.store.context import context_of
 from omsgrain.sync import (
     LocalPeer,
-    peer,
     protocol,
     states,
     sync,
@@ -37,7 +36,7 @@ def store(below: Storage) -> og.GrainStore:
 def tell(store: og.GrainStore, *states: GrainState) -> BatchResult:
     """Take over states as another store tells them, through the bytes of a message."""
     batch = protocol.unpack(Batch, protocol.pack(Batch(OTHER, states=states)))
-    return LocalPeer(store).take(batch)
+    return LocalPeer(store).put(batch)
 
 
 def refusals(taken: BatchResult) -> list[tuple[str, str]]:
@@ -47,8 +46,8 @@ def refusals(taken: BatchResult) -> list[tuple[str, str]]:
 def sendable(store: og.GrainStore) -> None:
     """Whatever it tells is taken by others, whole."""
     for state in told(store).values():
-        peer.check(state)
-        assert all(hold.turn <= records.MOST for hold in state.holds)
+        protocol.check(state)
+        assert all(hold.epoch <= records.MOST for hold in state.holds)
         assert state.restricted <= records.MOST
     with memory() as other:
         assert together(store, other, direction="push", full=True).refused == ()
@@ -149,7 +148,7 @@ def test_the_highest_number_is_not_left() -> None:
     for _ in range(2):
         robot.holds.add(address, authority="court", reason_code="case")
         robot.holds.release(address, authority="court", reason_code="settled")
-        assert max(hold.turn for hold in told(robot)[address].holds) <= records.MOST
+        assert max(hold.epoch for hold in told(robot)[address].holds) <= records.MOST
         assert not robot.status(address).held
 
 
@@ -161,7 +160,7 @@ def test_tombstones(store: og.GrainStore, times: int) -> None:
     )
     with context_of(store).storage.read() as reader:
         (mark,) = [mark for mark, _ in reader.rows(TOMBSTONES)]
-    LocalPeer(store).take(Batch(OTHER, tombstones=(Tombstone(mark, 1, "x", times),)))
+    LocalPeer(store).put(Batch(OTHER, tombstones=(Tombstone(mark, 1, "x", times),)))
     for _ in range(2):
         context_of(store).storage.write(
             partial(tombstones.again, what="identity", value="ann", at=1, reason_code="x")
@@ -169,7 +168,7 @@ def test_tombstones(store: og.GrainStore, times: int) -> None:
     with context_of(store).storage.read() as reader:
         ((_, row),) = reader.rows(TOMBSTONES)
         stone = states.tombstone_of(mark, row)
-    peer.check(stone)
+    protocol.check(stone)
     assert 2 < stone.times <= records.MOST
 
 
@@ -178,9 +177,9 @@ def test_nothing_else_of_the_batch_is_lost(store: og.GrainStore) -> None:
     taken = tell(store, held(2**64 - 1, first), held(1, second))
     assert store.status(first).held and store.status(second).held and len(taken.refused) == 1
     with pytest.raises(og.errors.RangeError):
-        LocalPeer(store).take(Batch(OTHER, states=(held(2**64, first),)))
+        LocalPeer(store).put(Batch(OTHER, states=(held(2**64, first),)))
     with pytest.raises(og.errors.SchemaError):
-        LocalPeer(store).take(Batch(b"short"))
+        LocalPeer(store).put(Batch(b"short"))
 
 
 @pytest.mark.parametrize("number", [1.5, True, None, "7"])
@@ -195,7 +194,7 @@ def test_only_integers_count(store: og.GrainStore, number: Any) -> None:
         Batch(OTHER, until=Position(number, b"m" * 16)),
     ):
         with pytest.raises(og.errors.SchemaError):
-            LocalPeer(store).take(batch)
+            LocalPeer(store).put(batch)
     assert not store.status(address).held
     sendable(store)
 

@@ -13,7 +13,6 @@ from omsgrain.storage.tables import TOMBSTONES
 from omsgrain.storage.tombstones import MOST_KEYS, adopt
 from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, erasures, sync
-from omsgrain.sync.parts import NamespaceScope
 from omsgrain.sync.peer import (
     Batch,
     BatchResult,
@@ -25,6 +24,7 @@ from omsgrain.sync.peer import (
     SyncItem,
 )
 from omsgrain.sync.protocol import pack_value, unpack_value
+from omsgrain.sync.reconcile import NamespaceScope
 from support.sync_stores import Cut, Watched, addresses, belief, memory, settle, together
 
 
@@ -142,7 +142,7 @@ def test_refusals_of_arguments() -> None:
     with pytest.raises(err.SchemaError):
         peer.ranges("grains", ["xyz"], Hello())
     with pytest.raises(err.RangeError):
-        peer.give("grains", [bytes(32)] * 1_001, Hello())
+        peer.get("grains", [bytes(32)] * 1_001, Hello())
 
 
 def test_ranges_are_digests_of_sorted_addresses() -> None:

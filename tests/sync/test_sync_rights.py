@@ -18,8 +18,8 @@ from omsgrain.storage import tombstones
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.store.context import context_of
 from omsgrain.sync import LocalPeer, SyncReport, sync, take_bundle, write_bundle
-from omsgrain.sync.blind import BlindOutcome, erased_successors
 from omsgrain.sync.peer import EVERYTHING, GrainState, PeerTerms
+from omsgrain.sync.states import StateMerge
 from support.http_process import Served
 from support.known_grains import DID, VECTORS
 from support.shell import USAGE, Shell, exit_code
@@ -242,9 +242,9 @@ def test_a_successor_that_was_erased_is_reviewed(mine: og.GrainStore) -> None:
     mine.delete_many([gone], erased="gdpr17")
     claim = GrainState(bytes.fromhex(soft), successors=(bytes.fromhex(gone),))
 
-    def work(writer: Writer) -> BlindOutcome:
-        done = BlindOutcome()
-        erased_successors(writer, context_of(mine).settings, claim, lambda *_: None, done)
+    def work(writer: Writer) -> StateMerge:
+        done = StateMerge(writer, context_of(mine).settings, PeerTerms(), lambda *_: None)
+        done.supersede_by_erased(claim)
         return done
 
     assert context_of(mine).storage.write(work).refused == []

@@ -42,9 +42,11 @@ def test_no_answer_has_a_key_or_plain_text(ring: KeyRing) -> None:
     assert keys is not None
     peer = LocalPeer(robot)
     hello = Hello(b"x" * 16)
-    greeting = peer.greet(hello)
+    greeting = peer.hello(hello)
     said = (
-        pack_value(greeting) + pack_value(peer.changes(START, hello)) + pack_value(peer.share(()))
+        pack_value(greeting)
+        + pack_value(peer.changes(START, hello))
+        + pack_value(peer.tombstones(()))
     )
     for secret in (keys.content, keys.address, keys.token, b"4711", b"ann-17"):
         assert secret not in said

@@ -15,9 +15,8 @@ from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.storage.tokens import Scope, Token, Tokens
 from omsgrain.store.context import context_of
 from omsgrain.sync.http import is_loopback
-from omsgrain.sync.local import LocalPeer
+from omsgrain.sync.local import LocalPeer, ScopedPeer
 from omsgrain.sync.peer import Peer, Right
-from omsgrain.sync.scoped_peer import BoundPeer
 
 _RIGHTS: Final[Mapping[Scope, tuple[Right, ...]]] = {
     "sync:read": ("give",),
@@ -89,7 +88,7 @@ class Stores:
         allowed = [right for right in rights if whole or right != "erasures"]
         shares = whole and "give" in rights
         local = LocalPeer(store, rights=allowed, shares=shares, notes="must")
-        return local if whole else BoundPeer(local, store, token.namespaces)
+        return local if whole else ScopedPeer(local, store, token.namespaces)
 
     def close(self) -> None:
         """Let go of all handles."""

@@ -18,14 +18,14 @@ from omsgrain.server.request import RequestContext
 from omsgrain.server.service import Flag
 from omsgrain.sync import protocol
 from omsgrain.sync.peer import SIZE, Batch, Hello, Peer
-from omsgrain.sync.protocol import Changes, Give, Lacking, Ranges
+from omsgrain.sync.protocol import Changes, Get, Missing, Ranges
 
 
 async def greet(call: RequestContext) -> Response:
     """Say who is here."""
 
     def act(peer: Peer, hello: Hello) -> Any:
-        return peer.greet(hello)
+        return peer.hello(hello)
 
     return await _answer(call, "greet", act)
 
@@ -34,7 +34,7 @@ async def share(call: RequestContext) -> Response:
     """Exchange keys of tombstones."""
 
     def act(peer: Peer, keys: tuple[bytes, ...]) -> Any:
-        return peer.share(keys)
+        return peer.tombstones(keys)
 
     return await _answer(call, "share", act)
 
@@ -69,8 +69,8 @@ async def listing(call: RequestContext) -> Response:
 async def lacking(call: RequestContext) -> Response:
     """Say which items are not here."""
 
-    def act(peer: Peer, asked: Lacking) -> Any:
-        return peer.lacking(asked.space, asked.items)
+    def act(peer: Peer, asked: Missing) -> Any:
+        return peer.missing(asked.space, asked.items)
 
     return await _answer(call, "lacking", act)
 
@@ -78,8 +78,8 @@ async def lacking(call: RequestContext) -> Response:
 async def give(call: RequestContext) -> Response:
     """Give items."""
 
-    def act(peer: Peer, asked: Give) -> Any:
-        return peer.give(asked.space, asked.keys, asked.hello)
+    def act(peer: Peer, asked: Get) -> Any:
+        return peer.get(asked.space, asked.keys, asked.hello)
 
     return await _answer(call, "give", act)
 
@@ -88,7 +88,7 @@ async def take(call: RequestContext) -> Response:
     """Take a batch."""
 
     def act(peer: Peer, batch: Batch) -> Any:
-        return peer.take(batch)
+        return peer.put(batch)
 
     return await _answer(call, "take", act)
 

@@ -255,7 +255,7 @@ class Arrival:
 
     def merge(self, claims: list[Claim]) -> Merged:
         """Take over what is claimed of some grains, in one transaction."""
-        coming = state_merge.arriving(claims, self._context.settings.resolver)
+        coming = state_merge.claimed_grains(claims, self._context.settings.resolver)
 
         def work(writer: Writer, given: Incoming) -> Merged:
             return state_merge.merge_claims(

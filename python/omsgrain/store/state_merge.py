@@ -376,7 +376,7 @@ Arrivals: TypeAlias = Mapping[str, "Incoming | OmsError"]
 """Grains that come in by superseding, by address: each alone, once for each of its signers."""
 
 
-class Arriving:
+class ClaimedGrains:
     """The grains that claims bring along, verified.
 
     Attributes:
@@ -424,9 +424,9 @@ class Arriving:
         return found
 
 
-def arriving(claims: Sequence[Claim], resolver: Resolver | None) -> Arriving:
+def claimed_grains(claims: Sequence[Claim], resolver: Resolver | None) -> ClaimedGrains:
     """Verify the grains that claims bring along."""
-    found = Arriving()
+    found = ClaimedGrains()
     for claim in claims:
         if claim.superseded_by is not None and claim.new:
             found.add(claim.superseded_by, claim.new, resolver)

@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sync between any two stores, like git fetch and push.
+"""Sync two stores, like git fetch and push.
 
     with og.open("robot.omsg") as robot, og.open("hub.omsg") as hub:
         report = sync(LocalPeer(robot), LocalPeer(hub))
 
-peer        what one side answers, and the values that cross
-wire        these values as bytes
-local       a store as a peer
-running     who says what to whom, and in which order
-asking      what does not fit into one batch
-comparing   where two stores differ, by digests of ranges
-views       the ranges of a store
-giving      batches out of a store
-taking      a batch into a store
-claims      which states are taken over
-erasing     following erasures
-records     what a store remembers of its syncs
-http_peer   a peer over HTTP: http_line, message, parts, urls
-bound       a peer within some namespaces
-bundle      sync by file: bundle_file
-bounds      what a value from outside can be
+peer        the contract of a side, and the values that cross
+protocol    these values as bytes, and their limits
+run         what the sides ask each other, and in which order
+reconcile   what differs: positions in the feed, digests of ranges
+local       a store of this process as a peer
+http        a store behind a server as a peer
+bundle      sync by file
+batch       batches out of a store and into one
+states      states of grains: told to others, merged from others
+erasures    erase here what other stores erased
 """
 
 from omsgrain.sync.bundle import take_bundle, write_bundle

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Following the erasures of other stores, and telling them of one's own.
+"""Erase here what other stores erased.
 
-A tombstone says nothing of what it stands for, but for two bytes of a hash of its namespace where
-that is known. So all grains are looked at when some have come: of those that it may be the marks
-are made, some microseconds each. What a hold or a minimum retention keeps stays, restricted, and
-goes with ``store.privacy.run_due`` when that ends. A locked grain that is about no person stays in
-use.
+A tombstone does not say what was erased, except for two bytes of a hash of its namespace if that
+is known. So when tombstones come, the store computes the marks of all its grains of these
+namespaces, some microseconds each. A grain that a hold or a minimum retention keeps is
+restricted, and erased by ``store.privacy.run_due`` when that ends. A locked grain about no person
+stays in use.
 
-What nobody can read any more, since its key was destroyed, is erased: a sync takes out its bytes.
+Grains whose key was destroyed are unreadable: a sync removes their bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -22,47 +22,46 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.storage import blind_index, erasure_queue, tombstones
-from omsgrain.storage import records as toggles
+from omsgrain.storage import blind_index, erasure_queue, records, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, SEQUENCE, TOMBSTONES
+from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, META, SEQUENCE, TOMBSTONES
 from omsgrain.store import lifecycle
 from omsgrain.store.context import context_of
 from omsgrain.store.privacy import removal
-from omsgrain.store.privacy import removal as keeping
+from omsgrain.store.privacy import removal as retention
 from omsgrain.store.privacy.erasure import RELEASE, SCRUB, Order
 from omsgrain.sync import states
-from omsgrain.sync import states as records
-from omsgrain.sync.peer import Refusal, Tombstone
+from omsgrain.sync.peer import KEY, Refusal, Tombstone
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 _PAGE = 500  # grains a transaction
-_LOOKED_AT = 10_000  # grains a snapshot
+_SCANNED = 10_000  # grains a snapshot
 _HEAD, _HINT = 5, 2  # bytes of the header up to the hash of the namespace; of that
 _LUMP = 1 << 18  # bytes
 _REASON = "sync"
+_ERASING = b"sync.erasing."
 _DAY = 86_400_000
-_WITHIN = 30  # days until free pages must not hold the bytes any more
+_WITHIN = 30  # days until the bytes must be gone from free pages
 
 
 def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
-    """Take over tombstones, and remember to look for what they stand for; how many are new.
+    """Write tombstones, and remember to search for their grains; return how many are new.
 
-    Of one that is here as well the earlier time counts, and the higher number of times.
+    Of two tombstones with the same mark the earlier time counts, and the higher number of times.
     """
-    tombstones.key(writer)  # a store that remembers erasures has a key of its own
+    tombstones.key(writer)  # a store with tombstones has a key of its own
     fresh, changed = [], 0
     for stone in stones:
         row = writer.row(TOMBSTONES, stone.mark)
         if row is None:
             fresh.append(stone.mark)
-            stone = replace(stone, times=min(stone.times, toggles.JUMP))
+            stone = replace(stone, times=min(stone.times, records.JUMP))
         else:
             mine = states.tombstone_of(stone.mark, row)
             first = min(mine, stone, key=lambda one: (one.at, one.reason_code))
-            most = min(mine.times + toggles.JUMP, toggles.MOST)
+            most = min(mine.times + records.JUMP, records.MOST)
             times = min(max(mine.times, stone.times), most)
             hint = min(filter(None, (mine.hint, stone.hint)), default=b"")
             stone = Tombstone(stone.mark, first.at, first.reason_code, times, hint)
@@ -70,14 +69,39 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
         if made != row:
             writer.set_row(TOMBSTONES, stone.mark, made)
             changed += 1
-    records.add_erasing(writer, fresh)
+    add_erasing(writer, fresh)
     return changed
 
 
+def add_erasing(writer: Writer, marks: Sequence[bytes]) -> None:
+    """Remember marks whose grains must be searched for."""
+    if marks:
+        last = max((key for key, _ in writer.rows(META, prefix=_ERASING)), default=None)
+        number = 0 if last is None else SEQUENCE.unpack(last[len(_ERASING) :])[0] + 1
+        writer.set_row(META, _ERASING + SEQUENCE.pack(number), b"".join(marks))
+
+
+def erasing(reader: Reader) -> set[bytes]:
+    """Return the marks whose grains must be searched for."""
+    return {mark for _, row in reader.rows(META, prefix=_ERASING) for mark in _marks(row)}
+
+
+def clear_erasing(writer: Writer, done: Container[bytes]) -> None:
+    """Forget marks whose grains were searched for; keep those added since."""
+    for key, row in list(writer.rows(META, prefix=_ERASING)):
+        left = b"".join(mark for mark in _marks(row) if mark not in done)
+        if left != row:
+            writer.set_row(META, key, left or None)
+
+
+def _marks(row: bytes) -> Iterator[bytes]:
+    return (row[at : at + KEY] for at in range(0, len(row), KEY))
+
+
 def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[Refusal, ...]]:
-    """Remove the grains that tombstones stand for which came lately."""
+    """Remove the grains of new tombstones: how many, and what keeps others."""
     with context_of(store).storage.read() as reader:
-        marks = records.erasing(reader)
+        marks = erasing(reader)
         hints = _hints(reader, marks)
         shared = tombstones.keys(reader)
         after, last = 0, reader.last_seq()
@@ -85,7 +109,7 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
     while marks and after < last:
         with context_of(store).storage.read() as reader:
             after = _passed_over(reader, after, hints)
-            page = [(seq, blob) for seq, blob in reader.page(after, _LOOKED_AT) if seq <= last]
+            page = [(seq, blob) for seq, blob in reader.page(after, _SCANNED) if seq <= last]
             known = list(_addresses(reader, page, hints))
         digests = [digest for _, digest in known]
         doomed = list(
@@ -106,14 +130,14 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
     if again:
         removal.mark_erased(context_of(store).storage)
     if marks:
-        context_of(store).storage.write(partial(records.clear_erasing, done=marks))
+        context_of(store).storage.write(partial(clear_erasing, done=marks))
     return erased, tuple(kept)
 
 
 def erase_released(store: GrainStore) -> int:
-    """Remove what nobody can read here, was kept by a hold, and is not held any more.
+    """Remove grains that cannot be read here and whose hold ended.
 
-    ``store.privacy.run_due`` does so with what can be read.
+    ``store.privacy.run_due`` removes those that can be read.
     """
     gone = 0
     with context_of(store).storage.read() as reader:
@@ -131,22 +155,22 @@ def erase_released(store: GrainStore) -> int:
 
 def _release(writer: Writer, store: GrainStore, entry: erasure_queue.QueuedErasure) -> int:
     if writer.row(DUE, entry.key) is None:
-        return 0  # somebody else has done it
+        return 0  # another process has done it
     erasure_queue.done(writer, entry.key)
     return _erase(writer, store, Order.of(entry).seqs)[0]
 
 
 def _hints(reader: Reader, marks: Iterable[bytes]) -> frozenset[bytes] | None:
-    """What the headers of the grains have that marks stand for; None: any."""
+    """The namespace hashes in the headers of the grains to erase; None: any."""
     rows = ((mark, reader.row(TOMBSTONES, mark)) for mark in marks)
     hints = {b"" if row is None else states.tombstone_of(mark, row).hint for mark, row in rows}
     return frozenset(hints) if all(len(hint) == _HINT for hint in hints) else None
 
 
 def _passed_over(reader: Reader, after: int, hints: frozenset[bytes] | None) -> int:
-    """Go on to where a grain is near that has one of some hints, or may have.
+    """Skip to where a grain with one of the hints may be near.
 
-    Rows without their numbers come five times as fast as ``page`` gives grains.
+    Rows without their numbers are read five times as fast as ``page`` reads grains.
     """
     rows_of = getattr(getattr(reader, "inner", reader), "marked_rows", None)
     while hints is not None and rows_of is not None:
@@ -159,14 +183,14 @@ def _passed_over(reader: Reader, after: int, hints: frozenset[bytes] | None) -> 
 
 
 def _may_be(head: bytes, hints: frozenset[bytes]) -> bool:
-    """Whether a grain may be of a namespace, by the beginning of its header."""
+    """Whether a grain may have one of the hints, by the beginning of its header."""
     return head[3:_HEAD] in hints or bool(head[1] & ENCRYPTED_BIT)
 
 
 def _addresses(
     reader: Reader, page: list[tuple[int, bytes]], hints: frozenset[bytes] | None
 ) -> Iterator[tuple[int, bytes]]:
-    """The addresses of grains that have one of some hints, as far as they are known here."""
+    """The addresses of grains that may have one of the hints; for a sealed grain both."""
     if hints is not None:
         page = [row for row in page if _may_be(row[1], hints)]
     digests = _core.address_many([blob for _, blob in page])
@@ -179,7 +203,7 @@ def _addresses(
 
 
 def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int, list[Refusal]]:
-    """Remove grains that nothing keeps, and restrict the others: how many, and which."""
+    """Remove grains, and restrict those that a rule keeps: how many are gone, and what stays."""
     now = context_of(store).settings.clock()
     gone: dict[int, bytes] = {}
     kept: dict[int, Refusal] = {}
@@ -194,7 +218,7 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
             continue
         refused = Refusal("erasure", names.stored, InvalidationDeniedError.code, rule)
         if locked:
-            stays.append(refused)  # and stays in use: nobody's rights speak against it
+            stays.append(refused)  # it is about no person, so it stays in use
             continue
         kept[seq] = refused
         if lifecycle.restrict(writer, seq, True) is not None:
@@ -211,29 +235,29 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
 
 
 def _is_blind_and_free(reader: Reader, seq: int) -> bool:
-    grain = keeping.readable(reader, seq)
+    grain = retention.readable(reader, seq)
     held = reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
     return grain is not None and grain.sealed and not held
 
 
 def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str | None, bool]:
-    """The rule that keeps a grain, and whether it is a lock of a grain about nobody.
+    """The rule that keeps a grain, and whether it is the lock of a grain about no person.
 
-    Of a grain that cannot be read only a hold is known.
+    Only a hold keeps a grain that cannot be read.
     """
-    grain, settings = keeping.readable(reader, seq), context_of(store).settings
+    grain, settings = retention.readable(reader, seq), context_of(store).settings
     if grain is None or grain.sealed:
         held = reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
         return ("hold" if held else None), False
-    kept = keeping.refusal(reader, settings, grain, now)
+    kept = retention.refusal(reader, settings, grain, now)
     if kept is not None:
         return kept, False
-    locked = keeping.lock(reader, settings, grain, now)
+    locked = retention.lock(reader, settings, grain, now)
     return locked, locked is not None
 
 
 def sweep_destroyed(store: GrainStore) -> int:
-    """Remove the grains whose keys were destroyed, and remember them; how many there were."""
+    """Remove the grains whose keys were destroyed; return how many."""
     ring, after, swept = context_of(store).settings.keys, None, 0
     while ring is not None:
         with context_of(store).storage.read() as reader:

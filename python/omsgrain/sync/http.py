@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line to a server: one question and its answer, and what went wrong between."""
+"""A store behind an HTTP server as a peer: requests, retries, and smaller messages if needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -26,13 +26,15 @@ from omsgrain.errors import (
     packages_of,
 )
 from omsgrain.header import ENVELOPE_BYTE
-from omsgrain.sync import parts, protocol
+from omsgrain.sync import protocol, states
+from omsgrain.sync.batch import digests
 from omsgrain.sync.peer import (
     HAS,
     ITEMS,
     SIZE,
     Batch,
     BatchResult,
+    GrainState,
     Greeting,
     Hello,
     Position,
@@ -49,27 +51,25 @@ _SCHEMES = ("http", "https")
 
 
 def is_url(text: str) -> bool:
-    """Whether this is meant as an address of the web, and not as a path."""
+    """Whether a text is a URL of a server, and not a path."""
     return text.lower().startswith(tuple(f"{scheme}://" for scheme in _SCHEMES))
 
 
 def service_url(text: str) -> str:
-    """See that a token and memories can go to an address."""
+    """Return the URL of a server; refuse one to which a token must not be sent."""
     expected = "https://host or https://host/path"
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise SchemaError("not an address of a server", expected=expected) from None
+        raise SchemaError("not the URL of a server", expected=expected) from None
     if parts.scheme not in _SCHEMES or not host or port == 0:
-        raise SchemaError("not an address of a server", expected=expected)
+        raise SchemaError("not the URL of a server", expected=expected)
     if parts.username is not None or parts.query or parts.fragment:
-        raise SchemaError(
-            "the address of a server holds neither a token nor a query", expected=expected
-        )
+        raise SchemaError("the URL of a server has no token and no query", expected=expected)
     if parts.scheme == "http" and not is_loopback(host):
         raise UnsupportedError(
-            "the token and the memory would go over the network in the clear", expected="https://"
+            "the token and the grains would cross the network unencrypted", expected="https://"
         )
     return text.rstrip("/")
 
@@ -85,21 +85,21 @@ def is_loopback(host: str) -> bool:
 
 
 _COME_BACK: Final = frozenset({408, 429, 502, 503, 504})
-"""Statuses of what may be done when it is asked again."""
-_LATEST = 60.0  # seconds of Retry-After that are heeded
-_REFUSAL = 64 << 10  # bytes of problem details that are read
-_SLOWEST = 4 << 10  # bytes a second of an answer, below which it is given up
+"""Statuses after which a retry may succeed."""
+_LATEST = 60.0  # the longest Retry-After, in seconds, that is respected
+_REFUSAL = 64 << 10  # the most bytes of problem details
+_SLOWEST = 4 << 10  # bytes a second, below which an answer counts as broken
 _TOKEN = re.compile("[!-~]+")
 _PROBLEM = "application/problem+json"
 
 
 class BrokenConnection(Exception):
-    """The line broke, or the server asks to come back: nobody knows what was done.
+    """The connection broke, or the server asks for a retry: the request may have been done.
 
     Attributes:
         what: in a word or two, for a person.
-        after: seconds after which to come back; None if the server did not say.
-        reached: there was somebody at the other end.
+        after: seconds after which to retry; None if the server did not say.
+        reached: the server was reached.
     """
 
     def __init__(self, what: str, after: float | None = None, *, reached: bool = True) -> None:
@@ -110,12 +110,12 @@ class BrokenConnection(Exception):
 
 
 class HttpSession:
-    """A line to a server.
+    """A session with a server.
 
     Attributes:
-        url: of the server; it holds no secret.
+        url: of the server, without secrets.
         host: of the server.
-        sent: bytes of messages, of those too that did not arrive.
+        sent: bytes of all messages sent, also of lost ones.
         received: bytes of answers.
     """
 
@@ -138,7 +138,7 @@ class HttpSession:
         try:
             self._httpx: Any = import_module("httpx")
         except ImportError:
-            text = "syncing over HTTP needs more packages"
+            text = "sync over HTTP needs more packages"
             raise UnsupportedError(text, expected=packages_of("web")) from None
         headers = {"content-type": MEDIA, "accept": MEDIA, "accept-encoding": "identity"}
         if token is not None:
@@ -149,13 +149,13 @@ class HttpSession:
             headers=headers,
             verify=_trusted(verify),
             follow_redirects=False,
-            trust_env=parts.scheme == "https",  # a proxy gets nothing in the clear
+            trust_env=parts.scheme == "https",  # no proxy sees unencrypted requests
             timeout=timeout,
             transport=transport,
         )
 
     def ask(self, name: str, body: bytes) -> bytes:
-        """Ask once."""
+        """Make one request."""
         self.sent += len(body)
         try:
             with self._client.stream("POST", f"{self.url}{PATH}{name}", content=body) as answer:
@@ -171,32 +171,32 @@ class HttpSession:
                 type(error).__name__, reached=not isinstance(error, unreached)
             ) from None
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
-            text = f"the server at {self.url} cannot be asked"
+            text = f"the request to {self.url} failed"
             raise StoreError(text, found=type(error).__name__) from None
 
     def _read(self, answer: httpx.Response, most: int) -> bytes:
-        """The body of an answer, bounded in bytes and time."""
+        """The body of an answer, with limits of bytes and time."""
         data = bytearray()
         end = self._clock() + self._timeout
         for piece in answer.iter_raw():
             data += piece
             self.received += len(piece)
             if len(data) > most:
-                raise TooLargeError("the server answers more than is taken")
+                raise TooLargeError("the answer of the server is too large")
             if self._clock() > end + len(data) / _SLOWEST:
                 raise BrokenConnection("too slow")
         return bytes(data)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.close()
 
     def __repr__(self) -> str:
-        return f"<Line to {self.host}>"
+        return f"<HttpSession with {self.host}>"
 
 
 def _trusted(verify: str | None) -> Any:
-    """What httpx trusts: the usual certificates, or those of a file."""
+    """What httpx trusts: the certificates of the system, or of a file."""
     if verify is None:
         return True
     import ssl
@@ -205,19 +205,19 @@ def _trusted(verify: str | None) -> Any:
         return ssl.create_default_context(cafile=verify)
     except (OSError, ssl.SSLError):
         raise UnsupportedError(
-            "the certificates to trust cannot be read", expected="a file of PEM"
+            "the certificates to trust cannot be read", expected="a PEM file"
         ) from None
 
 
 def _refuse_stranger(error: BaseException) -> None:
-    """See that it was not a certificate: another try would not make it better."""
+    """Refuse an untrusted certificate: a retry would not help."""
     import ssl
 
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise StoreError(
-                "the certificate of the server is not to be trusted",
+                "the certificate of the server is not trusted",
                 expected="one of a known authority, or of --ca",
                 found=cause.verify_message,
             ) from None
@@ -225,7 +225,7 @@ def _refuse_stranger(error: BaseException) -> None:
 
 
 def _refused(status: int, told: bytes, after: str) -> Exception:
-    """What an answer that is none says."""
+    """The error of an answer without a sync message."""
     problem = _problem(told)
     if status in _COME_BACK:
         seconds = min(float(after), _LATEST) if after.isascii() and after.isdigit() else None
@@ -240,12 +240,12 @@ def _refused(status: int, told: bytes, after: str) -> Exception:
         text = problem.get("detail", "the other store refuses")
         return kind(text, rule=rule, field=problem.get("pointer"))
     if 300 <= status < 400:
-        return StoreError("the server sends elsewhere", expected="the address where it stands")
-    return StoreError("no answer of an omsgrain server", found=f"status {status}", rule=rule)
+        return StoreError("the server redirects", expected="its final URL")
+    return StoreError("not an answer of an omsgrain server", found=f"status {status}", rule=rule)
 
 
 def _problem(told: bytes) -> dict[str, str]:
-    """The texts of problem details; none of what cannot be read."""
+    """The texts of problem details; empty if they cannot be read."""
     try:
         found = json.loads(told)
     except (ValueError, RecursionError):
@@ -261,11 +261,13 @@ K = TypeVar("K", str, bytes, SyncItem)
 
 _TRIES: Final = 10
 _UNREACHED: Final = 3
-_FIRST, _LONGEST = 0.5, 30.0  # seconds to wait after a break
+_FIRST, _LONGEST = 0.5, 30.0  # seconds to wait before a retry
 _SMALLER = 4
-_CALM = 8  # answers in a row after which messages grow again
-_ITEM, _GRAIN, _LISTED = 48, 512, 4_096  # bytes that an item, a grain, a range take, about
+_CALM = 8  # answers in a row, after which messages grow again
+_ITEM, _GRAIN, _LISTED = 48, 512, 4_096  # about how many bytes an item, a grain, a range take
 _STUCK = 3  # breaks at one range
+_ABOUT = 64  # bytes that a tombstone takes in a message
+_LENGTH = 4
 _ADDRESS = 64  # digits
 _DIGITS = "0123456789abcdef"
 
@@ -274,19 +276,19 @@ class HttpPeer:
     """A store behind ``omsgrain serve``; needs the extra ``web``.
 
     Args:
-        url: of the server, such as ``https://hub.example``; without TLS this machine only.
-        token: is shown to the server, and to nobody else.
-        verify: a file of certificates to trust instead of the usual ones.
-        timeout: seconds of silence after which the line counts as broken.
-        tries: breaks in a row after which it is given up; three are enough where nobody was ever
+        url: of the server, such as ``https://hub.example``; ``http://`` only on this machine.
+        token: sent to this server only.
+        verify: a file of certificates to trust instead of those of the system.
+        timeout: seconds without a byte after which the connection counts as broken.
+        tries: failures in a row after which it gives up; at most three if the server was never
             reached.
         wait: waits some seconds.
-        transport: what carries requests, instead of a connection of its own.
+        transport: an httpx transport, instead of a connection of its own.
 
     Raises:
-        SchemaError: that is no address of a server, or it has a token in it.
-        KeyMissingError: that is no token.
-        UnsupportedError: it would go over a network in the clear, or httpx is not installed.
+        SchemaError: not the URL of a server, or one with a token in it.
+        KeyMissingError: not a token.
+        UnsupportedError: the connection would not be encrypted, or httpx is not installed.
     """
 
     def __init__(
@@ -305,41 +307,41 @@ class HttpPeer:
         )
         self._tries = tries
         self._wait = wait
-        self._share = 1  # of what a message may have, one in so many
+        self._divisor = 1  # of the size that a message may have
         self._breaks = self._calm = 0
         self._reached = False
 
     @property
     def sent(self) -> int:
-        """Bytes of all messages that were sent, without HTTP's own."""
+        """Bytes of all messages sent, without headers."""
         return self._line.sent
 
     @property
     def received(self) -> int:
-        """Bytes of all messages that came, without HTTP's own."""
+        """Bytes of all messages received, without headers."""
         return self._line.received
 
-    def greet(self, hello: Hello) -> Greeting:
-        """As ``Peer.greet``; errors of all questions stand here.
+    def hello(self, hello: Hello) -> Greeting:
+        """As ``Peer.hello``; all requests have these errors.
 
         Raises:
-            KeyMissingError: the server does not take the token, or not for this.
-            StoreError: the line broke again and again, the store there cannot do it now, or
+            KeyMissingError: the server does not accept the token, or not for this.
+            StoreError: the connection broke again and again, the store there cannot do it now, or
                 there is no omsgrain server.
-            OmsError: what the other store refuses, or a message of it that is none.
+            OmsError: what the other store refuses, or an answer that is no sync message.
         """
-        found: Greeting = self._surely("greet", hello)
+        found: Greeting = self._retried("greet", hello)
         return found
 
-    def share(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
-        """As ``Peer.share``."""
-        found: tuple[bytes, ...] = self._surely("share", tuple(keys))
+    def tombstones(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
+        """As ``Peer.tombstones``."""
+        found: tuple[bytes, ...] = self._retried("share", tuple(keys))
         return found
 
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
-        """As ``Peer.changes``; less at once on a bad line."""
+        """As ``Peer.changes``; smaller batches on a bad connection."""
         while True:
-            most = max(min(size, 1), min(size, SIZE) // self._share)
+            most = max(min(size, 1), min(size, SIZE) // self._divisor)
             try:
                 found: Batch = self._ask("changes", protocol.Changes(since, hello, most))
             except BrokenConnection as broken:
@@ -357,7 +359,7 @@ class HttpPeer:
         return tuple(one for found in self._by_parts(prefixes, ask) for one in found)
 
     def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        """As ``Peer.listing``; on a bad line by ever longer prefixes."""
+        """As ``Peer.listing``; by longer prefixes on a bad connection."""
         left, found, stuck = list(prefixes), [], 0
         while left:
             part = tuple(left[: self._width(_LISTED)])
@@ -366,7 +368,7 @@ class HttpPeer:
             except BrokenConnection as broken:
                 self._broke(broken)
                 stuck += len(part) == 1
-                # Not at the first break: sixteen questions for one must not become ever more.
+                # Not at the first break: each longer prefix costs sixteen questions.
                 if stuck >= _STUCK and len(part[0]) < _ADDRESS:
                     left[:1] = [part[0] + digit for digit in _DIGITS]
                     stuck = 0
@@ -375,51 +377,49 @@ class HttpPeer:
             del left[: len(part)]
         return tuple(found)
 
-    def lacking(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        """As ``Peer.lacking``."""
+    def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
+        """As ``Peer.missing``."""
 
         def ask(part: tuple[SyncItem, ...]) -> bytes:
-            found: bytes = self._ask("lacking", protocol.Lacking(space, part))
+            found: bytes = self._ask("lacking", protocol.Missing(space, part))
             return _as_many(found, part)
 
         return b"".join(self._by_parts(items, ask))
 
-    def give(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
-        """As ``Peer.give``.
+    def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+        """As ``Peer.get``.
 
         Raises:
-            IntegrityError: a grain is none of those that were asked for.
+            IntegrityError: the other store sent a grain that was not asked for.
         """
         whole: Batch | None = None
         at = 0
         while whole is None or at < len(keys):
             part = tuple(keys[at : at + self._width(_GRAIN)])
             try:
-                batch: Batch = self._ask("give", protocol.Give(space, part, hello))
+                batch: Batch = self._ask("give", protocol.Get(space, part, hello))
             except BrokenConnection as broken:
                 self._broke(broken)
                 continue
-            if space in ("grains", "signatures") and not set(parts.digests(batch.grains)) <= set(
-                part
-            ):
-                raise IntegrityError("the other store gives grains that nobody asked for")
+            if space in ("grains", "signatures") and not set(digests(batch.grains)) <= set(part):
+                raise IntegrityError("the other store sent grains that were not asked for")
             whole = batch if whole is None else _joined(whole, batch)
             at += len(part)
             if batch.rest or sum(map(len, whole.grains)) >= SIZE:
                 break
         return replace(whole, rest=whole.rest + tuple(keys[at:]))
 
-    def take(self, batch: Batch) -> BatchResult:
-        """As ``Peer.take``; on a bad line in parts, each a commit of its own.
+    def put(self, batch: Batch) -> BatchResult:
+        """As ``Peer.put``; on a bad connection in parts, each a commit.
 
-        Grains that were there when the answer was lost count as duplicates.
+        If an answer is lost, the grains that were written count as duplicates.
         """
         done, late = BatchResult(), Batch(batch.store)
         left: Batch | None = batch
         while left is not None:
-            # A full batch is a bit larger than SIZE, and goes as one.
-            part, rest = parts.cut(left, max(1, 2 * SIZE // self._share))
-            sent = parts.together(late, part) if rest is None else part
+            # A full batch is a bit larger than SIZE, and is sent whole.
+            part, rest = cut_batch(left, max(1, 2 * SIZE // self._divisor))
+            sent = together(late, part) if rest is None else part
             try:
                 took: BatchResult = self._ask("take", sent)
             except BrokenConnection as broken:
@@ -430,24 +430,24 @@ class HttpPeer:
                 later = () if rest is None else rest.grains
                 left = replace(left, grains=fresh + later)
                 continue
-            done = parts.added(done, took, last=rest is None)
+            done = _added(done, took, last=rest is None)
             if rest is not None:
-                late = parts.together(late, parts.put_off(part, took))
+                late = together(late, _put_off(part, took))
             left = rest
         return done
 
     def _not_there(self, batch: Batch, grains: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """Those that must be sent again, after an answer was lost.
+        """The grains to send again after a lost answer.
 
-        An envelope may bring a further signature to a grain that is there: it is sent again,
-        unless the position of the feed says that all was taken.
+        An envelope may add a signature to a grain that is there: it is sent again, unless the
+        position of the feed shows that the whole batch was written.
         """
         if not grains:
             return ()
-        there = self.lacking("grains", [SyncItem(digest) for digest in parts.digests(grains)])
+        there = self.missing("grains", [SyncItem(digest) for digest in digests(grains)])
         whole = False
         if batch.until is not None:
-            whole = self.greet(Hello(batch.store, batch.namespaces)).seen == batch.until
+            whole = self.hello(Hello(batch.store, batch.namespaces)).seen == batch.until
         return tuple(
             grain
             for grain, answer in zip(grains, there, strict=True)
@@ -455,7 +455,7 @@ class HttpPeer:
         )
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._line.close()
 
     def __repr__(self) -> str:
@@ -467,13 +467,13 @@ class HttpPeer:
         self._breaks = 0
         self._reached = True
         self._calm += 1
-        if self._calm >= _CALM and self._share > 1:
-            self._share //= 2
+        if self._calm >= _CALM and self._divisor > 1:
+            self._divisor //= 2
             self._calm = 0
         return found
 
-    def _surely(self, name: str, value: Any) -> Any:
-        """Ask until there is an answer, as all others do that may ask for less."""
+    def _retried(self, name: str, value: Any) -> Any:
+        """Ask until there is an answer. Other questions ask for less at each retry."""
         while True:
             try:
                 return self._ask(name, value)
@@ -493,11 +493,11 @@ class HttpPeer:
         return found
 
     def _width(self, size: int) -> int:
-        """How many items go into a message, with so many bytes of question or answer for each."""
-        return max(1, min(ITEMS, SIZE // (self._share * size)))
+        """How many items of a size fit into a message."""
+        return max(1, min(ITEMS, SIZE // (self._divisor * size)))
 
     def _broke(self, broken: BrokenConnection) -> None:
-        """Wait, and go on with less; or give up."""
+        """Wait and make messages smaller, or give up."""
         self._calm = 0
         self._breaks += 1
         self._reached |= broken.reached
@@ -507,17 +507,17 @@ class HttpPeer:
                 found=f"{broken.what}, {self._breaks} times in a row",
             ) from None
         if broken.after is None:
-            self._share = min(self._share * _SMALLER, SIZE)
+            self._divisor = min(self._divisor * _SMALLER, SIZE)
             longest = min(_LONGEST, _FIRST * 2 ** (self._breaks - 1))
-            self._wait(longest * random.uniform(0.5, 1.0))  # not all come back at once
+            self._wait(longest * random.uniform(0.5, 1.0))  # clients must not retry all at once
         else:
             self._wait(broken.after)
 
 
 def _as_many(found: T, asked: Sequence[Any]) -> T:
-    """See that there is an answer for each that was asked about."""
+    """Refuse an answer with another count than the question."""
     if len(cast("Sequence[Any]", found)) != len(asked):
-        raise StoreError("the other store does not answer what it was asked")
+        raise StoreError("the answer does not fit the question")
     return found
 
 
@@ -530,3 +530,93 @@ def _joined(first: Batch, second: Batch) -> Batch:
         withheld=first.withheld + second.withheld,
         rest=first.rest + second.rest,
     )
+
+
+def cut_batch(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
+    """Cut a part off a batch: grains with states about them, or states, or tombstones.
+
+    Only the last part says how far the feed is read, so that an interrupted sync repeats the
+    batch; what was written by then is there.
+    """
+    if _weight(batch) <= size or _things(batch) <= 1:
+        return batch, None
+    early = Batch(batch.store, batch.namespaces, more=True)
+    if batch.grains:
+        count = _fitting([len(grain) + _LENGTH for grain in batch.grains], size)
+        part, later = batch.grains[:count], batch.grains[count:]
+        told = _about(batch.states, set(digests(part)))
+        # A state about a later grain too is sent again with that one.
+        others = set(batch.states) - set(told) | set(_about(told, set(digests(later))))
+        first = replace(early, grains=part, states=told)
+        left = tuple(state for state in batch.states if state in others)
+        rest = replace(batch, grains=later, states=left)
+    elif batch.states:
+        count = _fitting([states.weight(state) for state in batch.states], size)
+        first = replace(early, states=batch.states[:count])
+        rest = replace(batch, states=batch.states[count:])
+    else:
+        count = max(1, size // _ABOUT)
+        first = replace(early, tombstones=batch.tombstones[:count])
+        rest = replace(batch, tombstones=batch.tombstones[count:])
+    return first, rest
+
+
+def _put_off(part: Batch, done: BatchResult) -> Batch:
+    """What of a part to send again with the last one: it may have come too early."""
+    late = {one.address for one in done.refused} | set(done.waiting)
+    if not late:
+        return Batch(part.store)
+    grains = tuple(
+        grain
+        for grain, digest in zip(part.grains, digests(part.grains), strict=True)
+        if digest in late
+    )
+    return Batch(part.store, grains=grains, states=_about(part.states, late))
+
+
+def together(first: Batch, batch: Batch) -> Batch:
+    """A batch with the grains and states that were put off before its own."""
+    return replace(batch, grains=first.grains + batch.grains, states=first.states + batch.states)
+
+
+def _added(before: BatchResult, done: BatchResult, *, last: bool) -> BatchResult:
+    """The result of several parts; what a part before the last refuses is put off."""
+    return BatchResult(
+        before.stored + done.stored,
+        before.duplicates + done.duplicates,
+        before.states + done.states,
+        before.tombstones + done.tombstones,
+        before.erased + done.erased,
+        done.refused if last else (),
+        done.waiting if last else (),
+        before.unproven + done.unproven,
+    )
+
+
+def _about(told: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
+    """The states about some grains."""
+    return tuple(
+        state
+        for state in told
+        if state.address in of or any(one in of for one in state.successors)
+    )
+
+
+def _weight(batch: Batch) -> int:
+    grains = sum(map(len, batch.grains)) + _LENGTH * len(batch.grains)
+    return grains + sum(map(states.weight, batch.states)) + _ABOUT * len(batch.tombstones)
+
+
+def _things(batch: Batch) -> int:
+    return len(batch.grains) + len(batch.states) + len(batch.tombstones)
+
+
+def _fitting(sizes: Sequence[int], size: int) -> int:
+    """How many fit, at least one."""
+    count = total = 0
+    for one in sizes:
+        total += one
+        if count and total > size:
+            break
+        count += 1
+    return count

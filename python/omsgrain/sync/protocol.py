@@ -1,53 +1,181 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions and answers of a sync as they cross a network.
+"""Questions and answers of a sync as bytes, and the limits of every value in them.
 
 zstd frames, which unpack to
 
-    u32 length ++ value (``wire.py``) ++ grains in the stream framing of OMS §11.6
+    u32 length ++ value in MessagePack ++ grains in the stream framing of OMS §11.6
 
-The grains are those of a batch; every other message has none. Integers are big-endian.
+The grains are those of a batch; other messages have none. Integers are big-endian. A dataclass is
+the array of its fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgpack
 
 from omsgrain.container.stream import Unpacked, pack_stream
-from omsgrain.errors import CorruptError, TooLargeError
-from omsgrain.sync import peer
+from omsgrain.errors import CorruptError, RangeError, SchemaError, TooLargeError
+from omsgrain.store.holds import LONGEST
 from omsgrain.sync.peer import (
+    GRAINS,
+    ID,
+    ITEMS,
+    KEY,
+    PLACE,
     SIZE,
     Batch,
     BatchResult,
+    GrainState,
     Greeting,
     Hello,
+    HoldToggle,
     Position,
     Range,
+    Refusal,
     Space,
     SyncItem,
+    Tombstone,
 )
 
 T = TypeVar("T")
+Check: TypeAlias = Callable[[Any], None]
+
+MEDIA: Final = "application/vnd.omsgrain.sync"
+"""The media type of all messages."""
+PATH: Final = "/v1/sync/"
+"""The path of a question, before its name."""
+MOST: Final = 4 * SIZE
+"""Bytes that a message may unpack to: of a batch, and of the longest listing."""
+_LENGTH = 4
+_VALUE = 8 << 20  # bytes of a value: as Python objects it takes many times as much
+_DIGEST, _HINT = 32, 2  # bytes
+_WORD, _NAME, _NAMESPACES = 256, 1_024, 1_000
+_LAST: Final = 2**63 - 1
+_LISTED: Final = 100 * ITEMS
+_HEX_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The question ``changes``."""
+
+    since: Position
+    hello: Hello
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """The questions ``ranges`` and ``listing``."""
+
+    space: Space
+    prefixes: tuple[str, ...]
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The question ``lacking``."""
+
+    space: Space
+    items: tuple[SyncItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """The question ``give``."""
+
+    space: Space
+    keys: tuple[bytes, ...]
+    hello: Hello
+
+
+QUESTIONS: Final[dict[str, Any]] = {
+    "greet": Hello,
+    "share": tuple[bytes, ...],
+    "changes": Changes,
+    "ranges": Ranges,
+    "listing": Ranges,
+    "lacking": Missing,
+    "give": Get,
+    "take": Batch,
+}
+"""Name of a question on the wire -> the type of its value."""
+
+ANSWERS: Final[dict[str, Any]] = {
+    "greet": Greeting,
+    "share": tuple[bytes, ...],
+    "changes": Batch,
+    "ranges": tuple[Range, ...],
+    "listing": tuple[SyncItem, ...],
+    "lacking": bytes,
+    "give": Batch,
+    "take": BatchResult,
+}
+"""Name of a question on the wire -> the type of its answer."""
+
+
+def pack(value: Any) -> bytes:
+    """Make a message of a value."""
+    grains: Sequence[bytes] = ()
+    if isinstance(value, Batch):
+        grains, value = value.grains, replace(value, grains=())
+    head = pack_value(value)
+    return b"".join(pack_stream(grains, len(head).to_bytes(_LENGTH, "big") + head))
+
+
+def unpack(cls: type[T], data: bytes, *, limit: int = MOST) -> T:
+    """Read a message."""
+    source = Unpacked(data, limit)
+    size = int.from_bytes(source.exactly(_LENGTH), "big")
+    if size > min(_VALUE, limit):
+        raise TooLargeError(
+            "the sync message is too large",
+            expected=f"at most {min(_VALUE, limit)} bytes",
+            found=f"{size} bytes",
+        )
+    value = unpack_value(cls, source.exactly(size))
+    check(value)
+    grains = tuple(source.grains())
+    if isinstance(value, Batch):
+        if value.grains:
+            raise CorruptError("the grains of a batch belong behind its value")
+        check_count(grains, GRAINS)
+        return cast("T", replace(value, grains=grains))
+    if grains:
+        raise CorruptError("grains behind a message that is not a batch")
+    return value
 
 
 def pack_value(value: Any) -> bytes:
-    """Make bytes of a value, or of a tuple or list of them."""
+    """Make bytes of a value, or of a tuple or list of values."""
     packed: bytes = msgpack.packb(_plain(value))
     return packed
 
 
 def unpack_value(cls: type[T], data: bytes) -> T:
-    """Read a value back."""
+    """Read a value of a type; check the types of all its parts."""
     try:
         read = msgpack.unpackb(data, use_list=False, strict_map_key=True)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
-        raise CorruptError("not a message of a sync: no MessagePack") from None
+        raise CorruptError("not a sync message: no MessagePack") from None
     made: T = _made(cls, read)
     return made
 
@@ -61,7 +189,6 @@ def _plain(value: Any) -> Any:
 
 
 def _made(kind: Any, value: Any) -> Any:
-    """A value of a type, checked down to its parts."""
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         if value is None and NoneType in get_args(kind):
@@ -99,129 +226,152 @@ def _kinds(cls: type) -> tuple[Any, ...]:
 
 def _wrong(kind: Any) -> CorruptError:
     return CorruptError(
-        "not a message of a sync", expected=getattr(kind, "__name__", str(kind)).lower()
+        "not a sync message", expected=getattr(kind, "__name__", str(kind)).lower()
     )
 
 
-MEDIA: Final = "application/vnd.omsgrain.sync"
-"""The media type of all messages."""
-PATH: Final = "/v1/sync/"
-"""What stands before the name of a question."""
-MOST: Final = 4 * SIZE
-"""Bytes that a message may unpack to: of a batch, and of the longest listing."""
-_LENGTH = 4
-_VALUE = 8 << 20  # bytes of a value: as Python objects it takes many times as much
+def check(value: Any) -> None:
+    """Refuse a value with a part that is too long, too many or out of range.
+
+    Raises:
+        SchemaError: the length of a key or an id is wrong.
+        RangeError: a number is out of range, or there are too many items.
+    """
+    if isinstance(value, tuple):
+        _all(_LISTED, check)(value)
+    for name, limit in _LIMITS.get(type(value), {}).items():
+        limit(getattr(value, name))
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Asks for what came after a position."""
-
-    since: Position
-    hello: Hello
-    size: int
-
-    def check(self) -> None:
-        """See that it is a question that can be; errors as of ``bounds.check``."""
-        peer.check((self.since, self.hello))
+def check_count(items: Sequence[Any], most: int = ITEMS) -> None:
+    """Refuse more items than one message may have."""
+    if len(items) > most:
+        raise RangeError("too many at once", expected=f"at most {most}", found=str(len(items)))
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
-    """Asks for ranges, or for the items in them."""
-
-    space: Space
-    prefixes: tuple[str, ...]
-    hello: Hello
-
-    def check(self) -> None:
-        """See that it is a question that can be; errors as of ``bounds.check``."""
-        peer.check_prefixes(self.prefixes)
-        peer.check(self.hello)
+def check_keys(keys: Sequence[bytes], most: int = ITEMS) -> None:
+    """Refuse what is no key of an item; a key may have the offset of a piece behind it."""
+    check_count(keys, most)
+    for key in keys:
+        if len(key) not in (KEY, KEY + PLACE):
+            raise SchemaError("not the key of an item", expected=f"{KEY} bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """Asks which items are not there."""
-
-    space: Space
-    items: tuple[SyncItem, ...]
-
-    def check(self) -> None:
-        """See that it is a question that can be; errors as of ``bounds.check``."""
-        peer.check_count(self.items)
-        peer.check(self.items)
+def check_prefixes(prefixes: Sequence[str]) -> None:
+    """Refuse what is no beginning of a key."""
+    check_count(prefixes)
+    if any(len(one) > 2 * KEY or not _HEX_DIGITS.issuperset(one) for one in prefixes):
+        raise SchemaError("not the beginning of an address", expected="hexadecimal digits")
 
 
-@dataclass(frozen=True, slots=True)
-class Give:
-    """Asks for items."""
+def _exactly(size: int) -> Check:
+    def check_size(data: bytes) -> None:
+        if len(data) != size:
+            raise SchemaError("not so many bytes", expected=str(size), found=str(len(data)))
 
-    space: Space
-    keys: tuple[bytes, ...]
-    hello: Hello
-
-    def check(self) -> None:
-        """See that it is a question that can be; errors as of ``bounds.check``."""
-        peer.check_keys(self.keys)
-        peer.check(self.hello)
+    return check_size
 
 
-QUESTIONS: Final[dict[str, Any]] = {
-    "greet": Hello,
-    "share": tuple[bytes, ...],
-    "changes": Changes,
-    "ranges": Ranges,
-    "listing": Ranges,
-    "lacking": Lacking,
-    "give": Give,
-    "take": Batch,
+def _at_most(size: int) -> Check:
+    def check_size(data: bytes) -> None:
+        if len(data) > size:
+            raise SchemaError("too many bytes", expected=f"at most {size}", found=str(len(data)))
+
+    return check_size
+
+
+def _id(data: bytes) -> None:
+    if data:
+        _exactly(ID)(data)
+
+
+def _text(most: int) -> Check:
+    def check_length(text: str | None) -> None:
+        if text is not None and len(text) > most:
+            raise RangeError("a text is too long", expected=f"at most {most} letters")
+
+    return check_length
+
+
+def _from(least: int, last: int = _LAST) -> Check:
+    def check_range(number: int) -> None:
+        # A peer in Python can have any value; a row with another type could not be read again.
+        if type(number) is not int:
+            raise SchemaError("not an integer", found=type(number).__name__)
+        if not least <= number <= last:
+            raise RangeError("a number is out of range", expected=f"{least} to {last}")
+
+    return check_range
+
+
+def _all(most: int, each: Check) -> Check:
+    def check_each(items: Sequence[Any] | None) -> None:
+        check_count(items or (), most)
+        for one in items or ():
+            each(one)
+
+    return check_each
+
+
+def _valid_to(number: int | None) -> None:
+    if number is not None:
+        _from(-_LAST)(number)
+
+
+_number, _word, _key, _digest = _from(0), _text(_WORD), _exactly(KEY), _at_most(_DIGEST)
+# The store refuses a higher epoch alone, and not the batch that it came with.
+_epoch = _from(0, 2**64 - 1)
+_namespaces, _parts = _all(_NAMESPACES, _text(_NAME)), _all(GRAINS, check)
+_LIMITS: Final[dict[type, dict[str, Check]]] = {
+    Position: {"seq": _number, "mark": _digest},
+    Hello: {"store": _id, "namespaces": _namespaces},
+    Greeting: {
+        "store": _id,
+        **dict.fromkeys(("version", "grains"), _number),
+        **dict.fromkeys(("position", "seen"), check),
+        **dict.fromkeys(("keys", "tombstones", "holds", "followed"), _digest),
+    },
+    Range: {"count": _number, "digest": _digest},
+    SyncItem: {"key": _key, "version": _digest, "seq": _number},
+    HoldToggle: {
+        "authority": _text(LONGEST),
+        "reason_code": _word,
+        "epoch": _epoch,
+        "since": _number,
+    },
+    GrainState: {
+        "address": _key,
+        "successors": _all(_LISTED, _key),
+        "valid_to": _valid_to,
+        "restricted": _epoch,
+        "holds": _all(_LISTED, check),
+    },
+    Tombstone: {
+        "mark": _key,
+        "reason_code": _word,
+        "at": _number,
+        "times": _from(1),
+        "hint": _at_most(_HINT),
+    },
+    Refusal: {"address": _key, "code": _word, "rule": _word},
+    Batch: {
+        "store": _id,
+        "namespaces": _namespaces,
+        **dict.fromkeys(("until", "taken"), check),
+        **dict.fromkeys(("grains", "states", "tombstones", "withheld"), _parts),
+        "rest": lambda keys: check_keys(keys, _LISTED),
+        "followed": _digest,
+    },
+    BatchResult: {
+        **dict.fromkeys(
+            ("stored", "duplicates", "states", "tombstones", "erased", "unproven"), _number
+        ),
+        "waiting": _all(GRAINS, _key),
+        "refused": _all(4 * GRAINS, check),
+    },
+    Changes: {"since": check, "hello": check},
+    Ranges: {"prefixes": check_prefixes, "hello": check},
+    Missing: {"items": _all(ITEMS, check)},
+    Get: {"keys": check_keys, "hello": check},
 }
-"""What is asked, by name."""
-
-ANSWERS: Final[dict[str, Any]] = {
-    "greet": Greeting,
-    "share": tuple[bytes, ...],
-    "changes": Batch,
-    "ranges": tuple[Range, ...],
-    "listing": tuple[SyncItem, ...],
-    "lacking": bytes,
-    "give": Batch,
-    "take": BatchResult,
-}
-"""What is answered, by the name of the question."""
-
-
-def pack(value: Any) -> bytes:
-    """Make a message of a value."""
-    grains: Sequence[bytes] = ()
-    if isinstance(value, Batch):
-        grains, value = value.grains, replace(value, grains=())
-    head = pack_value(value)
-    return b"".join(pack_stream(grains, len(head).to_bytes(_LENGTH, "big") + head))
-
-
-def unpack(cls: type[T], data: bytes, *, limit: int = MOST) -> T:
-    """Read a message."""
-    source = Unpacked(data, limit)
-    size = int.from_bytes(source.exactly(_LENGTH), "big")
-    if size > min(_VALUE, limit):
-        raise TooLargeError(
-            "a message is larger than is taken",
-            expected=f"at most {min(_VALUE, limit)} bytes",
-            found=f"{size} bytes",
-        )
-    value = unpack_value(cls, source.exactly(size))
-    if isinstance(value, Changes | Ranges | Lacking | Give):
-        value.check()
-    else:
-        peer.check(value)
-    grains = tuple(source.grains())
-    if isinstance(value, Batch):
-        if value.grains:
-            raise CorruptError("grains of a batch stand behind it")
-        peer.check_count(grains, peer.GRAINS)
-        return cast("T", replace(value, grains=grains))
-    if grains:
-        raise CorruptError("grains behind what is no batch")
-    return value
+"""Type of a value -> the limits of its fields."""

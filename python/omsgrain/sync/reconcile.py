@@ -1,49 +1,216 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two stores differ: found by digests of ranges, a hexadecimal digit at a time.
+"""What of two stores differs: by their positions in each other's feeds, or by digests of ranges.
 
-Two stores of a million grains that differ in one say so in five steps of sixteen digests each. A
-range of few items is listed instead.
+Ranges are compared one hexadecimal digit at a time: two stores of a million grains that differ in
+one find it in five steps of sixteen digests each. A short range is listed instead.
 """
 
 from __future__ import annotations
 
+import os
+import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import blake3
+import msgpack
 
 from omsgrain import _core
-from omsgrain.errors import IntegrityError, SchemaError
-from omsgrain.storage.base import Reader
-from omsgrain.storage.tables import DELETED, EVENTS, SEQUENCE, TOMBSTONES, event_of
-from omsgrain.sync import states
-from omsgrain.sync.parts import NamespaceScope
-from omsgrain.sync.peer import HAS, ITEMS, LACKS, Hello, Peer, Range, Space, SyncItem
+from omsgrain.errors import IntegrityError, OmsError, SchemaError, StoreError
+from omsgrain.grain import Grain, stored_grain
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.tables import DELETED, EVENTS, META, SEQUENCE, TOMBSTONES, event_of
+from omsgrain.sync import protocol, states
+from omsgrain.sync.peer import (
+    HAS,
+    ID,
+    ITEMS,
+    KEY,
+    LACKS,
+    START,
+    Hello,
+    Peer,
+    Position,
+    Range,
+    Space,
+    SyncItem,
+)
 
 _FEW = 32
-"""Items of a range that are listed: sixteen ranges deeper would be about as many bytes."""
+"""Items of a range that is listed: sixteen ranges of the next digit would be as many bytes."""
 _SOME = 64
-"""Grains that are asked for to tell whether two stores share any."""
+"""Size of the sample that shows whether two stores share any grain."""
 _DIGITS = "0123456789abcdef"
-_LISTED = 50 * ITEMS  # items asked for at once, about: a third of what may be
+_LISTED = 50 * ITEMS  # about how many items are listed at once, half of what a peer allows
+_VERSION = states.VERSION
+_ITEM = KEY + _VERSION + SEQUENCE.size
+_NONE = bytes(_VERSION)
+_DIGEST = 16
+_PAGE: Final = 10_000
+_FAMILY = ":*"
+_WORTH = 4
+"""How many times more grains than the scope has must have come, for the index to pay."""
+_STORE_ID = b"sync.id"
+_SEEN = b"sync.seen."
+_FOLLOWED = b"sync.followed."
+_CAME = b"sync.came."
+_SHORT = 8
+_BACK = 64  # how many numbers to look back for one with a row
+Spans: TypeAlias = list[tuple[int, int]]
+"""First and last numbers, both inclusive, rising."""
+
+
+class NamespaceScope:
+    """A choice of namespaces."""
+
+    __slots__ = ("_exact", "_families", "namespaces")
+
+    def __init__(self, namespaces: Iterable[str] | None) -> None:
+        if isinstance(namespaces, str):
+            raise SchemaError("a list of namespaces", field="/namespaces", found="one text")
+        self.namespaces = None if namespaces is None else tuple(sorted(set(namespaces)))
+        names = self.namespaces or ()
+        if self.namespaces == () or not all(isinstance(one, str) and one for one in names):
+            raise SchemaError("an empty choice of namespaces", field="/namespaces")
+        self._exact = frozenset(one for one in names if not one.endswith(_FAMILY))
+        self._families = tuple(one[:-1] for one in names if one.endswith(_FAMILY))
+
+    @property
+    def everything(self) -> bool:
+        """Whether no grain is left out."""
+        return self.namespaces is None
+
+    def numbers(self, reader: Reader, after: int, last: int) -> list[int] | None:
+        """The numbers of its grains by the index; None where a scan is cheaper."""
+        if self.namespaces is None or self._families or isinstance(reader, KeyedReader):
+            return None
+        terms = [_core.term("namespace", name) for name in self.namespaces]
+        if _WORTH * sum(reader.term_count(term) for term in terms) > last - after:
+            return None
+        places = (place for term in terms for place in reader.places(term, None, False))
+        return sorted(int.from_bytes(place[12:], "big") for place in places)
+
+    def takes_hint(self, hint: bytes) -> bool:
+        """Whether an erased grain may have been in scope, by the hash of its namespace."""
+        if self.namespaces is None or self._families or not hint:
+            return True
+        names = (unicodedata.normalize("NFC", name).encode("utf-8") for name in self._exact)
+        return any(sha256(name).digest()[: len(hint)] == hint for name in names)
+
+    def takes(self, reader: Reader, seq: int, blob: bytes) -> bool:
+        """Whether a grain is in scope; a sealed one that cannot be opened is not."""
+        if self.namespaces is None:
+            return True
+        grain: Grain | None
+        if blob[1] & ENCRYPTED_BIT:
+            try:
+                grain = reader.grain(seq)
+            except StoreError:
+                raise
+            except OmsError:  # its key no longer opens it
+                return False
+            if grain is None or grain.sealed:
+                return False
+        else:
+            grain = stored_grain(blob, "")
+        name = grain.get("namespace")
+        return isinstance(name, str) and (
+            name in self._exact or name.startswith(self._families or ("\0",))
+        )
+
+
+def store_id(reader: Reader) -> bytes | None:
+    """Return the id of a store; None before its first sync."""
+    return reader.row(META, _STORE_ID)
+
+
+def identify(writer: Writer) -> bytes:
+    """Return the id of a store; make one if there is none."""
+    found = store_id(writer)
+    if found is None:
+        found = os.urandom(ID)
+        writer.set_row(META, _STORE_ID, found)
+    return found
+
+
+def seen(reader: Reader, store: bytes, namespaces: Sequence[str] | None) -> Position | None:
+    """Return how far the feed of another store was read."""
+    row = reader.row(META, _SEEN + store + _scope(namespaces))
+    return None if row is None else Position(*_read(row))
+
+
+def see(
+    writer: Writer, store: bytes, namespaces: Sequence[str] | None, position: Position
+) -> None:
+    """Remember how far the feed of another store was read."""
+    packed = msgpack.packb([position.seq, position.mark])
+    writer.set_row(META, _SEEN + store + _scope(namespaces), packed)
+
+
+def followed(reader: Reader, store: bytes, namespaces: Sequence[str] | None) -> bytes:
+    """Return the digest of another store's tombstones when all were read; or nothing."""
+    return reader.row(META, _FOLLOWED + store + _scope(namespaces)) or b""
+
+
+def follow(writer: Writer, store: bytes, namespaces: Sequence[str] | None, digest: bytes) -> None:
+    """Remember that all tombstones of another store were read."""
+    writer.set_row(META, _FOLLOWED + store + _scope(namespaces), digest)
+
+
+def came(reader: Reader, store: bytes) -> Spans:
+    """Return the numbers of the rows that came from another store."""
+    row = reader.row(META, _CAME + store)
+    return [] if row is None or not store else [(first, last) for first, last in _read(row)]
+
+
+def add_came(writer: Writer, store: bytes, fresh: Spans, taken: Position | None) -> None:
+    """Remember rows that came from another store."""
+    end = START.seq if taken is None else taken.seq
+    spans: Spans = []
+    for first, last in (*came(writer, store), *fresh):
+        if last <= end or last < first:
+            continue
+        if spans and spans[-1][1] + 1 >= first:
+            spans[-1] = (spans[-1][0], max(last, spans[-1][1]))
+        else:
+            spans.append((first, last))
+    writer.set_row(META, _CAME + store, msgpack.packb(spans) if spans else None)
+
+
+def mark_at(reader: Reader, seq: int) -> bytes:
+    """Return a digest of the row at a number, or of the nearest before it; nothing if too far.
+
+    A store that was restored from a backup has another history, and so another digest.
+    """
+    for at in range(seq, max(seq - _BACK, 0), -1):
+        row = reader.row(EVENTS, SEQUENCE.pack(at)) or reader.blob_at(at)
+        if row is not None:
+            return blake3.blake3(SEQUENCE.pack(at) + row).digest(_SHORT)
+    return b""
+
+
+def _scope(namespaces: Sequence[str] | None) -> bytes:
+    if namespaces is None:
+        return b""
+    return blake3.blake3(msgpack.packb(sorted(set(namespaces)))).digest(_SHORT)
+
+
+def _read(row: bytes) -> Iterator[Any]:
+    try:
+        return iter(msgpack.unpackb(row, use_list=False))
+    except (ValueError, TypeError, msgpack.UnpackException):
+        raise StoreError("a row about an earlier sync is damaged") from None
 
 
 def differing(
     giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
 ) -> Iterator[Sequence[str]]:
-    """Walk the ranges in which the giver may have what the taker has not, to be listed together.
-
-    Args:
-        giver: one side.
-        taker: the other.
-        space: of what.
-        asks: who the taker is, for the giver.
-        asked: who the giver is, for the taker.
-    """
+    """Walk the ranges in which the giver may have what the taker lacks, as lists of prefixes."""
     few: list[tuple[str, int]] = []
     waiting = [""]
     while waiting:
@@ -67,21 +234,21 @@ def differing(
 
 
 def _is_new(there: Range, here: Range) -> bool:
-    """Whether the taker has nothing in a range that can be listed."""
+    """Whether the taker has nothing in a range that is short enough to list."""
     return not here.count and there.count <= _LISTED
 
 
 def lacked(
     giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
 ) -> tuple[list[SyncItem], list[bytes]]:
-    """Find what the giver has and the taker has not, or not so; arguments as ``differing``."""
+    """Find what the taker lacks or has in another version, and what it erased."""
     found: list[SyncItem] = []
     erased: list[bytes] = []
     for prefixes in differing(giver, taker, space, asks, asked):
         items = iter(giver.listing(space, prefixes, asks))
         while page := list(islice(items, ITEMS)):
             asked_for = [replace(item, seq=0) for item in page]
-            for item, answer in zip(page, taker.lacking(space, asked_for), strict=True):
+            for item, answer in zip(page, taker.missing(space, asked_for), strict=True):
                 if answer == LACKS:
                     found.append(item)
                 elif answer != HAS:
@@ -91,33 +258,24 @@ def lacked(
 
 
 def shares_none(giver: Peer, taker: Peer, grains: int, asks: Hello) -> bool:
-    """Tell whether two stores that never met seem to have no grain in common.
+    """Whether two stores that never synced seem to have no grain in common, by a sample.
 
-    Some are asked for. Then the feed can be followed from its start, and costs no addresses.
+    Then the feed is read from its start, which costs no addresses.
     """
     prefix = ""
     while grains > _SOME * len(_DIGITS) ** len(prefix):
         prefix += "7"
     listed = giver.listing("grains", [prefix], asks)[:_SOME]
     items = [SyncItem(item.key) for item in listed]
-    return bool(items) and set(taker.lacking("grains", items)) == {LACKS}
-
-
-_KEY = 32
-_VERSION = states.VERSION
-_ITEM = _KEY + _VERSION + SEQUENCE.size
-_NONE = bytes(_VERSION)
-_DIGEST = 16
-_HEX_DIGITS = frozenset("0123456789abcdef")
-_PAGE: Final = 10_000
+    return bool(items) and set(taker.missing("grains", items)) == {LACKS}
 
 
 class ItemView:
     """The items of one snapshot.
 
     Attributes:
-        last: the end of the feed that it reaches to.
-        weight: bytes of its items, as ``view`` gave it.
+        last: the end of the feed that it reaches.
+        weight: bytes of its items, when ``view`` returned it.
     """
 
     def __init__(self, *, versioned: bool) -> None:
@@ -127,19 +285,19 @@ class ItemView:
         self._versioned = versioned
 
     def add(self, key: bytes, version: bytes, seq: int) -> None:
-        """Add an item whose key is not there yet."""
+        """Add an item with a new key."""
         shelf = self._shelves.setdefault(key[0], bytearray())
         shelf += key + version + SEQUENCE.pack(seq)
         self._unsorted.add(key[0])
 
     def weigh(self) -> None:
-        """Note how many bytes there are by now."""
+        """Update ``weight``."""
         self.weight = sum(map(len, self._shelves.values()))
 
     def range(self, prefix: str) -> Range:
-        """Return the range of the keys that begin with some hexadecimal digits."""
+        """Return the range of a prefix."""
         whole, count = blake3.blake3(), 0
-        end = _KEY + _VERSION if self._versioned else _KEY
+        end = KEY + _VERSION if self._versioned else KEY
         for items in self._under(prefix):
             count += len(items) // _ITEM
             for at in range(0, len(items), _ITEM):
@@ -147,26 +305,25 @@ class ItemView:
         return Range(count, whole.digest(_DIGEST))
 
     def items(self, prefix: str) -> Iterator[SyncItem]:
-        """Walk the items whose keys begin with some digits; errors as of ``range``."""
+        """Walk the items of a prefix."""
         for items in self._under(prefix):
             for at in range(0, len(items), _ITEM):
-                key, rest = items[at : at + _KEY], items[at + _KEY : at + _ITEM]
+                key, rest = items[at : at + KEY], items[at + KEY : at + _ITEM]
                 version = rest[:_VERSION] if self._versioned else b""
                 yield SyncItem(bytes(key), bytes(version), SEQUENCE.unpack(rest[_VERSION:])[0])
 
     def _under(self, prefix: str) -> Iterator[bytearray]:
-        if len(prefix) > 2 * _KEY or not _HEX_DIGITS.issuperset(prefix):
-            raise SchemaError("not the beginning of an address", expected="hexadecimal digits")
+        protocol.check_prefixes([prefix])
         low, high = (int(prefix.ljust(2, end)[:2], 16) for end in "0f")
         for shelf in sorted(one for one in self._shelves if low <= one <= high):
             items = self._in_order(shelf)
             if len(prefix) <= 2:
                 yield items
                 continue
-            first, last = (bytes.fromhex(prefix.ljust(2 * _KEY, end)) for end in "0f")
+            first, last = (bytes.fromhex(prefix.ljust(2 * KEY, end)) for end in "0f")
             begin = _place(items, first)
             finish = _place(items, last)
-            finish += items[finish * _ITEM : finish * _ITEM + _KEY] == last
+            finish += items[finish * _ITEM : finish * _ITEM + KEY] == last
             yield items[begin * _ITEM : finish * _ITEM]
 
     def _in_order(self, shelf: int) -> bytearray:
@@ -179,22 +336,22 @@ class ItemView:
 
 
 def _place(items: bytearray, key: bytes) -> int:
-    """How many items have lower keys."""
+    """How many items have a lower key."""
     count = len(items) // _ITEM
-    return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + _KEY]))
+    return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + KEY]))
 
 
 def view(
     reader: Reader, space: Space, scope: NamespaceScope, before: ItemView | None = None
 ) -> ItemView:
     """Make the view of a snapshot."""
-    found = _grains(reader, scope, before) if space == "grains" else _told(reader, space, scope)
+    found = _grains(reader, scope, before) if space == "grains" else _others(reader, space, scope)
     found.weigh()
     return found
 
 
-def _told(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
-    """The view of what is told of grains, or of what was erased."""
+def _others(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
+    """The view of signatures, states, holds or tombstones."""
     found = ItemView(versioned=True)
     found.last = reader.last_seq()
     if space == "tombstones":
@@ -217,14 +374,14 @@ def _told(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
         try:
             told = _version(reader, space, seq, address)
         except IntegrityError:
-            continue  # whoever gives it tells the damage
+            continue  # reading the grain reports the damage
         if told is not None:
             found.add(address, told, seq)
     return found
 
 
 def _version(reader: Reader, space: Space, seq: int, address: bytes) -> bytes | None:
-    """What tells a state, or holds, from others; None where there are none."""
+    """The version of a state, or of holds; None without any."""
     if space == "holds":
         held = states.holds_told(reader, seq)
         return states.version(held) if held else None
@@ -247,7 +404,7 @@ def _grains(reader: Reader, scope: NamespaceScope, before: ItemView | None) -> I
 def _pages(
     reader: Reader, scope: NamespaceScope, after: int, last: int
 ) -> Iterator[list[tuple[int, bytes]]]:
-    """Walk the grains of some namespaces that came after a number."""
+    """Walk the grains in scope that came after a number."""
     chosen = scope.numbers(reader, after, last)
     for seq in chosen or ():
         if seq > after and (blob := reader.blob_at(seq)) is not None:
@@ -260,7 +417,7 @@ def _pages(
 
 
 def _was_removed(reader: Reader, after: int) -> bool:
-    """Whether any grain was removed since a number was given."""
+    """Whether any grain was removed after a number."""
     rows: Sequence[tuple[bytes, bytes]]
     while rows := list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), _PAGE)):
         if any(event_of(row)[0] == DELETED for _, row in rows):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit into one batch, asked for until all is there.
+"""A sync: what the two sides ask each other, and in which order.
 
-Whoever is asked can be anybody: one that comes no nearer to the end is not asked for ever.
+The other side can be any program: one that never comes nearer to the end ends the sync.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from omsgrain.errors import (
     StoreError,
     UnsupportedError,
 )
-from omsgrain.sync.parts import NamespaceScope
+from omsgrain.sync.batch import digests
 from omsgrain.sync.peer import (
     ITEMS,
+    KEY,
     LACKS,
     START,
     VERSION,
@@ -36,34 +37,30 @@ from omsgrain.sync.peer import (
     Space,
     SyncItem,
 )
-from omsgrain.sync.reconcile import lacked, shares_none
+from omsgrain.sync.reconcile import NamespaceScope, lacked, shares_none
 
-_KEY = 32  # bytes; behind these stands where a piece of the item begins
-_PIECES = 10_000  # answers with a piece of an item, and not all of it
+_PIECES = 10_000  # the most answers with a piece of an item
 
 
 def by_keys(peer: Peer, space: Space, keys: Sequence[bytes], hello: Hello) -> Iterator[Batch]:
-    """Ask for items by their keys; of each batch ``more`` says whether others follow."""
+    """Ask for items by their keys; ``more`` of a batch says whether others follow."""
     left, pieces = list(keys), 0
     while left:
         page, left = left[:ITEMS], left[ITEMS:]
-        batch = peer.give(space, page, hello)
+        batch = peer.get(space, page, hello)
         fresh = {*batch.rest} - {*page}
-        asked = {key[:_KEY]: key[_KEY:] for key in page}
+        asked = {key[:KEY]: key[KEY:] for key in page}
         pieces += bool(fresh)
         if {*page} <= {*batch.rest} or pieces > _PIECES:
-            raise _circle()
-        if any(asked.get(key[:_KEY], key[_KEY:]) >= key[_KEY:] for key in fresh):
-            raise _circle()  # what was not asked for, or lies before that
+            raise _endless()
+        if any(asked.get(key[:KEY], key[KEY:]) >= key[KEY:] for key in fresh):
+            raise _endless()  # not asked for, or a step back
         left = [*batch.rest, *left]
         yield replace(batch, until=None, rest=(), more=bool(left))
 
 
 def whole(peer: Peer, batch: Batch, hello: Hello) -> Iterator[Batch]:
-    """Give a batch of the feed with all that did not fit into it.
-
-    ``until`` comes with the last.
-    """
+    """Yield a batch of the feed and what did not fit into it; the last one has ``until``."""
     if not batch.rest:
         yield batch
         return
@@ -75,24 +72,23 @@ def whole(peer: Peer, batch: Batch, hello: Hello) -> Iterator[Batch]:
 
 
 def onward(peer: Peer, at: Position, hello: Hello) -> Iterator[Batch]:
-    """Follow a feed from a position to its end; a batch without ``more`` is the last."""
+    """Read a feed from a position to its end; a batch without ``more`` is the last."""
     while True:
         batch = peer.changes(at, hello)
         if batch.until is not None and batch.until.seq <= at.seq:
-            raise _circle()
+            raise _endless()
         yield from whole(peer, batch, hello)
         if batch.until is None or not batch.more:
             return
         at = batch.until
 
 
-def _circle() -> StoreError:
-    return StoreError("the other store goes round in a circle")
+def _endless() -> StoreError:
+    return StoreError("the other store sends the same again and again")
 
 
 Direction: TypeAlias = Literal["both", "push", "pull"]
-"""``push``: from the source to the target; ``pull``: the other way; ``both``: one after the
-other."""
+"""``push``: from the source to the target; ``pull``: the other way; ``both``: first push."""
 
 Way: TypeAlias = Literal["sent", "received"]
 
@@ -101,12 +97,12 @@ Step = Literal["holds", "erasures", "grains", "states"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sync is.
+    """The progress of a sync.
 
     Attributes:
         way: ``sent`` from the source to the target, or ``received``.
-        step: what it is at.
-        grains: how many grains have crossed this way.
+        step: the present step.
+        grains: how many grains were sent this way.
         bytes: their bytes.
     """
 
@@ -121,19 +117,19 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What went one way.
+    """What was sent one way.
 
     Attributes:
-        grains: that were new to who took them; of a dry run, those that would be.
-        duplicates: that were there.
-        bytes: of all grains that crossed.
-        states: that changed something.
-        tombstones: that were new.
-        erased: grains that were removed for them.
+        grains: grains that were new to the receiver; in a dry run, those that would be.
+        duplicates: grains that it had.
+        bytes: of all grains that were sent.
+        states: states that changed something.
+        tombstones: new tombstones.
+        erased: grains that were removed because of them.
         unproven: signatures whose signers could not be resolved.
-        batches: how many commits it took.
-        compared: the stores were compared by ranges; else the feed was gone on from.
-        refused: what was not taken, or is kept in the store that gives.
+        batches: commits.
+        compared: the stores were compared by ranges; otherwise the feed was read on.
+        refused: what the receiver refused, or a rule kept in the other store.
     """
 
     grains: int = 0
@@ -168,7 +164,7 @@ class SyncReport:
 
     @property
     def refused(self) -> tuple[Refusal, ...]:
-        """What either side did not take or give."""
+        """What either side refused or kept."""
         return (*self.sent.refused, *self.received.refused)
 
     @property
@@ -199,7 +195,7 @@ def _values(passed: Passed) -> dict[str, Any]:
 
 
 class Count:
-    """What goes one way, while it goes."""
+    """Counts what is sent one way."""
 
     def __init__(self, way: Way, progress: OnProgress | None) -> None:
         self._way, self._progress = way, progress
@@ -211,7 +207,7 @@ class Count:
         self.compared = False
 
     def add(self, step: Step, taken: BatchResult, size: int = 0) -> None:
-        """Count a batch that was taken."""
+        """Count a batch that was written."""
         numbers = self._numbers
         numbers["grains"] += taken.stored
         numbers["duplicates"] += taken.duplicates
@@ -227,11 +223,11 @@ class Count:
             self._progress(Progress(self._way, step, moved, numbers["bytes"]))
 
     def refuse(self, refused: tuple[Refusal, ...]) -> None:
-        """Count what was refused, each once."""
+        """Count refusals, each once."""
         self._refused.update({(one.part, one.address): one for one in refused})
 
     def passed(self) -> Passed:
-        """What went this way."""
+        """The counts."""
         return Passed(
             **self._numbers,
             batches=self._batches,
@@ -250,36 +246,35 @@ def sync(
     dry_run: bool = False,
     progress: OnProgress | None = None,
 ) -> SyncReport:
-    """Bring two stores together: what one has and the other has not, and what became of it.
+    """Sync two stores: grains that one side lacks, their states, and erasures.
 
-    It can be cut off at any point, and run again: what was taken by then is not sent again.
+    An interrupted sync can be run again; it does not repeat what was written.
 
     Args:
         source: one side, such as a robot's store.
         target: the other, such as a hub.
         namespaces: only grains of these; ``robots:*`` is all that begin with ``robots:``.
         direction: ``both``, ``push`` to the target, or ``pull`` from it.
-        full: compare the stores, even if the feed of each could be gone on from: it offers again
-            what was refused, and finds what was deleted.
-        dry_run: change nothing, and tell how many grains would cross. Ids are made where there
-            are none yet, what was cut off before is finished, and a store notes in its audit trail
-            what it gave to be counted, unless its peer was told not to.
+        full: compare the stores, even if the feed of each can be read on. It offers refused grains
+            again, and finds deleted ones.
+        dry_run: change nothing; count the grains that would be sent. It still makes the ids of
+            the stores and finishes interrupted erasures, and a store notes in its audit trail what
+            it gave to be counted, unless its peer has ``notes="never"``.
         progress: called after each batch.
 
     Raises:
-        SchemaError: an unknown direction or a bad choice of namespaces; or both sides are one
-            store.
-        UnsupportedError: the sides speak different versions, or one gives or takes nothing.
-        StoreError: a store is read-only, full or broken; what was taken by then stays.
+        SchemaError: an unknown direction, a bad choice of namespaces, or one store on both sides.
+        UnsupportedError: the sides have different versions, or one gives or accepts nothing.
+        StoreError: a store is read-only, full or broken; what was written by then stays.
 
     Spec: OMS §9
     """
     if direction not in ("both", "push", "pull"):
         raise SchemaError("no such direction", field="/direction", expected="both, push or pull")
     scope = NamespaceScope(namespaces)
-    first = source.greet(Hello(b"", scope.namespaces))
-    theirs = target.greet(Hello(first.store, scope.namespaces))
-    ours = source.greet(Hello(theirs.store, scope.namespaces))
+    first = source.hello(Hello(b"", scope.namespaces))
+    theirs = target.hello(Hello(first.store, scope.namespaces))
+    ours = source.hello(Hello(theirs.store, scope.namespaces))
     _check(ours, theirs)
     left = _SyncParty(source, ours, Hello(ours.store, scope.namespaces))
     right = _SyncParty(target, theirs, Hello(theirs.store, scope.namespaces))
@@ -309,16 +304,16 @@ def _check(ours: Greeting, theirs: Greeting) -> None:
     for one in (ours, theirs):
         if one.version != VERSION:
             raise UnsupportedError(
-                "another version of the rules of sync",
+                "another version of the sync rules",
                 expected=str(VERSION),
                 found=str(one.version),
             )
     if ours.store and ours.store == theirs.store:
-        raise SchemaError("a store does not sync with itself, nor with a copy of its own file")
+        raise SchemaError("a store does not sync with itself or a copy of its own file")
 
 
 _LIVING: frozenset[Right] = frozenset(("grains", "states", "restrictions", "holds"))
-"""Rights to bring what is not erased."""
+"""Rights to write anything but erasures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,9 +321,9 @@ class _SyncParty:
     """One side of a sync.
 
     Attributes:
-        peer: what answers.
-        greeting: what it said first.
-        hello: how it says who it is.
+        peer: the peer.
+        greeting: its first answer.
+        hello: how it introduces itself.
     """
 
     peer: Peer
@@ -337,17 +332,17 @@ class _SyncParty:
 
 
 def _share(left: _SyncParty, right: _SyncParty, count: Count) -> None:
-    """Let each side know the other's erasures; where there were none, one key serves both."""
-    before = left.peer.share(()) if left.greeting.keys else ()
-    theirs = right.peer.share(before)
-    mine = left.peer.share(theirs)
+    """Exchange the keys of tombstones; without any, both sides adopt one new key."""
+    before = left.peer.tombstones(()) if left.greeting.keys else ()
+    theirs = right.peer.tombstones(before)
+    mine = left.peer.tombstones(theirs)
     erases = all("erasures" in side.greeting.rights for side in (left, right))
     if erases and theirs and mine and not {*before, *mine} <= {*theirs}:
         count.refuse((Refusal("erasure", b"", RangeError.code),))
 
 
 class _Pass:
-    """What goes one way."""
+    """The sync in one direction."""
 
     def __init__(self, giver: _SyncParty, taker: _SyncParty, count: Count, dry_run: bool) -> None:
         self._giver, self._taker, self._count = giver, taker, count
@@ -356,70 +351,67 @@ class _Pass:
         self._linear = False
 
     def check(self) -> None:
-        """Refuse to begin what cannot end."""
+        """Refuse a direction that the rights do not allow."""
         if "give" not in self._giver.greeting.rights:
-            raise UnsupportedError("a store does not let its grains be read", expected="give")
+            raise UnsupportedError("a store does not allow reading its grains", expected="give")
         if not self._rights - {"give"}:
-            raise UnsupportedError("a store takes nothing", expected="grains")
+            raise UnsupportedError("a store accepts nothing", expected="grains")
 
     def holds(self) -> None:
-        """Bring holds, so that they are there before erasures come."""
+        """Send holds, before erasures."""
         if "holds" in self._rights and not self._dry_run:
-            self._bring("holds", "holds", self._lacked("holds"))
+            self._send("holds", "holds", self._lacked("holds"))
 
     def has_erasures(self, full: bool) -> bool:
-        """Whether the giver may have erased what the taker does not know of."""
+        """Whether the giver may have tombstones that the taker lacks."""
         mine, theirs = self._giver.greeting, self._taker.greeting
         known = () if full else (theirs.followed,)
         told = mine.tombstones not in (b"", theirs.tombstones, *known)
         return told and "erasures" in self._rights
 
     def erasures(self, full: bool) -> None:
-        """Bring tombstones."""
+        """Send tombstones."""
         if not self.has_erasures(full):
             return
         items = self._lacked("tombstones")
         if self._dry_run:
             self._count.add("erasures", BatchResult(tombstones=len(items)))
             return
-        self._bring("tombstones", "erasures", items)
+        self._send("tombstones", "erasures", items)
         given = self._giver
         if given.greeting.store:
             end = Batch(given.greeting.store, given.hello.namespaces)
-            self._take("erasures", replace(end, followed=given.greeting.tombstones))
+            self._put("erasures", replace(end, followed=given.greeting.tombstones))
 
     def look(self, full: bool) -> None:
-        """Find out if the feed can be followed, before grains cross: they would be in both."""
+        """Find out whether the feed can be read on, before this sync changes the stores."""
         self._linear = bool(self._rights & _LIVING) and not full and self._is_linear()
 
     def grains(self) -> None:
-        """Bring grains with their states."""
+        """Send grains with their states."""
         if self._rights & _LIVING and not (self._linear and self._follow()):
             self._compare()
 
     def _is_linear(self) -> bool:
-        """Whether the feed can be gone on from, or followed from its start."""
+        """Whether the feed can be read on, or from its start."""
         giver, taker = self._giver, self._taker
         if not self._is_known():
             return False
         if taker.greeting.seen is not None:
             return True
         if not (taker.greeting.grains and giver.greeting.grains):
-            return True  # a new robot must not make its hub look at all it has
+            return True  # an empty store costs the other no comparison
         return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
 
     def _is_known(self) -> bool:
-        """Whether the taker still has what the giver took from it, and so need not be given.
-
-        It has not if it was restored from a backup.
-        """
+        """Whether the taker has what the giver read from it; not if it was restored since."""
         seen = self._giver.greeting.seen
         if seen is None or "give" not in self._rights:
             return True
         return self._taker.peer.changes(seen, self._giver.hello, 0).known
 
     def _follow(self) -> bool:
-        """Go on from where the feed was left; False if that is not in it any more."""
+        """Read the feed on from where it was left; False if that position is gone."""
         at = self._taker.greeting.seen or START
         for batch in onward(self._giver.peer, at, self._taker.hello):
             if not batch.known:
@@ -428,12 +420,12 @@ class _Pass:
         return True
 
     def _compare(self) -> None:
-        """Find what differs, and bring that; then the feed can be gone on from."""
+        """Send what differs; the next sync reads the feed on from here."""
         self._count.compared = True
         end = self._giver.greeting.position
-        waiting = self._bring("grains", "grains", self._lacked("grains"))
-        while waiting:  # those that supersede others may have come before these
-            found = self._bring("grains", "grains", [SyncItem(key) for key in waiting])
+        waiting = self._send("grains", "grains", self._lacked("grains"))
+        while waiting:  # superseding grains that came before their predecessors
+            found = self._send("grains", "grains", [SyncItem(key) for key in waiting])
             if len(found) >= len(waiting):
                 break
             waiting = found
@@ -441,11 +433,11 @@ class _Pass:
             code = NotFoundError.code
             self._count.refuse(tuple(Refusal("grain", key, code) for key in waiting))
         if "grains" in self._rights:
-            self._bring("signatures", "grains", self._lacked("signatures"))
-        self._bring("states", "states", self._lacked("states"))
+            self._send("signatures", "grains", self._lacked("signatures"))
+        self._send("states", "states", self._lacked("states"))
         given = self._giver
         if not self._dry_run and given.greeting.store:
-            self._take("states", Batch(given.greeting.store, given.hello.namespaces, until=end))
+            self._put("states", Batch(given.greeting.store, given.hello.namespaces, until=end))
 
     def _lacked(self, space: Space) -> list[SyncItem]:
         giver, taker = self._giver, self._taker
@@ -454,8 +446,8 @@ class _Pass:
         self._count.refuse(tuple(Refusal("grain", key, code) for key in erased))
         return items
 
-    def _bring(self, space: Space, step: Step, items: Sequence[SyncItem]) -> list[bytes]:
-        """Bring items by their keys; those that wait for others."""
+    def _send(self, space: Space, step: Step, items: Sequence[SyncItem]) -> list[bytes]:
+        """Send items by their keys; return those that wait for others."""
         if space == "grains" and self._dry_run:
             self._count.add(step, BatchResult(stored=len(items)))
             return []
@@ -466,7 +458,7 @@ class _Pass:
         return [one for batch in batches for one in self._offer(step, batch)]
 
     def _offer(self, step: Step, batch: Batch) -> tuple[bytes, ...]:
-        """Give a batch to the taker, without what it does not take; those that wait."""
+        """Send a batch without what the rights exclude; return the grains that wait."""
         self._count.refuse(batch.withheld)
         rights = self._rights
         batch = replace(
@@ -479,22 +471,25 @@ class _Pass:
         if self._dry_run:
             return self._try(batch)
         if batch.grains or batch.states or batch.tombstones or batch.until is not None:
-            return self._take(step, batch).waiting
+            return self._put(step, batch).waiting
         return ()
 
-    def _take(self, step: Step, batch: Batch) -> BatchResult:
-        taken = self._taker.peer.take(batch)
+    def _put(self, step: Step, batch: Batch) -> BatchResult:
+        taken = self._taker.peer.put(batch)
         self._count.add(step, taken, sum(map(len, batch.grains)))
         return taken
 
     def _try(self, batch: Batch) -> tuple[bytes, ...]:
-        """Count what of a batch would be new."""
-        from omsgrain.container.read import address
-
-        digests = dict.fromkeys(bytes.fromhex(address(grain)) for grain in batch.grains)
-        items = [SyncItem(digest) for digest in digests]
-        answers = self._taker.peer.lacking("grains", items) if items else b""
-        new = answers.count(LACKS)
+        """Count the grains of a batch that would be new."""
         size = sum(map(len, batch.grains))
-        self._count.add("grains", BatchResult(stored=new, duplicates=len(items) - new), size)
+        self._count.add("grains", would_store(self._taker.peer, batch), size)
         return ()
+
+
+def would_store(peer: Peer, batch: Batch) -> BatchResult:
+    """Count how many grains of a batch would be new to a peer."""
+    items = [SyncItem(digest) for digest in dict.fromkeys(digests(batch.grains))]
+    new = 0
+    for at in range(0, len(items), ITEMS):
+        new += peer.missing("grains", items[at : at + ITEMS]).count(LACKS)
+    return BatchResult(stored=new, duplicates=len(items) - new)

@@ -1,70 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store tells others of its grains, tombstones and holds; and short digests of these."""
+"""The states of grains: what a store tells others, and how it merges what others tell.
+
+A state from another store is a claim: the policies of this store decide, as if its user did the
+same. If the superseding grain was erased or cannot be read here, the store asks the policy of the
+superseded grain alone, as for a retraction; if that cannot be read either, only a hold keeps it.
+A store with the keys asks the policies again.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import groupby
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
 import blake3
 import msgpack
 
-from omsgrain.errors import IntegrityError, StoreError
+from omsgrain import policy
+from omsgrain.errors import (
+    IntegrityError,
+    InvalidationDeniedError,
+    KeyMissingError,
+    NotFoundError,
+    OmsError,
+    RangeError,
+    SchemaError,
+    StoreError,
+)
 from omsgrain.storage import records, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.records import unpack
+from omsgrain.storage.records import PAST, GrainStatus, pack, unpack
 from omsgrain.storage.signatures import SEALED
 from omsgrain.storage.tables import (
-    EVENTS,
     HOLDS,
-    META,
+    RELEASED,
+    RESTRICTED,
     SEQUENCE,
     SIGNATURES,
     STATES,
+    SUPERSEDED,
     SUPERSEDES,
     TOGGLES,
+    TOMBSTONES,
+    VERIFIED,
     Table,
 )
-from omsgrain.store import holds as holding
-from omsgrain.sync.peer import START, GrainState, HoldToggle, Position, Space, Tombstone
+from omsgrain.store import holds, lifecycle, reviews, state_merge
+from omsgrain.store.context import check_reason
+from omsgrain.store.holds import Hold
+from omsgrain.store.policy_context import PolicyContext
+from omsgrain.store.prepared import Incoming
+from omsgrain.store.state_merge import Claim
+from omsgrain.store.write import admit, place
+from omsgrain.sync.peer import GrainState, HoldToggle, PeerTerms, Refusal, Space, Tombstone
 from omsgrain.sync.protocol import pack_value
 
+if TYPE_CHECKING:
+    from omsgrain.store.context import Settings
+
 VERSION: Final = 8
-"""Bytes of the version of a state, holds or a tombstone."""
+"""Bytes of the version of signatures, a state, holds or a tombstone."""
 _PIECE: Final = 64 << 10
-"""Bytes of a piece of a state, about: also a bad line carries as many."""
+"""About how many bytes a piece of a state has: little enough for a bad connection."""
 _ITEMS: Final = 1_000
-"""Successors and holds in a piece of a state, together."""
+"""The most successors and holds, together, in a piece of a state."""
 _NAME: Final = 64
 """Bytes that an address takes in a message, with what is said of it."""
-_TOLD = {one: one for one in ("verified", "contested", "retracted")}
 _ABOUT: dict[Space, tuple[Table, ...]] = {
     "states": (STATES, HOLDS, TOGGLES),
     "holds": (HOLDS, TOGGLES),
 }
+_RANK = {"verified": 0, "unverified": 0, "contested": 1, "retracted": 2}
+_OPERATIONS = {"verified": "verify", "contested": "contest", "retracted": "retract"}
 
 
 def state_told(reader: Reader, seq: int, address: bytes) -> GrainState | None:
     """Return what others are told of a grain; None if there is nothing to tell."""
     state = unpack(reader.row(STATES, SEQUENCE.pack(seq)))
-    restricted = records.toggle_epoch(reader, seq, records.RESTRICTION, state.restricted)
     told = GrainState(
         address,
         tuple(sorted(_shown(reader, state.successors))),
         state.system_valid_to,
-        _TOLD.get(state.verification_status, ""),  # type: ignore[arg-type]  # one of its words
-        restricted,
+        "" if state.verification_status == "unverified" else state.verification_status,
+        records.toggle_epoch(reader, seq, records.RESTRICTION, state.restricted),
         holds_told(reader, seq),
     )
     return None if told == GrainState(address) else told
 
 
 def _shown(reader: Reader, successors: Sequence[str]) -> Iterator[bytes]:
-    """Successors as others are told of them: one that was erased by its mark."""
+    """The addresses of successors; of an erased one its mark."""
     digests = [bytes.fromhex(one) for one in successors]
     below: Reader = getattr(reader, "inner", reader)
     for digest, seq in zip(digests, below.find(digests) if digests else (), strict=True):
@@ -75,34 +102,32 @@ def _shown(reader: Reader, successors: Sequence[str]) -> Iterator[bytes]:
 
 
 def holds_told(reader: Reader, seq: int) -> tuple[HoldToggle, ...]:
-    """Return who holds a grain, and who did."""
-    held = {one.authority: one for one in holding.holds(reader, seq)}
-    turns = dict(records.named(reader, seq))
+    """Return the present and past holds of a grain."""
+    held = {one.authority: one for one in holds.holds(reader, seq)}
+    epochs = dict(records.named(reader, seq))
     found = []
-    for authority in sorted(held.keys() | turns.keys()):
-        hold = held.get(authority)
-        at = turns.get(authority, 1)
+    for authority in sorted(held.keys() | epochs.keys()):
+        hold, epoch = held.get(authority), epochs.get(authority, 1)
         if hold is None:
-            found.append(HoldToggle(authority, at))
+            found.append(HoldToggle(authority, epoch))
         else:
-            found.append(HoldToggle(authority, at, hold.reason_code, hold.since))
+            found.append(HoldToggle(authority, epoch, hold.reason_code, hold.since))
     return tuple(found)
 
 
 def predecessors(reader: Reader, seq: int) -> Iterator[tuple[int, bytes]]:
     """Walk the grains that one superseded: number and address."""
-    key = SEQUENCE.pack(seq)
-    for row, _ in reader.rows(SUPERSEDES, prefix=key):
+    for row, _ in reader.rows(SUPERSEDES, prefix=SEQUENCE.pack(seq)):
         (old,) = SEQUENCE.unpack(row[SEQUENCE.size :])
         blob = reader.blob_at(old)
         if blob is not None:
             yield old, sha256(blob).digest()
 
 
-def storied(reader: Reader, first: int, last: int) -> set[int]:
-    """Return the numbers, from one to another, of the grains that there may be more to tell of.
+def with_states(reader: Reader, first: int, last: int) -> set[int]:
+    """Return the numbers in a range of the grains that may have a state to tell.
 
-    Most grains have no state, and are not asked for one.
+    Most grains have none, and are not looked up.
     """
     found: set[int] = set()
     for table in (*_ABOUT["states"], SUPERSEDES):
@@ -128,9 +153,9 @@ def numbers(reader: Reader, space: Space) -> Iterator[int]:
 
 
 def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
-    """Walk the grains that are signed: the number, and a digest of who signed.
+    """Walk the signed grains: the number, and a digest of the signers.
 
-    Signatures inside a seal are passed over: they are sealed with its place in this store.
+    Signatures inside a seal are left out: they are sealed with their place in this store.
     """
     rows = ((key, row) for key, row in reader.rows(SIGNATURES) if row[:1] != SEALED)
     for number, keys in groupby((key for key, _ in rows), key=lambda key: key[: SEQUENCE.size]):
@@ -139,60 +164,57 @@ def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
 
 
 def version(told: GrainState | Tombstone | tuple[HoldToggle, ...]) -> bytes:
-    """Return a short digest of what is told."""
+    """Return a short digest of a state, a tombstone or holds."""
     if isinstance(told, GrainState):
-        # The first follows from the rest; the second is the judgement of one store.
+        # valid_to follows from the rest; "verified" is the judgement of one store.
         status = "" if told.status == "verified" else told.status
         told = replace(told, valid_to=None, status=status)
     return blake3.blake3(pack_value(told)).digest(VERSION)
 
 
 def weight(told: GrainState) -> int:
-    """How many bytes a state takes in a message, about."""
-    named = sum(_of_hold(one) for one in told.holds)
-    return _NAME * (1 + len(told.successors)) + named
+    """About how many bytes a state takes in a message."""
+    return _NAME * (1 + len(told.successors)) + sum(map(_weight_of_hold, told.holds))
+
+
+def _weight_of_hold(told: HoldToggle) -> int:
+    return _NAME + len(told.authority.encode()) + len(told.reason_code.encode())
 
 
 def cut(told: GrainState, start: int) -> tuple[GrainState, int]:
-    """Cut a piece out of a state that has more successors or holds than one message carries.
+    """Cut a piece out of a state with more successors or holds than one message carries.
 
-    Each piece is a state of its own. In which order they are taken over changes nothing.
+    Each piece is a state. The order in which they are merged does not matter.
     """
-    successors, holds = told.successors[start:], told.holds[max(0, start - len(told.successors)) :]
+    successors, held = told.successors[start:], told.holds[max(0, start - len(told.successors)) :]
     count = size = 0
-    for one in (*(_NAME for _ in successors[:_ITEMS]), *map(_of_hold, holds[:_ITEMS])):
+    for one in (*(_NAME for _ in successors[:_ITEMS]), *map(_weight_of_hold, held[:_ITEMS])):
         if count == _ITEMS or (count and size + one > _PIECE):
             break
         size += one
         count += 1
-    if count == len(successors) + len(holds):
-        return replace(told, successors=successors, holds=holds), 0
-    held = max(0, count - len(successors))
-    return replace(told, successors=successors[:count], holds=holds[:held]), start + count
+    if count == len(successors) + len(held):
+        return replace(told, successors=successors, holds=held), 0
+    after = max(0, count - len(successors))
+    return replace(told, successors=successors[:count], holds=held[:after]), start + count
 
 
 def joined(pieces: Iterable[GrainState]) -> dict[bytes, GrainState]:
-    """Put the pieces of states together again, as far as they are here; by address."""
+    """Join pieces of states, by address."""
     found: dict[bytes, GrainState] = {}
     for one in pieces:
         if (before := found.get(one.address)) is not None:
             successors = tuple(sorted({*before.successors, *one.successors}))
-            holds = tuple(sorted({*before.holds, *one.holds}, key=lambda hold: hold.authority))
-            one = replace(one, successors=successors, holds=holds)
+            held = tuple(sorted({*before.holds, *one.holds}, key=lambda hold: hold.authority))
+            one = replace(one, successors=successors, holds=held)
         found[one.address] = one
     return found
 
 
-def _of_hold(told: HoldToggle) -> int:
-    return _NAME + len(told.authority.encode()) + len(told.reason_code.encode())
-
-
 def is_compared(told: GrainState) -> bool:
-    """Whether two stores that differ in a state have something to tell each other."""
-    return replace(told, status="") != GrainState(told.address) or told.status not in (
-        "",
-        "verified",
-    )
+    """Whether a state counts when two stores are compared; "verified" alone does not."""
+    status = "" if told.status == "verified" else told.status
+    return replace(told, status=status) != GrainState(told.address)
 
 
 def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
@@ -213,123 +235,344 @@ def tombstone_row(stone: Tombstone) -> bytes:
     return row
 
 
-MARK: Final = 32
-_ID = b"sync.id"
-_SEEN = b"sync.seen."
-_FOLLOWED = b"sync.followed."
-_CAME = b"sync.came."
-_ERASING = b"sync.erasing."
-_ID_BYTES = 16
-_SHORT = 8
-_BACK = 64  # numbers that are looked at for one that is taken
+class StateMerge:
+    """Merges the states that come with a batch, in one transaction.
 
-Spans: TypeAlias = list[tuple[int, int]]
-"""Numbers from and to, both inclusive, rising."""
-
-
-def store_id(reader: Reader) -> bytes | None:
-    """Return the id of a store; None if it never took part in a sync."""
-    return reader.row(META, _ID)
-
-
-def identify(writer: Writer) -> bytes:
-    """Return the id of a store; make one if there is none."""
-    found = store_id(writer)
-    if found is None:
-        found = os.urandom(_ID_BYTES)
-        writer.set_row(META, _ID, found)
-    return found
-
-
-def seen(reader: Reader, store: bytes, namespaces: Sequence[str] | None) -> Position | None:
-    """Return how far the feed of another store was taken."""
-    row = reader.row(META, _SEEN + store + _scope(namespaces))
-    return None if row is None else Position(*_read(row))
-
-
-def see(
-    writer: Writer, store: bytes, namespaces: Sequence[str] | None, position: Position
-) -> None:
-    """Remember how far the feed of another store was taken."""
-    packed = msgpack.packb([position.seq, position.mark])
-    writer.set_row(META, _SEEN + store + _scope(namespaces), packed)
-
-
-def followed(reader: Reader, store: bytes, namespaces: Sequence[str] | None) -> bytes:
-    """Return the digest that the tombstones of a store had when they were taken; or nothing."""
-    return reader.row(META, _FOLLOWED + store + _scope(namespaces)) or b""
-
-
-def follow(writer: Writer, store: bytes, namespaces: Sequence[str] | None, digest: bytes) -> None:
-    """Remember that all tombstones of a store were taken."""
-    writer.set_row(META, _FOLLOWED + store + _scope(namespaces), digest)
-
-
-def came(reader: Reader, store: bytes) -> Spans:
-    """Return the numbers of the rows that came from another store."""
-    row = reader.row(META, _CAME + store)
-    return [] if row is None or not store else [(first, last) for first, last in _read(row)]
-
-
-def add_came(writer: Writer, store: bytes, fresh: Spans, taken: Position | None) -> None:
-    """Remember rows that came from another store."""
-    end = START.seq if taken is None else taken.seq
-    spans: Spans = []
-    for first, last in (*came(writer, store), *fresh):
-        if last <= end or last < first:
-            continue
-        if spans and spans[-1][1] + 1 >= first:
-            spans[-1] = (spans[-1][0], max(last, spans[-1][1]))
-        else:
-            spans.append((first, last))
-    writer.set_row(META, _CAME + store, msgpack.packb(spans) if spans else None)
-
-
-def add_erasing(writer: Writer, marks: Sequence[bytes]) -> None:
-    """Remember marks whose grains are to be looked for."""
-    if marks:
-        last = max((key for key, _ in writer.rows(META, prefix=_ERASING)), default=None)
-        number = 0 if last is None else SEQUENCE.unpack(last[len(_ERASING) :])[0] + 1
-        writer.set_row(META, _ERASING + SEQUENCE.pack(number), b"".join(marks))
-
-
-def erasing(reader: Reader) -> set[bytes]:
-    """Return the marks whose grains are to be looked for."""
-    return {mark for _, row in reader.rows(META, prefix=_ERASING) for mark in _marks(row)}
-
-
-def clear_erasing(writer: Writer, done: Container[bytes]) -> None:
-    """Forget marks whose grains were looked for; those that others have added since stay."""
-    for key, row in list(writer.rows(META, prefix=_ERASING)):
-        left = b"".join(mark for mark in _marks(row) if mark not in done)
-        if left != row:
-            writer.set_row(META, key, left or None)
-
-
-def _marks(row: bytes) -> Iterator[bytes]:
-    return (row[at : at + MARK] for at in range(0, len(row), MARK))
-
-
-def mark_at(reader: Reader, seq: int) -> bytes:
-    """Return what tells that a store has the history it had, up to a number.
-
-    It is a digest of the row at that number or next before it; nothing where there is none near.
+    Attributes:
+        stored: grains that came in by superseding.
+        unproven: signatures on them whose signers could not be resolved.
+        changed: addresses of grains whose state changed.
+        refused: states that a rule refuses.
+        holds_refused: holds, and ends of holds, that a rule refuses.
+        waiting: superseding grains whose predecessors the store does not have.
     """
-    for at in range(seq, max(seq - _BACK, 0), -1):
-        row = reader.row(EVENTS, SEQUENCE.pack(at)) or reader.blob_at(at)
-        if row is not None:
-            return blake3.blake3(SEQUENCE.pack(at) + row).digest(_SHORT)
-    return b""
+
+    def __init__(
+        self, writer: Writer, settings: Settings, terms: PeerTerms, note: state_merge.Note
+    ) -> None:
+        self._writer, self._settings, self._terms, self._note = writer, settings, terms, note
+        self.stored = self.unproven = 0
+        self.changed: set[bytes] = set()
+        self.refused: list[Refusal] = []
+        self.holds_refused: list[Refusal] = []
+        self.waiting: set[bytes] = set()
+
+    def merge_holds(self, told: Iterable[GrainState]) -> None:
+        """Take over holds and their ends, of grains that the store has."""
+        authorities = self._settings.hold_authorities
+        ends = "releases" in self._terms.rights and (
+            not authorities or self._terms.signer in authorities
+        )
+        for state in told if "holds" in self._terms.rights else ():
+            seq = self._writer.find([state.address])[0]
+            if seq is None:
+                continue
+            for one in state.holds:
+                try:
+                    done, late = _hold(self._writer, seq, state.address, one, ends)
+                except StoreError:
+                    raise
+                except OmsError as error:
+                    done, late = None, error
+                if late is not None:
+                    refusal = Refusal("hold", state.address, late.code, late.rule)
+                    self.holds_refused.append(refusal)
+                if done is not None:
+                    self._note(done, [state.address])
+                    self.changed.add(state.address)
+
+    def merge(
+        self,
+        told: Sequence[GrainState],
+        apart: Mapping[str, tuple[bytes, ...]],
+        arrivals: state_merge.Arrivals,
+        fresh: Collection[bytes],
+        last: int,
+    ) -> None:
+        """Take over successors, statuses and restrictions.
+
+        Args:
+            told: the states.
+            apart: superseding grains that came along, by address, as the batch has them.
+            arrivals: the same grains, verified.
+            fresh: addresses in the batch that the store did not have before.
+            last: the last number of the store before the batch.
+        """
+        if "states" in self._terms.rights:
+            self._supersede(told, apart, arrivals, None if "holds" in self._terms.rights else last)
+        for state in told:
+            if "restrictions" not in self._terms.rights:
+                if state.address not in fresh or state.restricted % 2 == 0:
+                    continue
+                state = replace(state, restricted=1)
+            try:
+                changed, late = self._restrict(state)
+            except StoreError:
+                raise
+            except OmsError as refusal:
+                changed, late = False, refusal
+            if late is not None:
+                self.refused.append(Refusal("restriction", state.address, late.code, late.rule))
+            if changed:
+                self._note("restrict", [state.address])
+                self.changed.add(state.address)
+
+    def _supersede(
+        self,
+        told: Sequence[GrainState],
+        apart: Mapping[str, tuple[bytes, ...]],
+        arrivals: state_merge.Arrivals,
+        since: int | None,
+    ) -> None:
+        """Merge the claims, again and again while one that waited could be merged."""
+        offered: list[tuple[GrainState, Claim]] = []
+        sound: list[GrainState] = []
+        for state in told:
+            try:
+                offered += [(state, claim) for claim in self._claims(state, apart)]
+            except IntegrityError as damage:
+                self.refused.append(Refusal("state", state.address, damage.code, damage.rule))
+            else:
+                sound.append(state)
+        refused: list[tuple[GrainState, Claim, OmsError]] = []
+        came: set[str] = set()
+        waiting: list[tuple[GrainState, Claim]] = []
+        while offered:
+            waiting = []
+            for state, claim in offered:
+                merged = state_merge.merge_claims(
+                    self._writer,
+                    self._settings,
+                    [claim],
+                    arrivals,
+                    self._note,
+                    trusted=self._terms.trusted,
+                    since=since,
+                )
+                self.stored += merged.stored
+                self.unproven += merged.unproven
+                if merged.taken:
+                    self.changed.add(state.address)
+                if merged.refused:
+                    refused.append((state, claim, merged.refused[0][1]))
+                elif merged.waiting:
+                    waiting.append((state, claim))
+                elif claim.superseded_by is not None:
+                    came.add(claim.superseded_by)
+            if len(waiting) == len(offered):
+                break
+            offered = waiting
+        for state, claim, error in refused:
+            new = claim.superseded_by
+            given = arrivals.get(new) if new is not None else None
+            if isinstance(error, KeyMissingError) and not isinstance(given, OmsError):
+                if self._pass_on(state, claim, given):
+                    came.update(filter(None, [new]))
+            elif new in apart and new not in came and new is not None:
+                self.refused.append(Refusal("grain", bytes.fromhex(new), error.code, error.rule))
+            else:
+                self.refused.append(Refusal("state", state.address, error.code, error.rule))
+        for state in sound:
+            self.supersede_by_erased(state)
+        named = {claim.superseded_by for _, claim in waiting} - came
+        self.waiting = {bytes.fromhex(new) for new in named if new in apart and new is not None}
+
+    def _claims(
+        self, state: GrainState, apart: Mapping[str, tuple[bytes, ...]]
+    ) -> Iterator[Claim]:
+        """What a state says that is not so here, one claim each."""
+        reader = self._writer
+        seq = reader.find([state.address])[0]
+        mine = GrainStatus() if seq is None else unpack(reader.row(STATES, SEQUENCE.pack(seq)))
+        address = state.address.hex()
+        if state.status == "verified":
+            if self._terms.trusted and mine.verification_status == "unverified":
+                yield Claim(address, None, "verified")
+        elif state.status and _RANK[state.status] > _RANK[mine.verification_status]:
+            yield Claim(address, None, state.status)
+        known = frozenset(mine.successors)
+        named = [successor.hex() for successor in state.successors]
+        here = reader.find(state.successors) if state.successors else ()
+        for new, there in zip(named, here, strict=True):
+            if new in apart or (new not in known and there is not None):
+                yield Claim(address, new, "unverified", apart.get(new, ()))
+
+    def supersede_by_erased(self, state: GrainState) -> None:
+        """Take over that a grain was superseded by one that was erased since."""
+        writer = self._writer
+        seq = writer.find([state.address])[0]
+        if seq is None or not state.successors:
+            return
+        before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
+        known = {bytes.fromhex(one) for one in before.successors}
+        here = known | {
+            tombstones.mark(shared, "address", one)
+            for shared in tombstones.keys(writer)
+            for one in known
+        }
+        gone = set()
+        for successor in state.successors:
+            if successor in here or writer.find([successor])[0] is not None:
+                continue
+            if writer.row(TOMBSTONES, successor) is not None:
+                gone.add(successor)
+            elif tombstones.has(writer, "address", successor):
+                mark = tombstones.mark_of(writer, successor)
+                if mark is not None and mark not in known:
+                    gone.add(mark)
+        if not gone:
+            return
+        reason = "what superseded it was erased"
+        rules = self._allowed(seq, state.address, reason)
+        if rules is None:
+            return
+        self._add_successors(seq, before, gone, state.valid_to)
+        number = writer.event(SUPERSEDED, seq, state.address)
+        if rules:  # the successor cannot be reviewed, so this grain is
+            address, now = state.address.hex(), self._settings.clock()
+            review = reviews.Review(number, "supersede", address, None, reason, now, rules)
+            reviews.add(writer, review)
+        self._note("supersede", [state.address])
+        self.changed.add(state.address)
+
+    def _pass_on(self, state: GrainState, claim: Claim, given: Incoming | None) -> bool:
+        """Take over a claim that cannot be checked here, with the superseding grain if it came."""
+        writer = self._writer
+        seq = writer.find([state.address])[0]
+        if seq is None or self._allowed(seq, state.address, None) is None:
+            return False
+        if given is not None and writer.find([given.pairs[0][0]])[0] is None:
+            address = given.pairs[0][0]
+            for error in admit(writer, self._settings, given).refused.values():
+                self.refused.append(Refusal("grain", address, error.code, error.rule))
+                return False
+            place(writer, given, range(len(given.pairs)))
+            self._note("put", [address])
+            self.stored += 1
+        before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
+        if claim.superseded_by is None:
+            after = replace(before, verification_status=claim.verification_status)
+            self._set(seq, before, after)
+            writer.event(VERIFIED, seq, state.address)
+            self._note(_OPERATIONS[claim.verification_status], [state.address])
+        else:
+            new = bytes.fromhex(claim.superseded_by)
+            self._add_successors(seq, before, {new}, state.valid_to)
+            later = writer.find([new])[0]
+            if later is not None:
+                writer.set_row(SUPERSEDES, SEQUENCE.pack(later) + SEQUENCE.pack(seq), b"")
+            writer.event(SUPERSEDED, seq, state.address)
+            self._note("supersede", [state.address, new])
+        self.changed.add(state.address)
+        return True
+
+    def _allowed(
+        self, seq: int, address: bytes, justification: str | None
+    ) -> tuple[str, ...] | None:
+        """The rules that ask for a review of the change; None if the grain must not change."""
+        settings = self._settings
+        act = policy.Act(
+            "retract", address.hex(), justification=justification, now=settings.clock()
+        )
+        refusal: OmsError | None = None
+        rules: tuple[str, ...] = ()
+        try:
+            verdict = policy.check(
+                PolicyContext(self._writer), act, hold_authorities=settings.hold_authorities
+            )
+            rules = verdict.rules if verdict.review else ()
+        except KeyMissingError:
+            if self._writer.row(HOLDS, SEQUENCE.pack(seq)) is not None:
+                refusal = InvalidationDeniedError("the store holds the grain", rule="hold")
+        except StoreError as error:
+            if not isinstance(error, NotFoundError):  # its key was destroyed: anything goes
+                raise
+        except OmsError as error:
+            refusal = error
+        if refusal is not None:
+            self.refused.append(Refusal("state", address, refusal.code, refusal.rule))
+            return None
+        return rules
+
+    def _add_successors(
+        self, seq: int, before: GrainStatus, more: set[bytes], valid_to: int | None
+    ) -> None:
+        successors = tuple(sorted({*before.successors, *(one.hex() for one in more)}))
+        ends = [one for one in (before.system_valid_to, valid_to) if one is not None]
+        after = replace(
+            before,
+            superseded_by=successors[0],
+            successors=successors,
+            system_valid_to=min(ends, default=None),
+        )
+        self._set(seq, before, after)
+
+    def _set(self, seq: int, before: GrainStatus, after: GrainStatus) -> None:
+        self._writer.set_row(STATES, SEQUENCE.pack(seq), pack(after))
+        past = bool(after.bits & PAST)
+        if past != bool(before.bits & PAST):
+            self._writer.set_past(seq, past)
+
+    def _restrict(self, told: GrainState) -> tuple[bool, OmsError | None]:
+        """Take over a restriction, or its end: whether it changed, and why its epoch is refused.
+
+        Raises:
+            IntegrityError: a row of the grain is damaged.
+            InvalidationDeniedError: the policy of the grain refuses.
+        """
+        writer = self._writer
+        seq = writer.find([told.address])[0]
+        if seq is None:
+            return False, None
+        on = unpack(writer.row(STATES, SEQUENCE.pack(seq))).restricted
+        epoch = records.toggle_epoch(writer, seq, records.RESTRICTION, on)
+        if told.restricted <= epoch:
+            return False, None
+        at = records.taken(epoch, told.restricted)
+        late = None if at == told.restricted else RangeError("not an epoch of a restriction")
+        if at == epoch:
+            return False, late
+        if lifecycle.restrict_asked(writer, self._settings, seq, bool(at % 2), None) is None:
+            writer.event(RESTRICTED, seq, told.address)  # no change, but a higher epoch
+        records.put(writer, seq, records.RESTRICTION, at)
+        return True, late
 
 
-def _scope(namespaces: Sequence[str] | None) -> bytes:
-    if namespaces is None:
-        return b""
-    return blake3.blake3(msgpack.packb(sorted(set(namespaces)))).digest(_SHORT)
+def _hold(
+    writer: Writer, seq: int, address: bytes, told: HoldToggle, ends: bool
+) -> tuple[Literal["hold", "release"] | None, OmsError | None]:
+    """Take over a hold, or its end if this side may end holds."""
+    what = records.hold_of(told.authority)
+    mine = {one.authority: one for one in holds.holds(writer, seq)}.get(told.authority)
+    epoch = records.toggle_epoch(writer, seq, what, mine is not None)
+    wanted = Hold(told.authority, told.reason_code, told.since)
+    if told.epoch < epoch or told.epoch < 1:
+        return None, None
+    if told.epoch == epoch:
+        if mine is None or told.epoch % 2 == 0 or _later(mine) >= _later(wanted):
+            return None, None
+    at = records.taken(epoch, told.epoch)
+    late = None if at == told.epoch else RangeError("not an epoch of a hold")
+    if told.epoch % 2:
+        if not told.authority.strip():
+            raise SchemaError("a hold names who asks for it", field="/authority")
+        check_reason(told.reason_code)
+        if late is not None and mine is not None:
+            return None, late
+        holds.hold(writer, address, wanted)
+    elif not ends:
+        if mine is None:
+            return None, None  # nothing ends here, and no epoch bars a later hold
+        raise InvalidationDeniedError("only its authority ends a hold", rule="release")
+    elif late is not None:
+        return None, late
+    elif mine is not None:
+        holds.release(writer, address, wanted)
+    else:
+        writer.event(RELEASED, seq, address)
+    records.put(writer, seq, what, at, told.authority)
+    return "hold" if told.epoch % 2 else "release", late
 
 
-def _read(row: bytes) -> Iterator[Any]:
-    try:
-        return iter(msgpack.unpackb(row, use_list=False))
-    except (ValueError, TypeError, msgpack.UnpackException):
-        raise StoreError("what is remembered of a sync is damaged") from None
+def _later(hold: Hold) -> tuple[int, str]:
+    return hold.since, hold.reason_code

@@ -1,0 +1,609 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches: made out of a snapshot of a store, and written into a store in one commit.
+
+A batch is written in this order:
+
+    tombstones
+    holds        of grains that are there
+    grains       as ``store.put`` writes them; superseding grains wait for their states
+    states       as the policies of the store allow
+    restrictions and the holds of new grains
+
+What the store refuses is listed and does not stop the rest; an error of the store rolls back all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from omsgrain import _core, policy
+from omsgrain.container.read import blob_of
+from omsgrain.errors import (
+    ErasedError,
+    IntegrityError,
+    InvalidationDeniedError,
+    OmsError,
+    StoreError,
+    UnsupportedError,
+)
+from omsgrain.grain import Grain
+from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT, SIGNED_BIT
+from omsgrain.storage import erasure_queue, tombstones
+from omsgrain.storage.base import PAGE_GRAINS, Reader, Writer
+from omsgrain.storage.tables import (
+    DELETED,
+    EMBEDDED,
+    EVENTS,
+    RESTRICTED,
+    SEQUENCE,
+    SIGNED,
+    TOMBSTONES,
+    event_of,
+)
+from omsgrain.store import export_filter, state_merge
+from omsgrain.store.context import context_of
+from omsgrain.store.mg_files import in_envelopes
+from omsgrain.store.prepared import Incoming, Intake, intakes, superseding, take_one
+from omsgrain.store.state_merge import Claim
+from omsgrain.store.write import bring, joined
+from omsgrain.store.write import take as put_admitted
+from omsgrain.sync import erasures, reconcile, states
+from omsgrain.sync.peer import (
+    ITEMS,
+    KEY,
+    PLACE,
+    START,
+    Batch,
+    BatchResult,
+    GrainState,
+    Hello,
+    PeerTerms,
+    Position,
+    Refusal,
+    Space,
+)
+from omsgrain.sync.reconcile import NamespaceScope
+from omsgrain.sync.states import StateMerge
+
+if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
+    from omsgrain.store import GrainStore
+    from omsgrain.store.context import Settings
+
+_TOLD: Final = 2 << 20
+"""About how many bytes of states a batch has: as Python objects they take many times as much."""
+_MOST_GIVEN: Final = ITEMS
+"""The most grains, states or events of a batch."""
+_PROFILE: Final = b"profile:"
+_SHARING: Final = export_filter.SHARING.encode()
+_OWN: Final = ("move", "access")
+"""Purposes for which restricted grains go along."""
+_REASON = "sync"
+_MARKS = _core.Marks([b"\xa4hold", b"\x64hold"])
+"""The name of the mode as MessagePack and CBOR write it: nearly no grain has it."""
+
+
+Row = tuple[int, bytes, bytes]
+"""A row of the feed: its number, and a blob or an event; the other is empty."""
+
+
+def digests(grains: Sequence[bytes]) -> list[bytes]:
+    """Return the addresses of blobs and envelopes; of a broken envelope its own hash."""
+    return [sha256(_blob_of(grain)).digest() for grain in grains]
+
+
+def _blob_of(grain: bytes) -> bytes:
+    with suppress(OmsError):  # the receiver refuses a broken envelope alone
+        return blob_of(grain)
+    return grain
+
+
+def changes(
+    reader: Reader, settings: Settings, since: Position, hello: Hello, size: int, purpose: Purpose
+) -> Batch:
+    """Make the batch of what came after a position of the feed."""
+    own = reconcile.store_id(reader) or b""
+    last = reader.last_seq()
+    if since != START and (
+        since.seq > last or not since.mark or reconcile.mark_at(reader, since.seq) != since.mark
+    ):
+        return Batch(own, hello.namespaces, known=False)
+    scope = NamespaceScope(hello.namespaces)
+    making = _BatchMaker(reader, settings, scope, purpose, size)
+    spans, at = reconcile.came(reader, hello.store), since.seq
+    chosen = scope.numbers(reader, at, last) if size else None
+    while at < last and not making.is_full:
+        begin = at
+        rows, at = _rows(reader, at, last, spans, chosen)
+        making.with_states = None if chosen is not None else states.with_states(reader, begin, at)
+        for seq, blob, event in rows:
+            if making.is_full:
+                break
+            if blob:
+                making.grain(seq, blob)
+            else:
+                making.event(event)
+            done = seq
+        else:
+            done = at
+        at = done
+    until = None if at == since.seq else Position(at, reconcile.mark_at(reader, at))
+    taken = reconcile.seen(reader, hello.store, hello.namespaces) if hello.store else None
+    more, rest = at < last, making.rest
+    return making.batch(own, hello, until=until, taken=taken, rest=rest, more=more)
+
+
+def items(
+    reader: Reader,
+    settings: Settings,
+    space: Space,
+    keys: Sequence[bytes],
+    hello: Hello,
+    size: int,
+    purpose: Purpose,
+) -> Batch:
+    """Make the batch of some items; grains come in order of arrival."""
+    own = reconcile.store_id(reader) or b""
+    if space == "tombstones":
+        rows = ((key, reader.row(TOMBSTONES, key)) for key in keys)
+        stones = tuple(states.tombstone_of(key, row) for key, row in rows if row is not None)
+        return Batch(own, hello.namespaces, tombstones=stones)
+    making = _BatchMaker(reader, settings, NamespaceScope(hello.namespaces), purpose, size)
+    below: Reader = getattr(reader, "inner", reader)
+    found = zip(below.find([key[:KEY] for key in keys]), keys, strict=True)
+    seqs = sorted((seq, key) for seq, key in found if seq is not None)
+    rest: list[bytes] = []
+    for seq, key in seqs:
+        if making.is_full:
+            rest.append(key)
+        elif space in ("grains", "signatures"):
+            making.grain(seq, below.blob_at(seq) or b"")
+        elif space == "states":
+            making.state(seq, int.from_bytes(key[KEY:], "big"))
+        else:
+            making.holds(seq, int.from_bytes(key[KEY:], "big"))
+    # The rest of a grain's state is found when the states are compared.
+    pieces = () if space in ("grains", "signatures") else making.rest
+    return making.batch(own, hello, rest=(*rest, *pieces))
+
+
+def _rows(
+    reader: Reader, after: int, last: int, spans: reconcile.Spans, chosen: Sequence[int] | None
+) -> tuple[Iterator[Row], int]:
+    """The next rows of the feed that are not in the spans, and the number they reach."""
+    starts = [first for first, _ in spans]
+
+    def within(seq: int) -> int:
+        """The end of the span of a number; 0 without one."""
+        i = bisect_right(starts, seq) - 1
+        return spans[i][1] if i >= 0 and seq <= spans[i][1] else 0
+
+    while end := within(after + 1):
+        after = end
+    page = reader.page(after) if chosen is None else _page(reader, chosen, after)
+    events = list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), _MOST_GIVEN))
+    bound = page[-1][0] if page else last
+    if len(events) == _MOST_GIVEN:
+        bound = min(bound, SEQUENCE.unpack(events[-1][0])[0])
+    rows = [(seq, blob, b"") for seq, blob in page]
+    about = None if chosen is None else frozenset(chosen)
+    rows += [
+        (SEQUENCE.unpack(key)[0], b"", row)
+        for key, row in events
+        if about is None or event_of(row)[1] in about
+    ]
+    rows.sort()
+    return (row for row in rows if row[0] <= bound and not within(row[0])), max(bound, after)
+
+
+def _page(reader: Reader, chosen: Sequence[int], after: int) -> list[tuple[int, bytes]]:
+    """The next of the chosen grains."""
+    start = bisect_right(chosen, after)
+    blobs = ((seq, reader.blob_at(seq)) for seq in chosen[start : start + PAGE_GRAINS])
+    return [(seq, blob) for seq, blob in blobs if blob is not None]
+
+
+class _BatchMaker:
+    """Makes a batch out of one snapshot."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        settings: Settings,
+        scope: NamespaceScope,
+        purpose: Purpose,
+        size: int,
+    ) -> None:
+        self._reader, self._settings = reader, settings
+        self._scope, self._purpose, self._size = scope, purpose, size
+        self._grains: list[bytes] = []
+        self._states: dict[bytes, list[GrainState]] = {}
+        self._rest: dict[bytes, int] = {}
+        self._known: dict[int, GrainState | None] = {}
+        self._withheld: dict[bytes, Refusal] = {}
+        self._met: set[int] = set()
+        self._bytes = self._told = 0
+        self._over = erasure_queue.retention_over(reader, settings.clock())
+        self.with_states: set[int] | None = None
+        """The grains that may have a state; None: any."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch has enough."""
+        count = len(self._met) + len(self._states) + len(self._rest)
+        return self._bytes >= self._size or self._has_states or count >= _MOST_GIVEN
+
+    @property
+    def _has_states(self) -> bool:
+        return self._told >= min(self._size, _TOLD)
+
+    @property
+    def rest(self) -> tuple[bytes, ...]:
+        """The states that are not complete, and where the rest of each begins."""
+        return tuple(
+            key + at.to_bytes(PLACE, "big") if at else key for key, at in self._rest.items()
+        )
+
+    def grain(self, seq: int, blob: bytes) -> None:
+        """Add a grain with its state, unless a rule keeps it in the store."""
+        if seq in self._met or not blob or not self._scope.takes(self._reader, seq, blob):
+            return
+        self._met.add(seq)
+        digest = sha256(blob).digest()
+        more = self.with_states is None or seq in self.with_states
+        try:
+            told = self._state_of(seq, digest) if more else None
+            frames = in_envelopes(self._reader, seq, blob)
+        except IntegrityError as damage:  # the others go on
+            self._withheld[digest] = Refusal("grain", digest, damage.code, damage.rule)
+            return
+        rule = self._kept(seq, blob, told)
+        if rule is not None:
+            code = UnsupportedError.code
+            self._withheld[digest] = Refusal("grain", digest, code, rule)
+            return
+        self._grains += frames
+        self._bytes += sum(map(len, frames))
+        if told is not None:
+            self._add(told)
+        for n, (old, address) in enumerate(states.predecessors(self._reader, seq) if more else ()):
+            if n and (self._has_states or len(self._states) >= _MOST_GIVEN):
+                self._rest.setdefault(address, 0)  # it may have superseded thousands
+            else:
+                self._before(old, address, digest)
+
+    def _before(self, old: int, address: bytes, new: bytes) -> None:
+        """Add the state of a grain that one in the batch superseded."""
+        if (told := self._told_of(old)) is None:
+            return
+        self._add(told)
+        if not any(new in one.successors for one in self._states[address]):
+            if new in told.successors:
+                self._states[address].append(replace(told, successors=(new,), holds=()))
+
+    def event(self, row: bytes) -> None:
+        """Add the state of the grain of an event."""
+        kind, seq, _ = event_of(row)
+        if kind in (DELETED, EMBEDDED):
+            return
+        if kind == RESTRICTED and self._purpose not in _OWN:
+            self.grain(seq, self._reader.blob_at(seq) or b"")  # the restriction may have kept it
+        if kind == SIGNED:
+            self._again(seq)
+        self.state(seq)
+
+    def _again(self, seq: int) -> None:
+        """Add a grain again for its signatures; those inside a seal do not leave."""
+        blob = self._reader.blob_at(seq) or b""
+        if blob and blob[1] & SIGNED_BIT:
+            self.grain(seq, blob)
+
+    def state(self, seq: int, start: int = 0) -> None:
+        """Add the state of a grain, even if the grain may not leave: others may have it."""
+        if (told := self._told_of(seq)) is not None:
+            self._add(told, start)
+
+    def holds(self, seq: int, start: int = 0) -> None:
+        """Add the holds of a grain."""
+        if (told := self._told_of(seq)) is not None and told.holds:
+            self._add(GrainState(told.address, holds=told.holds), start)
+
+    def batch(
+        self,
+        own: bytes,
+        hello: Hello,
+        *,
+        until: Position | None = None,
+        taken: Position | None = None,
+        rest: tuple[bytes, ...] = (),
+        more: bool = False,
+    ) -> Batch:
+        """Make the batch."""
+        return Batch(
+            own,
+            hello.namespaces,
+            tuple(self._grains),
+            tuple(chain.from_iterable(self._states.values())),
+            (),
+            until,
+            taken,
+            tuple(self._withheld.values()),
+            rest,
+            more,
+        )
+
+    def _told_of(self, seq: int) -> GrainState | None:
+        blob = self._reader.blob_at(seq)
+        if blob is None or not self._scope.takes(self._reader, seq, blob):
+            return None
+        digest = sha256(blob).digest()
+        try:
+            return self._state_of(seq, digest)
+        except IntegrityError as damage:
+            self._withheld[digest] = Refusal("state", digest, damage.code, damage.rule)
+            return None
+
+    def _state_of(self, seq: int, digest: bytes) -> GrainState | None:
+        """The state of a grain; several that superseded the same grain need it."""
+        if seq not in self._known:
+            self._known[seq] = states.state_told(self._reader, seq, digest)
+        return self._known[seq]
+
+    def _add(self, told: GrainState, start: int = 0) -> None:
+        """Add a state, or as many pieces of it as fit, at least one."""
+        if told.address in self._states:
+            return
+        self._rest.pop(told.address, None)
+        pieces = self._states[told.address] = []
+        while True:
+            piece, start = states.cut(told, start)
+            pieces.append(piece)
+            self._told += states.weight(piece)
+            if not start or self._has_states:
+                break
+        if start:
+            self._rest[told.address] = start
+
+    def _kept(self, seq: int, blob: bytes, told: GrainState | None) -> str | None:
+        """The rule that keeps a grain in the store, if there is one."""
+        held = told is not None and any(hold.epoch % 2 for hold in told.holds)
+        if told is not None and told.restricted % 2 and self._purpose not in _OWN:
+            return "restricted"
+        if seq in self._over and not (held and self._purpose in _OWN):
+            return "retention"
+        if self._settings.preset is None and not blob[1] & (ENCRYPTED_BIT | COMPRESSED_BIT):
+            if _PROFILE not in blob and _SHARING not in blob:
+                return None  # no rule applies to it
+        grain = self._open(seq)
+        if grain is None or grain.sealed:
+            return None  # it leaves as ciphertext; its rules bind those who can read it
+        try:
+            export_filter.check(self._settings, grain, held, self._purpose)
+        except UnsupportedError as error:
+            return error.rule or error.code
+        return None
+
+    def _open(self, seq: int) -> Grain | None:
+        try:
+            return self._reader.grain(seq)
+        except StoreError:
+            raise
+        except OmsError:
+            return None
+
+
+def put(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
+    """Write a batch into a store."""
+    with context_of(store).storage.read() as reader:
+        told = [state for state in batch.states if not _was_erased(reader, state.address)]
+    given = _sort(store, batch.grains, told, binds="holds" in terms.rights)
+    new = [
+        Claim(state.address.hex(), one, "unverified", given.apart[one])
+        for state in told
+        for one in map(bytes.hex, state.successors)
+        if one in given.apart
+    ]
+    coming = state_merge.claimed_grains(new, context_of(store).settings.resolver)
+
+    def work(writer: Writer, incoming: Incoming) -> BatchResult:
+        return _PutTransaction(store, writer, batch, given, terms).run(told, incoming, coming)
+
+    if not batch.grains:
+        return context_of(store).storage.write(lambda writer: work(writer, Incoming([])))
+    return bring(context_of(store), joined([given.intake, coming.intake]), work)
+
+
+@dataclass(slots=True)
+class _SortedGrains:
+    """The grains of a batch, verified.
+
+    Attributes:
+        intake: those to write.
+        digests: their addresses.
+        refused: those that do not verify.
+        apart: those that only superseding can store, by address, as the batch has them.
+    """
+
+    intake: Intake
+    digests: list[bytes]
+    refused: list[Refusal]
+    apart: dict[str, tuple[bytes, ...]]
+
+
+def _sort(
+    store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState], *, binds: bool
+) -> _SortedGrains:
+    """Verify grains, and set those apart that supersede others."""
+    found = _SortedGrains(Intake([], [], []), [], [], {})
+    grains, blobs = _blobs(grains, found.refused)
+    if not binds and (wide := _wide_holds(blobs)):
+        denied = InvalidationDeniedError("a hold over other grains", rule="reach")
+        found.refused += [_refusal(sha256(blobs[i]).digest(), denied) for i in sorted(wide)]
+        grains = [grain for i, grain in enumerate(grains) if i not in wide]
+        blobs = [blob for i, blob in enumerate(blobs) if i not in wide]
+    digests = [sha256(blob).digest() for blob in blobs]
+    named = {successor for state in told for successor in state.successors}
+    marked = superseding(blobs)
+    resolver = context_of(store).settings.resolver
+    plain = [i for i in range(len(grains)) if i not in marked]
+    parts = list(intakes([grains[i] for i in plain], max(len(plain), 1), resolver))
+    for part in parts:
+        found.digests += [digests[plain[i]] for i in part.good()]
+        found.refused += [_refusal(digests[plain[bad.index]], bad.error) for bad in part.errors]
+    for i in sorted(marked):
+        address = digests[i].hex()
+        if digests[i] in named:
+            found.apart[address] = (*found.apart.get(address, ()), grains[i])
+            continue
+        try:  # what it superseded was erased: it is a grain like others
+            parts.append(take_one(grains[i], replacing=True, resolver=resolver))
+            found.digests.append(digests[i])
+        except OmsError as error:
+            found.refused.append(_refusal(digests[i], error))
+    if parts:
+        found.intake = joined(parts)
+    return found
+
+
+def _wide_holds(blobs: list[bytes]) -> set[int]:
+    """The positions of the grains with a hold over other grains."""
+    found = set()
+    for i in _MARKS.find(blobs):
+        if blobs[i][1] & ENCRYPTED_BIT:  # only a holder of the key could write it
+            continue
+        with suppress(OmsError):  # a broken grain is refused as such
+            if policy.holds_others(Grain(blobs[i])):
+                found.add(i)
+    return found
+
+
+def _blobs(grains: Sequence[bytes], refused: list[Refusal]) -> tuple[list[bytes], list[bytes]]:
+    """The grains that can be read, and their blobs."""
+    kept, blobs = list[bytes](), list[bytes]()
+    for grain in grains:
+        try:
+            blobs.append(blob_of(grain))
+        except OmsError as error:
+            refused.append(_refusal(sha256(grain).digest(), error))
+        else:
+            kept.append(grain)
+    return kept, blobs
+
+
+class _PutTransaction:
+    """The transaction that writes a batch."""
+
+    def __init__(
+        self,
+        store: GrainStore,
+        writer: Writer,
+        batch: Batch,
+        given: _SortedGrains,
+        terms: PeerTerms,
+    ) -> None:
+        self._store, self._writer = store, writer
+        self._batch, self._given, self._terms = batch, given, terms
+        self._refused = list(given.refused)
+
+    def run(
+        self, told: Sequence[GrainState], incoming: Incoming, coming: state_merge.ClaimedGrains
+    ) -> BatchResult:
+        writer, batch = self._writer, self._batch
+        first = writer.last_seq() + 1
+        stones = erasures.take_tombstones(writer, batch.tombstones) if batch.tombstones else 0
+        fresh = self._absent()
+        done = StateMerge(writer, context_of(self._store).settings, self._terms, self._note)
+        done.merge_holds(told)
+        put = len(self._given.digests)
+        stored, duplicates = self._put(incoming.only(range(put)))
+        middle = writer.last_seq()
+        arrivals = coming.split(incoming.only(range(put, len(incoming.pairs))))
+        done.merge(told, self._given.apart, arrivals, fresh, first - 1)
+        done.merge_holds(told)
+        changed = done.changed | self._signed(first)
+        last = writer.last_seq()
+        spans = [(first, last)]
+        if not self._agrees(told, middle):  # the grains came from there, the states did not
+            late = writer.find([bytes.fromhex(address) for address in self._given.apart])
+            came = sorted(seq for seq in late if seq is not None and seq > middle)
+            spans = [(first, middle), *((seq, seq) for seq in came)]
+        if batch.store:
+            reconcile.add_came(writer, batch.store, spans, batch.taken)
+        if batch.until is not None and batch.store:
+            reconcile.see(writer, batch.store, batch.namespaces, batch.until)
+        if batch.followed and batch.store:
+            reconcile.follow(writer, batch.store, batch.namespaces, batch.followed)
+        known = len(self._given.apart) - done.stored - len(done.waiting)
+        known -= self._refused_apart(done.refused)
+        return BatchResult(
+            stored + done.stored,
+            duplicates + max(known, 0),
+            len(changed),
+            stones,
+            0,
+            tuple(dict.fromkeys((*self._refused, *done.refused, *done.holds_refused))),
+            tuple(sorted(done.waiting)),
+            done.unproven + sum(not one.proven for one in incoming.signatures.values()),
+        )
+
+    def _absent(self) -> frozenset[bytes]:
+        """The grains of the batch that the store does not have."""
+        digests = [*self._given.digests, *map(bytes.fromhex, self._given.apart)]
+        found = self._writer.find(digests) if digests else ()
+        return frozenset(one for one, seq in zip(digests, found, strict=True) if seq is None)
+
+    def _put(self, given: Incoming) -> tuple[int, int]:
+        """Write grains: how many are new, and how many the store had."""
+        writer = self._writer
+        below: Reader = getattr(writer, "inner", writer)
+        digests = [digest for digest, _ in given.pairs]
+        if not digests:
+            return 0, 0
+        gone = {
+            i for i in tombstones.refused(writer, digests) if below.find([digests[i]])[0] is None
+        }
+        which = [i for i in range(len(digests)) if i not in gone]
+        outcome = put_admitted(context_of(self._store), writer, given.only(which), False, False)
+        refused = {which[n]: error for n, error in outcome.refused.items()}
+        refused |= {i: ErasedError("this grain was erased") for i in gone}
+        for i, error in sorted(refused.items()):
+            self._refused.append(_refusal(self._given.digests[i], error))
+        stored = sum(outcome.new)
+        return stored, len(digests) - len(refused) - stored
+
+    def _signed(self, first: int) -> set[bytes]:
+        """The grains that got a further signature since a number."""
+        events = (event_of(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1)))
+        return {address for kind, _, address in events if kind == SIGNED}
+
+    def _agrees(self, told: Sequence[GrainState], middle: int) -> bool:
+        """Whether the states that changed are now as the other side told them."""
+        writer = self._writer
+        said = {key: states.version(one) for key, one in states.joined(told).items()}
+        events = (event_of(row) for _, row in writer.rows(EVENTS, SEQUENCE.pack(middle)))
+        for seq, address in {seq: address for _, seq, address in events}.items():
+            mine = states.state_told(writer, seq, address)
+            if mine is not None and states.version(mine) != said.get(address):
+                return False
+        return True
+
+    def _refused_apart(self, refused: Sequence[Refusal]) -> int:
+        apart = self._given.apart
+        return len({one.address for one in refused if one.address.hex() in apart})
+
+    def _note(self, operation: str, digests: list[bytes]) -> None:
+        context_of(self._store).note(self._writer, operation, digests, reason_code=_REASON)
+
+
+def _was_erased(reader: Reader, address: bytes) -> bool:
+    return reader.find([address])[0] is None and bool(tombstones.refused(reader, [address]))
+
+
+def _refusal(digest: bytes, error: OmsError) -> Refusal:
+    return Refusal("grain", digest, error.code, error.rule)
