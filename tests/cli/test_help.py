@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from omsgrain.cli import omsgrain
+from omsgrain import cli as omsgrain_cli
+from omsgrain.cli import GROUPS, VARIABLES, omsgrain
 from omsgrain.cli.manual import DocumentedArgument, Manual, contexts
 from support.command_examples import examples, world
 from support.doc_terminal import typed
@@ -98,3 +100,30 @@ def _reads(words: list[str]) -> bool:
     context = PAGES[words[0]]
     context.command.make_context(words[0], words[1:], parent=context.parent)
     return True
+
+
+def test_commands_are_in_groups_and_variables_in_an_index() -> None:
+    page = PAGES[""].command.get_help(PAGES[""])
+    titles = [*GROUPS, "Environment variables"]
+    places = [page.index(f"\n{title}:\n") for title in titles]
+    assert places == sorted(places)
+    source = "".join(
+        file.read_text("utf-8") for file in Path(omsgrain_cli.__file__).parent.glob("*.py")
+    )
+    assert set(re.findall(r'"(OMSGRAIN_\w+)"', source)) == set(VARIABLES)
+
+
+def test_a_store_may_come_from_the_environment(
+    built: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source, meant = built
+    monkeypatch.chdir(shutil.copytree(source, tmp_path / "world", symlinks=True))
+    said = {line: typed(line) for line in ("omsgrain stats memory.omsg --json",)}
+    monkeypatch.setenv("OMSGRAIN_STORE", "memory.omsg")
+    assert {"omsgrain stats memory.omsg --json": typed("omsgrain stats --json")} == said
+    address = meant["ADDRESS"]
+    assert typed(f"omsgrain state {address}")[0] == 0
+    assert typed(f"omsgrain get {address}") == typed(f"omsgrain get memory.omsg {address}")
+    monkeypatch.setenv("OMSGRAIN_STORE", "other.omsg")
+    assert typed(f"omsgrain get {address}")[0] == 2
+    assert typed(f"omsgrain get memory.omsg {address}")[0] == 0

@@ -13,66 +13,81 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import BufferedReader, BufferedWriter, FileIO, RawIOBase, TextIOWrapper
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Chapter
+from omsgrain.cli.manual import STORE_VARIABLE, Chapter
 
-#: Command -> the module of this package that holds it, and its name there.
-COMMANDS = {
-    "init": ("maintenance", "init"),
-    "ingest": ("ingest", "ingest"),
-    "query": ("query", "query"),
-    "search": ("query", "search"),
-    "get": ("show", "get"),
-    "show": ("show", "show"),
-    "inspect": ("inspect", "inspect"),
-    "supersede": ("change", "supersede"),
-    "mark": ("change", "mark"),
-    "state": ("change", "state"),
-    "history": ("history", "history"),
-    "provenance": ("history", "provenance"),
-    "duplicates": ("history", "duplicates"),
-    "reviews": ("change", "reviews"),
-    "hold": ("change", "hold"),
-    "release": ("change", "release"),
-    "delete": ("change", "delete"),
-    "restrict": ("people", "restrict"),
-    "unrestrict": ("people", "unrestrict"),
-    "consent": ("people", "consent"),
-    "report": ("people", "report"),
-    "erase": ("people", "erase"),
-    "due": ("people", "due"),
-    "verify": ("verify", "verify"),
-    "validate": ("validate", "validate"),
-    "ontology": ("ontology", "ontology"),
-    "export": ("export", "export"),
-    "import": ("imports", "import_"),
-    "sync": ("sync", "sync"),
-    "convert": ("convert", "convert"),
-    "audit": ("audit", "audit"),
-    "policy": ("policy", "policy"),
-    "stats": ("maintenance", "stats"),
-    "check": ("maintenance", "check"),
-    "rebuild": ("maintenance", "rebuild"),
-    "compact": ("maintenance", "compact"),
-    "backup": ("maintenance", "backup"),
-    "restore": ("maintenance", "restore"),
-    "token": ("token", "token"),
-    "serve": ("serve", "serve"),
-    "mcp": ("mcp", "mcp"),
-    "bridge": ("bridge", "bridge"),
-    "keys": ("keys", "keys"),
-    "keygen": ("keys", "keygen"),
-    "sign": ("keys", "sign"),
-    "disclose": ("disclose", "disclose"),
-    "bench": ("bench", "bench"),
-    "vectors": ("conformance", "vectors"),
-    "conformance": ("conformance", "conformance"),
-    "demo": ("demo", "demo"),
+#: The groups of ``--help``. Of each command: its module in this package, and its name there.
+GROUPS: Final = {
+    "Grains": {
+        "init": ("maintenance", "init"),
+        "ingest": ("ingest", "ingest"),
+        "query": ("query", "query"),
+        "search": ("query", "search"),
+        "get": ("show", "get"),
+        "show": ("show", "show"),
+        "inspect": ("inspect", "inspect"),
+        "supersede": ("change", "supersede"),
+        "mark": ("change", "mark"),
+        "state": ("change", "state"),
+        "history": ("history", "history"),
+        "provenance": ("history", "provenance"),
+        "duplicates": ("history", "duplicates"),
+        "reviews": ("change", "reviews"),
+        "delete": ("change", "delete"),
+    },
+    "Documents and files": {
+        "import": ("imports", "import_"),
+        "export": ("export", "export"),
+        "convert": ("convert", "convert"),
+        "verify": ("verify", "verify"),
+        "validate": ("validate", "validate"),
+        "ontology": ("ontology", "ontology"),
+    },
+    "People": {
+        "report": ("people", "report"),
+        "erase": ("people", "erase"),
+        "restrict": ("people", "restrict"),
+        "unrestrict": ("people", "unrestrict"),
+        "consent": ("people", "consent"),
+        "hold": ("change", "hold"),
+        "release": ("change", "release"),
+        "policy": ("policy", "policy"),
+        "due": ("people", "due"),
+    },
+    "Trust": {
+        "keygen": ("keys", "keygen"),
+        "sign": ("keys", "sign"),
+        "disclose": ("disclose", "disclose"),
+        "keys": ("keys", "keys"),
+        "audit": ("audit", "audit"),
+    },
+    "Services": {
+        "serve": ("serve", "serve"),
+        "mcp": ("mcp", "mcp"),
+        "bridge": ("bridge", "bridge"),
+        "token": ("token", "token"),
+        "sync": ("sync", "sync"),
+    },
+    "Maintenance": {
+        "stats": ("maintenance", "stats"),
+        "check": ("maintenance", "check"),
+        "rebuild": ("maintenance", "rebuild"),
+        "compact": ("maintenance", "compact"),
+        "backup": ("maintenance", "backup"),
+        "restore": ("maintenance", "restore"),
+        "bench": ("bench", "bench"),
+    },
+    "Formats": {
+        "vectors": ("conformance", "vectors"),
+        "conformance": ("conformance", "conformance"),
+        "demo": ("demo", "demo"),
+    },
 }
+COMMANDS: Final = {name: place for group in GROUPS.values() for name, place in group.items()}
 
 EXAMPLES = """
 Put grains into a store, export them to a file, and verify the file:
@@ -82,6 +97,15 @@ Put grains into a store, export them to a file, and verify the file:
 Help for a command:
     omsgrain query --help
 """
+#: The index of environment variables in ``--help``.
+VARIABLES: Final = {
+    STORE_VARIABLE: "The store, for a command line that leaves out STORE.",
+    "OMSGRAIN_KEYS": "The key file: --keys.",
+    "OMSGRAIN_MASTER": "The master key of the key file: --master.",
+    "OMSGRAIN_MEMORY": "The memory limit of an open store: --memory.",
+    "OMSGRAIN_TOKEN": "The token for a server, of sync and conformance.",
+    "OMSGRAIN_BROKER_PASSWORD": "The password for the broker of bridge.",
+}
 COMPLETION = (
     'Shell completion: eval "$(_OMSGRAIN_COMPLETE=bash_source omsgrain)" (or zsh_source); '
     "for fish: _OMSGRAIN_COMPLETE=fish_source omsgrain | source."
@@ -92,8 +116,17 @@ class LazyGroup(Chapter):
     """A group that imports a command when it is needed, so that ``--version`` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of a grain's life."""
+        """All commands, group by group."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under the names of their groups."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            found = {name: self.get_command(ctx, name) for name in group}
+            lines = [(name, one.get_short_help_str(width)) for name, one in found.items() if one]
+            with formatter.section(title):
+                formatter.write_dl(lines, col_max=30)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module."""
@@ -103,6 +136,12 @@ class LazyGroup(Chapter):
         command = getattr(import_module(f"omsgrain.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, the commands, and the index of environment variables."""
+        super().format_options(ctx, formatter)
+        with formatter.section("Environment variables"):
+            formatter.write_dl(list(VARIABLES.items()))
 
     def invoke(self, ctx: click.Context) -> object:
         """Run, and treat a closed pipe and Ctrl-C here, before click does it its own way."""

@@ -6,6 +6,7 @@ docs/make_commands.py builds the page about commands from the same texts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DONE = "Done."
 USAGE = "The command line is wrong."
+STORE_VARIABLE = "OMSGRAIN_STORE"
 OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refused."
 
 
@@ -49,6 +51,17 @@ class Manual(click.Command):
         super().__init__(*args, **attributes)
         self.examples = examples.strip("\n").splitlines()
         self.exits = {0: DONE, 2: USAGE} | dict(exits or {})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse a command line; one argument too few means the store of the environment."""
+        store = os.environ.get(STORE_VARIABLE)
+        expected = [one for one in self.params if isinstance(one, click.Argument)]
+        if store and expected and expected[0].name == "store" and not ctx.resilient_parsing:
+            found, _, _ = self.make_parser(ctx).parse_args(list(args))
+            needed = [one.name for one in expected if one.nargs == 1 and one.required]
+            if not all(isinstance(found.get(name), str) for name in needed):
+                args = [store, *args]
+        return super().parse_args(ctx, args)
 
     def statuses(self) -> list[tuple[str, str]]:
         """Each exit status and its meaning, the general one at the end."""

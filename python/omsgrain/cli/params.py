@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from omsgrain.cli.manual import argument
+from omsgrain.cli.manual import STORE_VARIABLE, argument
 from omsgrain.formats.source import NAMES
 from omsgrain.storage.location import IN_MEMORY, StoreUrl, Where, is_url
 
@@ -75,6 +75,7 @@ def store_argument(
 ) -> Callable[[F], F]:
     """The STORE of a command."""
     told = f"{STORE} {TOLD}" if create else STORE if exists else f"{STORE} {_NEW}"
+    told = f"{told} By default that of {STORE_VARIABLE}."
     kind = StoreParam(exists=exists and not create, file_okay=file_okay)
     return argument("store", type=kind, help=told)
 
