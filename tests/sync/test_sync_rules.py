@@ -13,7 +13,7 @@ from support.paths import ROOT
 from support.sync_stores import belief, memory, together
 
 PAGE = ROOT / "docs/sync.md"
-ROWS = table(PAGE, "of", "here", "told", "then")
+ROWS = table(PAGE, "about", "here", "there", "after")
 STATUSES = ("verified", "contested", "retracted")
 
 Tell = Callable[[og.GrainStore, str], None]
@@ -117,19 +117,19 @@ SAY = {
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize(("of", "here", "told", "then"), ROWS)
-def test_rule(of: str, here: str, told: str, then: str, full: bool) -> None:
+@pytest.mark.parametrize(("about", "here", "there", "after"), ROWS)
+def test_rule(about: str, here: str, there: str, after: str, full: bool) -> None:
     left, right = memory(), memory()
     (address,) = {store.put(belief("0")) for store in (left, right)}
-    if "absent" in (here, told):
+    if "absent" in (here, there):
         left, right = (
             memory() if is_absent else store
-            for store, is_absent in ((left, here == "absent"), (right, told == "absent"))
+            for store, is_absent in ((left, here == "absent"), (right, there == "absent"))
         )
     else:
         together(left, right)
-    for store, became in ((left, here), (right, told)):
+    for store, became in ((left, here), (right, there)):
         if became != "absent":
             TELL[became](store, address)
     together(left, right, direction="pull", full=full)
-    assert SAY[of](left, address) == then
+    assert SAY[about](left, address) == after
