@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import RangeError
 from omsgrain.json_values import time_text
-from omsgrain.search.find import TextIndex
+from omsgrain.search.text import TextIndex
 from support.shell import TIME, USAGE, Shell, exit_code, lamp
 
 SOFT = {"mode": "soft_locked"}

@@ -11,9 +11,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import RangeError, SchemaError
-from omsgrain.search import feed, find
-from omsgrain.search.find import TextIndex, TextMatches, read_query
+from omsgrain.search import feed
+from omsgrain.search import text as find
 from omsgrain.search.snippet import show
+from omsgrain.search.text import TextIndex, TextMatches, read_query
 from omsgrain.search.text_file import FILE
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage

@@ -13,8 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.search import feed, text_file
-from omsgrain.search.text_file import FILE
-from omsgrain.search.text_index import SqliteTextIndex
+from omsgrain.search.text_file import FILE, SqliteTextIndex
 from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage

@@ -12,7 +12,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import SchemaError
 from omsgrain.search import rank, words
-from omsgrain.search.find import Phrase, Query, TextIndex, read_query
+from omsgrain.search.text import Phrase, Query, TextIndex, read_query
 from omsgrain.search.words import texts
 from omsgrain.storage.memory import MemoryStorage
 from support.store_kinds import POSTGRES

@@ -60,7 +60,7 @@ KILLED = """
     import os, sys
     from pathlib import Path
     from omsgrain.search import feed
-    from omsgrain.search.text_index import FILE, SqliteTextIndex
+    from omsgrain.search.text_file import FILE, SqliteTextIndex
     from omsgrain.storage.lmdb.storage import LmdbStorage
     feed.PAGE = 50
     store = LmdbStorage(sys.argv[1])
@@ -103,7 +103,7 @@ def test_a_kill_at_any_time_is_caught_up(
 FEEDING = """
     import sys
     from omsgrain.search import feed
-    from omsgrain.search.text_index import FILE, SqliteTextIndex
+    from omsgrain.search.text_file import FILE, SqliteTextIndex
     from omsgrain.storage.lmdb.storage import LmdbStorage
     feed.PAGE = 20
     store = LmdbStorage(sys.argv[1])
@@ -139,7 +139,7 @@ def test_processes_feed_together(disk: LmdbStorage, opened: Opened) -> None:
 FORKING = """
     import os, sys
     from omsgrain.errors import StoreError
-    from omsgrain.search.text_index import FILE, SqliteTextIndex
+    from omsgrain.search.text_file import FILE, SqliteTextIndex
     from omsgrain.storage.lmdb.storage import LmdbStorage
     path = sys.argv[1]
     store = LmdbStorage(path)

@@ -12,13 +12,13 @@ from omsgrain import registry
 from omsgrain.errors import OmsError, RangeError, SchemaError
 from omsgrain.search import words
 from omsgrain.search import words as fields
-from omsgrain.search.find import (
+from omsgrain.search.snippet import WIDTH, show
+from omsgrain.search.text import (
     LONGEST,
     MOST_PHRASES,
     Query,
     read_query,
 )
-from omsgrain.search.snippet import WIDTH, show
 from support.random_values import random_text
 
 # --- words ---------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def test_the_map_grows_by_small_steps(tmp_path: Path) -> None:
 BOUND = """
 import random, sqlite3, sys, threading
 import omsgrain as og
-import omsgrain.store, omsgrain.query.query, omsgrain.search.text_index
+import omsgrain.store, omsgrain.query.query, omsgrain.search.text_file
 import omsgrain.storage.lmdb.storage
 
 

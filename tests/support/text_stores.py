@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import omsgrain as og
-from omsgrain.search.find import TextIndex, TextMatches
-from omsgrain.search.text_file import FILE
-from omsgrain.search.text_index import SqliteTextIndex, texts_of
+from omsgrain.search.text import TextIndex, TextMatches, texts_of
+from omsgrain.search.text_file import FILE, SqliteTextIndex
 from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.storage import LmdbStorage

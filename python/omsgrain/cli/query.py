@@ -216,8 +216,8 @@ def _marked(hit: Hit, text: str) -> str:
 
     If they are not in it, the field in which they were found follows.
     """
-    from omsgrain.search.find import read_query
     from omsgrain.search.snippet import piece, show
+    from omsgrain.search.text import read_query
 
     query = read_query(text)
     said = piece(gist(hit.grain), query)

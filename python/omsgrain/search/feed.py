@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 from omsgrain import _core
 from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.search.text_file import transaction
 from omsgrain.search.words import COLUMNS, columns
 from omsgrain.storage.base import Reader
 from omsgrain.storage.tables import (
@@ -102,6 +101,18 @@ def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) ->
         blobs = reader.page(last, min(PAGE, most))
         upto = blobs[-1][0] if blobs else end
         return FeedPage(anew, blobs, list(_removed(reader, last, upto)), upto)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write all that is done inside, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def write(db: sqlite3.Connection, page: FeedPage, before: FeedState) -> None:

@@ -162,3 +162,14 @@ def _through(
             return found
         fetch *= 8
     return None
+
+
+def vectors_of(store: Storage) -> Nearest:
+    """Return what finds neighbours among the vectors of a store."""
+    there = store.sidecar
+    if there.database is None:
+        return Nearest(there.folder)
+    from omsgrain.search.postgres.vectors import PostgresGraphs
+
+    graphs = PostgresGraphs(there.database, there.store_id, readonly=store.readonly)
+    return Nearest(graphs=graphs)

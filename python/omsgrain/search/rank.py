@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
 from omsgrain.search.feed import state
-from omsgrain.search.find import Phrase, Query, Row
+from omsgrain.search.text import Phrase, Query, Row
 from omsgrain.search.words import WEIGHTS
 
 K = 60
@@ -71,25 +72,29 @@ _NEWEST = f"SELECT rowid, 0.0 {_MATCHING} %s ORDER BY rowid DESC LIMIT ? OFFSET 
 
 
 class PhraseCounts:
-    """Which phrases are common; counted once, until the index has grown by a tenth."""
+    """How many grains have a phrase; counted once, until the index has grown by a tenth."""
 
     def __init__(self) -> None:
-        self._common: dict[Phrase, bool] = {}
+        self._known: dict[Phrase, int] = {}
         self._grains = 0
 
-    def common(self, db: sqlite3.Connection, phrases: Collection[Phrase]) -> set[Phrase]:
-        """Return those that more than half of all grains have, if it matters."""
-        grains = state(db).grains
-        if grains <= SMALL:
-            return set()
-        if not self._grains <= grains <= self._grains * 1.1 or len(self._common) > _REMEMBERED:
-            self._common, self._grains = {}, grains
-        for phrase in phrases:
-            if phrase not in self._common:
-                sql = "SELECT count(*) FROM words WHERE words MATCH ?"
-                (count,) = db.execute(sql, (str(phrase),)).fetchone()
-                self._common[phrase] = 2 * count > grains
-        return {phrase for phrase in phrases if self._common[phrase]}
+    def of(
+        self,
+        grains: int,
+        phrases: Collection[Phrase],
+        count: Callable[[list[Phrase]], dict[Phrase, int]],
+    ) -> dict[Phrase, int]:
+        """Return how many of so many grains have each phrase; ``count`` counts new phrases."""
+        if not self._grains <= grains <= self._grains * 1.1 or len(self._known) > _REMEMBERED:
+            self._known, self._grains = {}, grains
+        if new := [phrase for phrase in phrases if phrase not in self._known]:
+            self._known |= count(new)
+        return {phrase: self._known[phrase] for phrase in phrases}
+
+
+def common(grains: int, counts: Mapping[Phrase, int]) -> set[Phrase]:
+    """Return the phrases that more than half of all grains have, if it matters."""
+    return {p for p, count in counts.items() if 2 * count > grains} if grains > SMALL else set()
 
 
 class Stage(NamedTuple):
@@ -151,9 +156,17 @@ class RankedMatches:
         return rows
 
     def _plan(self, db: sqlite3.Connection) -> list[tuple[str, str]]:
-        query = self._query
-        common = self._counts.common(db, (*query.required, *query.optional))
+        query, grains = self._query, state(db).grains
+        counts: dict[Phrase, int] = {}
+        if grains > SMALL:
+            phrases = (*query.required, *query.optional)
+            counts = self._counts.of(grains, phrases, partial(_counted, db))
         return [
             (_WEIGHED if weighed else _NEWEST, part.expression())
-            for weighed, part in stages(query, common)
+            for weighed, part in stages(query, common(grains, counts))
         ]
+
+
+def _counted(db: sqlite3.Connection, phrases: list[Phrase]) -> dict[Phrase, int]:
+    sql = "SELECT count(*) FROM words WHERE words MATCH ?"
+    return {phrase: db.execute(sql, (str(phrase),)).fetchone()[0] for phrase in phrases}

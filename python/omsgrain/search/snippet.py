@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from omsgrain.search.find import Query
+from omsgrain.search.text import Query
 from omsgrain.search.words import SAYS, Places, texts
 
 WIDTH = 160

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.policy.presets import Preset
-    from omsgrain.search.find import TextIndex
     from omsgrain.search.nearest import Nearest
+    from omsgrain.search.text import TextIndex
     from omsgrain.store.signature_policy import Required
 
 MANY = 4_096
@@ -251,7 +251,7 @@ class Context:
         """The text index, opened when it is first asked for."""
         with self._indexes:
             if self._texts is None:
-                from omsgrain.search.text_index import texts_of
+                from omsgrain.search.text import texts_of
 
                 self._texts = texts_of(self.inner, self.settings.budget)
             return self._texts
@@ -260,7 +260,7 @@ class Context:
         """The vector index, opened when it is first asked for."""
         with self._indexes:
             if self._nearest is None:
-                from omsgrain.search.text_index import vectors_of
+                from omsgrain.search.nearest import vectors_of
 
                 self._nearest = vectors_of(self.inner)
             return self._nearest

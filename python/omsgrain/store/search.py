@@ -135,9 +135,9 @@ def _page(
     names: tuple[str, ...],
 ) -> Page:
     """Read the best of the lists, as far as they are wanted."""
-    from omsgrain.search.find import read_query
     from omsgrain.search.rank import fuse
     from omsgrain.search.snippet import show
+    from omsgrain.search.text import read_query
 
     ranked = lists[0]
     if len(lists) > 1:

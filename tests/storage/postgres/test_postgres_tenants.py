@@ -14,7 +14,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.search.postgres import vectors
-from omsgrain.search.text_index import texts_of
+from omsgrain.search.text import texts_of
 from omsgrain.server import serving
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.postgres import PostgresStorage

@@ -17,8 +17,9 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError, StoreError
 from omsgrain.search import rank
-from omsgrain.search.postgres.text_index import PostgresTextIndex
-from omsgrain.search.text_index import SqliteTextIndex, texts_of
+from omsgrain.search.postgres.text import PostgresTextIndex
+from omsgrain.search.text import texts_of
+from omsgrain.search.text_file import SqliteTextIndex
 from omsgrain.storage.base import CompactReport, Storage
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.location import location_of
@@ -31,7 +32,7 @@ from support.processes import Process
 from support.text_stores import event, put, remove, say, seqs
 
 if TYPE_CHECKING:
-    from omsgrain.search.find import TextIndex
+    from omsgrain.search.text import TextIndex
 
 pytestmark = pytest.mark.services
 

@@ -141,11 +141,6 @@ def progress(connection: Connection, store_id: int, *, lock: bool = False) -> In
     return IndexProgress(FeedState(last, known, bytes(digest), grains), size, gone, key)
 
 
-def exists(connection: Connection, store_id: int) -> bool:
-    """Whether the store has anything in the tables."""
-    return progress(connection, store_id).key is not None
-
-
 def write(connection: Connection, store_id: int, page: FeedPage, before: FeedState) -> None:
     """Take in a page that follows a state, unless another process has done so."""
     now = progress(connection, store_id, lock=True)

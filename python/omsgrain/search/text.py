@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every text index has: a search that reads matches in pages, until enough are good.
+"""Search by words: a query, and what every text index has.
 
+    index = texts_of(store, budget)
     found = index.search(store.read, "shelf boxes")
 
-An index gives the first page of the matches, after it has caught up with the store, and then more.
+A search reads matches in pages, until enough are good. An index gives the first page of the
+matches, after it has caught up with the store, and then more.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.search.feed import Read
 from omsgrain.search.words import normal, pairs, prepare, split
 from omsgrain.storage.base import CheckProblem
+
+if TYPE_CHECKING:
+    from omsgrain.storage.base import Storage
+    from omsgrain.storage.lmdb.budget import Budget
 
 LONGEST = 10_000
 """Characters of a query."""
@@ -283,3 +289,18 @@ class TextIndex(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the index; a second call does nothing."""
+
+
+def texts_of(store: Storage, budget: Budget) -> TextIndex:
+    """Return the text index of a store: in its directory, in its database, or in memory."""
+    there = store.sidecar
+    if there.database is not None:
+        from omsgrain.search.postgres.text import PostgresTextIndex
+
+        return PostgresTextIndex(
+            there.database, there.store_id, readonly=store.readonly, page=budget.page
+        )
+    from omsgrain.search.text_file import FILE, SqliteTextIndex
+
+    path = None if there.folder is None else there.folder / FILE
+    return SqliteTextIndex(path, readonly=store.readonly, budget=budget)
