@@ -30,9 +30,7 @@ from omsgrain.crypto.seal import (
     mask,
     open_plain,
     seal,
-    seal_vector,
     unseal,
-    unseal_vector,
 )
 from omsgrain.errors import (
     CorruptError,
@@ -213,7 +211,7 @@ def test_wrong_keys() -> None:
         refused: list[Callable[[], object]] = [
             partial(seal, BELIEF, key, whole=False),
             partial(unseal, sealed, key),
-            partial(seal_vector, b"", key, b""),
+            partial(Sealer, key),
             partial(mask, key, bytes(16)),
             partial(derive_user_key, key, "ann", salt=KEY, generation=1),
             partial(derive_user_key, KEY, "ann", salt=key, generation=1),
@@ -321,21 +319,21 @@ def test_a_check_reads_all_of_it() -> None:
 
 def test_sealed_vectors() -> None:
     data, aad = bytes(range(256)) * 6, b"\x00\x00\x00\x01" + bytes(8)
-    sealed = seal_vector(data, KEY, aad)
+    sealed = Sealer(KEY).seal_vector(data, aad)
     assert len(sealed) == len(data) + 28
     assert sealed == sealed[:12] + oracle.gcm(KEY, sealed[:12], data, aad)
-    assert unseal_vector(sealed, KEY, aad) == data
+    assert Sealer(KEY).unseal_vector(sealed, aad) == data
     wrong: list[Callable[[], bytes]] = [
-        lambda: unseal_vector(sealed, OTHER, aad),
-        lambda: unseal_vector(sealed, KEY, aad[1:] + b"\x02"),
-        lambda: unseal_vector(sealed[:-1], KEY, aad),
-        lambda: unseal_vector(changed(sealed, 3), KEY, aad),
+        lambda: Sealer(OTHER).unseal_vector(sealed, aad),
+        lambda: Sealer(KEY).unseal_vector(sealed, aad[1:] + b"\x02"),
+        lambda: Sealer(KEY).unseal_vector(sealed[:-1], aad),
+        lambda: Sealer(KEY).unseal_vector(changed(sealed, 3), aad),
     ]
     for work in wrong:
         with pytest.raises(KeyMissingError):
             work()
     with pytest.raises(CorruptError):
-        unseal_vector(sealed[:27], KEY, aad)
+        Sealer(KEY).unseal_vector(sealed[:27], aad)
 
 
 def test_masks() -> None:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers: many grains in one .mg file, and streams of grains. Spec: OMS §11.
 
-layout              the bytes around the grains
-check, block        is this a grain; are these grains
-write               order, assemble: a file, or several
-read                inside, region: any grain, without loading the file
-verify              every byte, and the name of what is wrong
-manifest            state of the grains, beside them
-stream, packed      grains over a pipe, a socket or a network
+layout    the bytes around the grains; the manifest
+region    the bytes of the grains, packed or not
+read      any grain, without loading the file; is this a grain
+write     a file, or several
+verify    every byte, and the name of what is wrong
+stream    grains over a pipe, a socket or a network
 """
 
 from omsgrain.container.layout import ContainerHeader, ContainerProblem, parts

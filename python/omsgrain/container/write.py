@@ -16,7 +16,6 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from types import TracebackType
 from typing import IO
 
 from omsgrain import _core
@@ -104,12 +103,7 @@ class Hashing:
     def __enter__(self) -> Hashing:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._given_up = True
         self._end()
 
@@ -152,12 +146,7 @@ class ExportFiles:
     def __enter__(self) -> ExportFiles:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
         for path in self._complete:
             with suppress(OSError):  # what happened first is to be told

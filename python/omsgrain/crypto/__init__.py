@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who says it: identities, keys and signatures. Spec: OMS §9.
 
-    did        DIDs and the public keys behind them
-    keys       signers, and the check of one signature
-    keyfile    private keys in files
-    cose       COSE_Sign1 as bytes
-    envelope   signed grains
-    detached   signatures apart from what they sign, and of those who agree to a supersession
-    many       signed grains in batches
-    files      signatures of files
-    disclosure views of grains without some of their fields
-    keyring    the keys of all users, to seal grains with, in a file that can forget one
-    master     the master key, which opens that file
-    web        a resolver for did:web
+    did          DIDs and the public keys behind them
+    did_web      a resolver for did:web
+    signers      signers, the check of one signature, key files
+    cose         COSE_Sign1 as bytes; signed grains
+    detached     signatures apart from what they sign, and of those who agree to a supersession
+    trust        whose signatures count
+    disclosure   views of grains without some of their fields
+    seal         sealed grains
+    keyring      the keys of all users, in a file that can forget one
+    master_key   the master key, which opens that file
+    private_file files that only their owner may read
 
 A signature proves that a key signed these bytes. Whose key it is, and when it signed, it does not.
 """

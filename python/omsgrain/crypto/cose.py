@@ -9,8 +9,6 @@ nor duplicates, and cannot take apart what cbor2 6 gives for a tagged array. Spe
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +19,11 @@ import cbor2
 
 from omsgrain import _core
 from omsgrain.crypto.did import Did, PublicKey, Resolver, parse, resolve
+from omsgrain.crypto.seal import see_address
 from omsgrain.crypto.signers import SIGNATURE, KeySigner, Pieces, Signer, algorithm, verify
 from omsgrain.errors import (
     CorruptError,
     DidError,
-    IntegrityError,
     OmsError,
     RangeError,
     SchemaError,
@@ -312,6 +310,13 @@ class Signed:
     author_matches: bool | None
     envelope: bytes
 
+    @classmethod
+    def of(cls, grain: Grain, proof: Proof, envelope: bytes) -> Signed:
+        """Put together what was verified."""
+        author = grain.get("author_did")
+        matches = None if author is None else author == proof.signer
+        return cls(grain, proof.signer, proof.iat, matches, envelope)
+
 
 def with_signed_bit(grain: Grain) -> Grain:
     """The grain as it is signed: the signed bit set, and so with another address.
@@ -391,11 +396,9 @@ def open_signed(
     envelope = as_bytes(envelope)
     blob, proof = prove(envelope, resolver=resolver)
     if address is not None:
-        _same_address(blob, address)
+        see_address(blob, address)
     grain = _flagged(blob, envelope.find(blob))
-    author = grain.get("author_did")
-    matches = None if author is None else author == proof.signer
-    return Signed(grain, proof.signer, proof.iat, matches, envelope)
+    return Signed.of(grain, proof, envelope)
 
 
 def prove(envelope: bytes, *, resolver: Resolver | None = None) -> tuple[bytes, Proof]:
@@ -428,14 +431,6 @@ def prove(envelope: bytes, *, resolver: Resolver | None = None) -> tuple[bytes, 
 
 def _content_type(blob: bytes) -> str:
     return f"application/vnd.mg+{read_header(blob).encoding}"
-
-
-def _same_address(blob: bytes, address: str) -> None:
-    found = hashlib.sha256(blob)
-    if not hmac.compare_digest(found.digest(), _core.parse_address(address)):
-        raise IntegrityError(
-            "the blob has another address", expected=address, found=found.hexdigest()
-        )
 
 
 def _flagged(blob: bytes, at: int) -> Grain:
@@ -564,9 +559,7 @@ def _opened(
     version, flags, type_byte, ns_hash, created_at = _core.header(blob)
     header = (version, flags | SIGNED_BIT, type_byte, ns_hash, created_at)
     grain = checked_grain(blob, header, name, notes, fields)
-    author = grain.get("author_did")
-    matches = None if author is None else author == proof.signer
-    return Signed(grain, proof.signer, proof.iat, matches, envelope)
+    return Signed.of(grain, proof, envelope)
 
 
 def envelopes(data: bytes) -> Iterator[bytes]:

@@ -11,11 +11,11 @@ of its own, is not signed, and is not stored. The whole grain, or its signed env
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hmac import compare_digest
 from typing import Any
 from unicodedata import normalize
 
@@ -329,13 +329,15 @@ def reveal(view: Grain | bytes, values: Mapping[str, Any]) -> Grain:
     left = {name: value for name, value in digests.items() if name not in named}
     shown = write(hiding(fields | named, left, original), view.header)
     for name in named:  # as the grain has it now: canonical, whatever way it was given
-        if name not in shown.fields or not _same(digest(name, shown.fields[name]), digests[name]):
+        if name not in shown.fields or not compare_digest(
+            digest(name, shown.fields[name]), digests[name]
+        ):
             raise IntegrityError("not the value that was hidden", field=pointer(name))
     if left:
         return shown
     expected = bytes.fromhex(original)
     for blob in variants(shown):
-        if _same(hashlib.sha256(blob).digest(), expected):
+        if compare_digest(hashlib.sha256(blob).digest(), expected):
             plain = Grain(bare(blob))
             return plain if plain.blob == blob else with_signed_bit(plain)
     raise IntegrityError(
@@ -390,7 +392,7 @@ def check_disclosure(
 
 def _same_address(whole: Grain, address: str) -> None:
     found = _core.address(whole.blob)
-    if not hmac.compare_digest(found, address):
+    if not compare_digest(found, address):
         text = "the view is not one of this grain"
         raise IntegrityError(text, field=pointer(ORIGINAL), expected=address, found=found)
 
@@ -412,11 +414,11 @@ def _compare(view: Grain, digests: Mapping[str, bytes], whole: Grain) -> None:
     for name, value in whole.fields.items():
         expected = digest(name, value)
         if name in digests:
-            if not _same(digests[name], expected):
+            if not compare_digest(digests[name], expected):
                 raise IntegrityError("not the hash of the value", field=pointer(ELIDED, name))
         elif name not in shown:
             raise IntegrityError("the field is neither shown nor hidden", field=pointer(name))
-        elif not _same(digest(name, shown[name]), expected):
+        elif not compare_digest(digest(name, shown[name]), expected):
             raise IntegrityError("not the original's value", field=pointer(name))
     for name in shown:
         if name not in whole.fields:
@@ -433,7 +435,3 @@ def _names(hide: Iterable[str]) -> list[str]:
     if not names:
         raise SchemaError("nothing to hide", expected="the name of a field")
     return names
-
-
-def _same(left: bytes, right: bytes) -> bool:
-    return hmac.compare_digest(left, right)

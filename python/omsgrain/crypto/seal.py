@@ -25,7 +25,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import ECB
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 
 from omsgrain import _core
 from omsgrain.errors import (
@@ -144,7 +144,7 @@ class Sealer:
         """Open a grain, as the function `unseal` does."""
         sealed = as_bytes(sealed)
         if address is not None:
-            _same_address(sealed, address)
+            see_address(sealed, address)
         if not read_header(sealed).encrypted:
             raise CorruptError("the grain is not sealed", offset=1)
         if len(sealed) <= OVERHEAD:
@@ -164,12 +164,12 @@ class Sealer:
         return plain
 
     def seal_vector(self, data: bytes, aad: bytes) -> bytes:
-        """Seal a vector, as the function `seal_vector` does."""
+        """Seal a vector; ``aad`` must be the same when it is opened."""
         nonce = os.urandom(NONCE)
         return nonce + self._cipher.encrypt(nonce, data, aad)
 
     def unseal_vector(self, data: bytes, aad: bytes) -> bytes:
-        """Open a vector, as the function `unseal_vector` does."""
+        """Open a sealed vector."""
         if len(data) < NONCE + TAG:
             raise CorruptError(
                 "too short for a sealed vector",
@@ -197,16 +197,6 @@ def unseal(sealed: bytes, key: bytes, *, address: str | None = None, check: bool
 def open_plain(inner: bytes) -> bytes:
     """The blob in what `unseal` gave: out of its envelope, with the signed bit; or as it is."""
     return _core.envelope_blob(inner) if inner[:1] == ENVELOPE_BYTE else inner
-
-
-def seal_vector(data: bytes, key: bytes, aad: bytes) -> bytes:
-    """Seal a vector."""
-    return Sealer(key).seal_vector(data, aad)
-
-
-def unseal_vector(data: bytes, key: bytes, aad: bytes) -> bytes:
-    """Open a sealed vector."""
-    return Sealer(key).unseal_vector(data, aad)
 
 
 def derive_user_key(root: bytes, user_id: str, *, salt: bytes | None, generation: int) -> bytes:
@@ -238,8 +228,9 @@ def _key(key: bytes) -> bytes:
     return key
 
 
-def _same_address(sealed: bytes, address: str) -> None:
-    found = hashlib.sha256(sealed)
+def see_address(blob: bytes, address: str) -> None:
+    """See that bytes have an address."""
+    found = hashlib.sha256(blob)
     if not hmac.compare_digest(found.digest(), _core.parse_address(address)):
         raise IntegrityError(
             "the blob has another address", expected=address, found=found.hexdigest()
@@ -269,10 +260,6 @@ class _EncryptedSpool(io.RawIOBase):
         self._key = os.urandom(32)
 
     def _cipher(self, at: int) -> CipherContext:
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import AES
-        from cryptography.hazmat.primitives.ciphers.modes import CTR
-
         counter = (at // _BLOCK).to_bytes(_BLOCK, "big")
         cipher = Cipher(AES(self._key), CTR(counter)).encryptor()
         cipher.update(bytes(at % _BLOCK))

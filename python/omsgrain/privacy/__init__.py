@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about personal and regulated data, as presets; what is found of it, and taken out.
+"""Personal data and secrets: what is found of them in grains and documents, and taken out.
 
-conditions    which grains a rule is about
-rules         the kinds of rules, and what each refuses
-reading       files of rules
-presets       rules that are in force together, and the checks over them
-presets/      the files: gdpr, hipaa, ccpa, sox, and what is always in force
-detectors/    what finds secrets and personal data in a text
-detect        what all of them find, without overlaps
-redact        texts and trees of JSON with markers in the place of it
-paths         places of a tree that are left as they are
-records       records as exports need them
+detectors/   what finds secrets and personal data in a text
+detect       what all of them find, without overlaps
+redact       texts, trees of JSON and records with markers in the place of it
+presets/     rules that are in force together: gdpr, hipaa, ccpa, sox, and those always in force
 """
 
 from omsgrain.policy.presets import (

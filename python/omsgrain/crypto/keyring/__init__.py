@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys of users, in a file apart from the store, where they can be destroyed. Spec: OMS §20.
 
-keyring   what users hold: `KeyRing`
-ring      the file as a process has it open, and how it follows what others do
-index     where each record is
-record    key records, one a user and generation
-slot      what says where everything is
+keyring   what callers hold: `KeyRing`
+ring      the file as a process has it open; how it follows other processes; writing it anew
 file      the layout, and writing it so that a cut leaves it as it was or as it was to be
-move      the file written anew
-lock      turns
 """
 
 from omsgrain.crypto.keyring.keyring import KeyRing, KeyStats

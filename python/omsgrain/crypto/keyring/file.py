@@ -180,7 +180,7 @@ class Records:
             text = self._cipher.decrypt(nonce, rest, record.head)
         except (InvalidTag, ValueError):
             text = None
-        if text is None:
+        if text is None:  # apart, so that no error carries another
             raise damaged("a record that does not open", offset)
         (size,) = _NAME.unpack_from(text, SALT)
         start = SALT + _NAME.size

@@ -15,11 +15,11 @@ What Python had in memory can't be wiped; it is dropped.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from omsgrain.crypto.keyring import ring
 from omsgrain.crypto.keyring.file import (
@@ -41,6 +41,8 @@ from omsgrain.crypto.seal import KEY_SIZE, UserKeys, name_bytes
 from omsgrain.errors import ErasedError, KeyMissingError, UnsupportedError
 
 _TOGETHER = 16_384  # records that are written at once
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +191,7 @@ class KeyRing(Ring):
             KeyMissingError: no such record, or it is damaged.
             ErasedError: they were destroyed.
         """
-        keys = self._fetch(partial(_offset, number), self._keys)
-        if keys is None:
-            raise KeyMissingError("no key record of this number")
-        return keys
+        return self._of_number(number, self._keys)
 
     def user_id_of(self, number: bytes) -> str:
         """Whose record it is, as NFC text.
@@ -201,10 +200,13 @@ class KeyRing(Ring):
             KeyMissingError: no such record, or it is damaged.
             ErasedError: it was destroyed.
         """
-        found = self._fetch(partial(_offset, number), self._open_record)
+        return self._of_number(number, self._open_record)[1].decode()
+
+    def _of_number(self, number: bytes, read: Callable[[int, KeyRecord | None], T]) -> T:
+        found = self._fetch(partial(_offset, number), read)
         if found is None:
             raise KeyMissingError("no key record of this number")
-        return found[1].decode()
+        return found
 
     def destroyed(self, user_ids: Iterable[str]) -> list[bytes]:
         """The numbers of records of users that were destroyed, the oldest first.
@@ -354,8 +356,7 @@ class KeyRing(Ring):
     def stats(self) -> KeyStats:
         """Count the records."""
         generation = self.refresh()
-        head = self._file.head
-        return KeyStats(str(self._file.path), head.records - head.erased, head.erased, generation)
+        return KeyStats(str(self._file.path), self.live, self._file.head.erased, generation)
 
     def __enter__(self) -> KeyRing:
         return self
@@ -367,11 +368,10 @@ class KeyRing(Ring):
     def live(self) -> int:
         """How many users have a key."""
         head = self._file.head
-        return int(head.records - head.erased)
+        return head.records - head.erased
 
     def __repr__(self) -> str:
-        head = self._file.head
-        return f"<KeyRing {head.records - head.erased} live, {head.erased} erased>"
+        return f"<KeyRing {self.live} live, {self._file.head.erased} erased>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a key ring holds keys and is not pickled")

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What finds secrets and personal data in a text, a file for each family.
 
-detector        what a detector is
-folding         the text as detectors see it
-telling         words that tell what comes after them
-libraries       the libraries of the extra
-private_keys, tokens, providers, named_keys, passwords        secrets
-cards, ssn, ibans, emails, phones, ip_addresses               data about persons
-custom          detectors of one's own
+base       what a detector is; the text as detectors see it; words that tell what comes after
+secrets    private keys, tokens, keys of providers, keys and passwords that a word names
+numbers    payment cards, IBANs, social security numbers
+personal   e-mail addresses, IP addresses, phone numbers
+custom     detectors of one's own
 """
 
 from __future__ import annotations
