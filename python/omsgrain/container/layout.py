@@ -457,3 +457,21 @@ class BrokenContainer(Exception):
     def __init__(self, problem: ContainerProblem) -> None:
         super().__init__(problem)
         self.problem = problem
+
+
+@contextmanager
+def located(part: Part, number: int | None, start: int = 0) -> Iterator[None]:
+    """Stop reading at an error, and say which part it is in, which begins at `start`."""
+    try:
+        yield
+    except OmsError as error:
+        raise BrokenContainer(problem(part, number, error, start=start)) from None
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raise the error itself where reading stops at a problem."""
+    try:
+        yield
+    except BrokenContainer as broken:
+        raise broken.problem.error from None

@@ -21,7 +21,9 @@ from omsgrain.container.layout import (
     BrokenContainer,
     Codec,
     ContainerHeader,
+    located,
     os_errors,
+    plain_errors,
     problem,
 )
 from omsgrain.container.region import DIGEST, Block, Inside
@@ -208,7 +210,7 @@ class Container:
         place = number + count if number < 0 else number
         if not 0 <= place < count:
             raise IndexError("no grain of that number in the container")
-        try:
+        try:  # not `plain_errors`, which takes longer than the grain
             return self.inside.get(place)
         except BrokenContainer as broken:
             raise broken.problem.error from None
@@ -219,11 +221,9 @@ class Container:
 
     def together(self) -> Iterator[list[bytes]]:
         """The grains in turn, some at a time; for this package."""
-        try:
+        with plain_errors():
             for _, _, block in self.inside.blocks():
                 yield block.grains()
-        except BrokenContainer as broken:
-            raise broken.problem.error from None
 
     def grain(self, number: int) -> Grain:
         """One grain, checked.
@@ -248,10 +248,8 @@ class Container:
         Raises:
             OmsError: it cannot be found, or is not canonical.
         """
-        try:
+        with plain_errors():
             return MappingProxyType(self.inside.states)
-        except BrokenContainer as broken:
-            raise broken.problem.error from None
 
     def verify(self, *, errors: OnError = "raise") -> ContainerReport:
         """Check every byte of the file; see `omsgrain.container.verify`.
@@ -275,19 +273,15 @@ def read(path: str | os.PathLike[str]) -> Container:
         TooShortError, CorruptError, VersionError, UnsupportedError: not a container, or not one
             that can be read here.
     """
-    try:
+    with plain_errors():
         return open_file(file_path(path))
-    except BrokenContainer as broken:
-        raise broken.problem.error from None
 
 
 def open_file(path: Path) -> Container:
-    """As `read`, but raises `Broken` if the header is not right."""
+    """As `read`, but raises `BrokenContainer` if the header is not right."""
     with os_errors("open", path), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        try:
+        with located("header", None):
             header = ContainerHeader.parse(file.read(HEADER_SIZE), size)
-        except OmsError as error:
-            raise BrokenContainer(problem("header", None, error)) from None
         mapped = mmap(file.fileno(), size, access=ACCESS_READ)
     return Container(path, Inside(mapped, header))

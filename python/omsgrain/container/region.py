@@ -39,11 +39,12 @@ from omsgrain.container.layout import (
     check_size,
     is_sealed,
     likely_after,
+    located,
     measure,
     problem,
     unpack_manifest,
 )
-from omsgrain.errors import CorruptError, OmsError, StoreError, TooLargeError
+from omsgrain.errors import CorruptError, StoreError, TooLargeError
 
 DIGEST = 32
 
@@ -230,9 +231,11 @@ class Frames:
     def _measure_next(self) -> None:
         number, place = len(self._starts) - 1, self._places[-1]
         head = self._file[place : min(place + _HEAD, self._end)]
-        try:
+        with located("frame", number, place):
             if _core.is_long_frame(self._codec, head):
-                self._measure_long(number, place)
+                long = _Long(self._file, self._codec, place, self._end)
+                self._add(*long.measure(_LONGEST - self._starts[-1]))
+                self._keep_open(number, long)
                 return
             found = measure(self._codec, self._file, place, self._end, likely=self._likely)
             if found is None:
@@ -243,14 +246,7 @@ class Frames:
             if self._starts[-1] + size > _LONGEST:
                 raise TooLargeError("the frames unpack to more than offsets can reach")
             self._add(length, size)
-        except OmsError as error:
-            raise BrokenContainer(problem("frame", number, error, start=place)) from None
-        self._likely = likely_after(length, _LIKELY)
-
-    def _measure_long(self, number: int, place: int) -> None:
-        found = _Long(self._file, self._codec, place, self._end)
-        self._add(*found.measure(_LONGEST - self._starts[-1]))
-        self._keep_open(number, found)
+            self._likely = likely_after(length, _LIKELY)
 
     def _keep_open(self, number: int, frame: _Long) -> _Long:
         """Keep this long frame open, and no other."""
@@ -287,21 +283,16 @@ class Frames:
         if number not in self._long:
             return self._unpack(number)[start:end]
         place = self._places[number]
-        with self._lock:
-            try:
-                found = self._long[number] or self._keep_open(
-                    number, _Long(self._file, self._codec, place, self._end)
-                )
-                return found.read(start, end)
-            except OmsError as error:
-                raise BrokenContainer(problem("frame", number, error, start=place)) from None
+        with self._lock, located("frame", number, place):
+            found = self._long[number] or self._keep_open(
+                number, _Long(self._file, self._codec, place, self._end)
+            )
+            return found.read(start, end)
 
     def _unpack_frame(self, number: int) -> bytes:
         place, end = self._places[number], self._places[number + 1]
-        try:
+        with located("frame", number, place):
             return _core.unpack_frame(self._codec, self._file[place:end])
-        except OmsError as error:
-            raise BrokenContainer(problem("frame", number, error, start=place)) from None
 
     def stop(self, start: int) -> int:
         """The end of the frame in which `start` lies, or of all frames if it is behind them.
@@ -414,10 +405,8 @@ class Inside:
         (start,) = self._entries(number, self.header.count)
         if not self.header.grains_at <= start < self.limit:
             raise _misplaced(number)
-        try:
+        with located("grain", number, start):
             length = self.extent(start)
-        except OmsError as error:
-            raise BrokenContainer(problem("grain", number, error, start=start)) from None
         if length is not None:
             return start + length
         if self.header.manifest_at - start < MIN_GRAIN:
@@ -448,11 +437,9 @@ class Inside:
         if not self.header.has_manifest:
             return {}
         at = self.rest_at
-        try:
+        with located("manifest", None, at):
             check_size(self.limit - at, self.header.count)
             return unpack_manifest(self.data[at : self.limit], self.header.count)
-        except OmsError as error:
-            raise BrokenContainer(problem("manifest", None, error, start=at)) from None
 
     def after(self, found: ContainerProblem) -> int:
         """The first grain behind a problem."""
@@ -461,14 +448,9 @@ class Inside:
         if found.part != "frame":
             return found.number + 1
         position = self._region.after(found.number)
-        low, high = 0, self.header.count
-        while low < high:
-            middle = (low + high) // 2
-            if self._entries(middle, middle + 1)[0] < position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(
+            range(self.header.count), position, key=lambda n: self._entries(n, n + 1)[0]
+        )
 
     def _entries(self, first: int, stop: int) -> list[int]:
         """Index entries, up to the last there is."""

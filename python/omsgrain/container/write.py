@@ -113,13 +113,34 @@ _SYNC = 8 << 20  # bytes after which the disk begins to write: while the rest is
 _NONE = Block(b"", array("I"))
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenContainer:
+    """What was written.
+
+    Attributes:
+        paths: the one file, or ``name-0001.mg`` and those that follow.
+        grains: how many are in them.
+        duplicates: how many were left out because their address was there already.
+        bytes: the size of all files.
+        withheld: how many grains of a store were chosen and did not leave, by reason.
+    """
+
+    paths: tuple[Path, ...]
+    grains: int
+    duplicates: int
+    bytes: int
+    withheld: dict[str, int] = field(default_factory=dict)
+
+    __repr__ = counted
+
+
 class ExportFiles:
     """The files of one export. They get their names when all are complete and on the disk."""
 
     def __init__(
         self,
         target: Path,
-        codec: int,
+        codec: Codec,
         flags: int,
         states: Mapping[str, bytes],
         max_bytes: int,
@@ -127,11 +148,11 @@ class ExportFiles:
         seekable: bool,
     ) -> None:
         self._target = target
-        self._codec = codec
+        self._codec = CODECS.index(codec)
         self._flags = flags
         self._states = states
         self._max_bytes = max_bytes
-        self._room = _room(max_bytes, codec)
+        self._room = _room(max_bytes, self._codec)
         self._names = {bytes.fromhex(address): address for address in states}
         self._missing = set(states)
         self._complete: list[Path] = []
@@ -139,9 +160,9 @@ class ExportFiles:
         self._open = ExitStack()
         self._spool = self._open.enter_context(spool(target.parent))
         self._frame: IO[bytes] | None = None
-        if codec and not seekable:
+        if self._codec and not seekable:
             self._frame = self._open.enter_context(spool(target.parent))
-        self._part = _Part(self._spool, self._frame, codec)
+        self._part = _Part(self._spool, self._frame, self._codec)
 
     def __enter__(self) -> ExportFiles:
         return self
@@ -204,8 +225,13 @@ class ExportFiles:
             count = str(len(self._missing))
             raise NotFoundError("the manifest speaks of grains that are not here", found=count)
 
-    def finish(self) -> tuple[list[Path], int]:
-        """Give the files their names. Returns them, and their size."""
+    def add_all(self, blocks: Iterable[Block]) -> None:
+        """Take all grains."""
+        for block in blocks:
+            self.add(block)
+
+    def finish(self) -> WrittenContainer:
+        """Give the files their names."""
         with os_errors("write", self._target):
             self._complete_part()
             size = sum(path.stat().st_size for path in self._complete)
@@ -220,7 +246,7 @@ class ExportFiles:
                 self._target.unlink(missing_ok=True)
             sync_directory(self._target.parent)
         self._complete.clear()
-        return paths, size
+        return WrittenContainer(tuple(paths), self.grains, 0, size)
 
     def _refuse_leftover(self, path: Path) -> None:
         """A further part of an older export would seem to belong to this one."""
@@ -364,27 +390,6 @@ def by_time(blocks: Iterable[Block], directory: Path) -> Iterator[Block]:
             yield from gather(mapped[starts[i] : starts[i + 1]] for i in order)
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenContainer:
-    """What was written.
-
-    Attributes:
-        paths: the one file, or ``name-0001.mg`` and those that follow.
-        grains: how many are in them.
-        duplicates: how many were left out because their address was there already.
-        bytes: the size of all files.
-        withheld: how many grains of a store were chosen and did not leave, by reason.
-    """
-
-    paths: tuple[Path, ...]
-    grains: int
-    duplicates: int
-    bytes: int
-    withheld: dict[str, int] = field(default_factory=dict)
-
-    __repr__ = counted
-
-
 def write(
     path: str | os.PathLike[str],
     items: Iterable[Item],
@@ -436,15 +441,14 @@ def write(
     if not HEADER_SIZE + FOOTER_SIZE <= max_bytes <= MAX_BYTES:
         raise SchemaError("max_bytes is out of range", expected=f"48 to {MAX_BYTES}")
     states = pack_states(manifest or {})
-    intake = _BlockFilter(check, dedupe)
-    flags = SORTED * sort | DEDUPLICATED * dedupe
-    blocks = intake.blocks(items)
+    new = _BlockFilter(check, dedupe)
+    blocks, flags = new.blocks(items), DEDUPLICATED * dedupe
     if sort:
-        blocks = by_time(blocks, target.parent)
-    number = CODECS.index(codec)
-    with ExportFiles(target, number, flags, states, max_bytes, seekable=seekable) as files:
-        written = _written(files, blocks, whole=True)
-    return replace(written, duplicates=intake.duplicates)
+        blocks, flags = by_time(blocks, target.parent), flags | SORTED
+    with ExportFiles(target, codec, flags, states, max_bytes, seekable=seekable) as files:
+        files.add_all(blocks)
+        files.refuse_missing()
+        return replace(files.finish(), duplicates=new.duplicates)
 
 
 def write_blocks(
@@ -466,25 +470,14 @@ def write_blocks(
         blocks = by_time(blocks, target.parent)
     elif seekable:
         blocks = even(blocks)  # each becomes a frame
-    flags, number = SORTED * sort, CODECS.index(codec)
-    with ExportFiles(target, number, flags, states, MAX_BYTES, seekable=seekable) as files:
-        return _written(files, blocks)
+    with ExportFiles(target, codec, SORTED * sort, states, MAX_BYTES, seekable=seekable) as files:
+        files.add_all(blocks)
+        return files.finish()
 
 
 def _check_codec(codec: Codec) -> None:
     if codec not in CODECS:
         raise SchemaError("unknown codec", expected='"none", "zstd" or "lz4"')
-
-
-def _written(
-    files: ExportFiles, blocks: Iterable[Block], *, whole: bool = False
-) -> WrittenContainer:
-    for block in blocks:
-        files.add(block)
-    if whole:
-        files.refuse_missing()
-    paths, size = files.finish()
-    return WrittenContainer(tuple(paths), files.grains, 0, size)
 
 
 class _BlockFilter:
