@@ -287,6 +287,43 @@ def test_what_documents_of_every_format_say_goes(store: og.GrainStore, format: s
     assert opened_.envelope == {"x_said": {"deep": [{}, 7]}, "x_grains": {}, "version": "1"}
 
 
+@pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite", "rename"])
+@pytest.mark.parametrize("tags", [[], ["hot"]])
+@pytest.mark.parametrize("way", ["delete", "forget", "mentions"])
+def test_what_is_said_of_a_duplicate_goes_with_what_it_repeats(
+    store: og.GrainStore, strategy: str, tags: list[str], way: str
+) -> None:
+    by = {"source": {"agent_name": "ann"}}
+    rules(store, document(1, memories=[MIF2.memory(1, "text 1", **by)]))
+    memories = [MIF2.memory(2, "text 1", tags=tags, **by), MIF2.memory(3, "other")]
+    again = document(2, 3, memories=memories)
+    again["export_meta"]["id"] = "exp_again"
+    rules(store, again, merge_strategy=strategy)
+    if way == "forget":
+        memory.forget(store, USER, uuid(1))
+    elif way == "delete":
+        for grain in [*store]:
+            if grain.type == "observation" and grain["object"] == "text 1":
+                removal.delete(store, grain.address)
+    else:
+        removal.erase(store, ["ann"], reason_code="asked", mentions="erase")
+    assert not left(store, b"text 1")
+    assert not left(store, b"about 1")
+    assert not left(store, b"about 2")
+    assert said(store) == vendors(3)
+
+
+def test_what_is_said_of_a_duplicate_stays_with_a_memory_of_its_id(store: og.GrainStore) -> None:
+    rules(store, document(1))
+    rules(store, document(2, memories=[MIF2.memory(2, "text 1")]))
+    rules(store, document(2))  # another text under the id
+    memory.forget(store, USER, uuid(1))
+    assert not left(store, b"text 1") and not left(store, b"about 1")
+    assert said(store) == vendors(2)
+    memory.forget(store, USER, uuid(2))
+    assert not left(store, b"about 2")
+
+
 def test_mentions_go_with_what_documents_of_others_say(store: og.GrainStore) -> None:
     seen = MIF2.memory(1, "text 1", source={"agent_name": "ann"})
     rules(store, document(1, 2, memories=[seen, MIF2.memory(9, "text 1"), MIF2.memory(2, "b")]))

@@ -182,16 +182,6 @@ class UserGrains:
             raise NotFoundError("there is no such memory")
         return list(self.those(joined.values()))
 
-    def beside(self, versions: Sequence[Grain]) -> list[str]:
-        """The addresses of what else holds the text of a memory: its parts, its duplicates."""
-        sources = [source for grain in versions if (source := Source.of(grain)) is not None]
-        copies = list(self._copies({source.id for source in sources}))
-        sources += [source for grain in copies if (source := Source.of(grain)) is not None]
-        parts = dict.fromkeys(part for source in sources for part in source.parts)
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            there = [part for part in parts if snapshot.get(part) is not None]
-        return [*(grain.address for grain in copies), *there]
-
     def left_of(self, grains: Sequence[Grain]) -> tuple[list[str], set[str]]:
         """What else holds the text of grains that go, and what is not there any more without them.
 
@@ -200,7 +190,7 @@ class UserGrains:
 
         Returns:
             The addresses of their parts, but for those of versions that stay, and of duplicates
-            of what has no version any more; and the ids of that.
+            of what has no version any more; and the ids of all that.
         """
         going = {grain.address for grain in grains}
         sources = [source for grain in grains if (source := Source.of(grain)) is not None]
@@ -216,12 +206,22 @@ class UserGrains:
                     kept.update(other.parts)
         gone = {one.id for one in sources if (one.format, one.kind, one.id) not in stay}
         copies = list(self._copies(gone)) if gone else []
-        sources += [source for grain in copies if (source := Source.of(grain)) is not None]
+        copied = [source for grain in copies if (source := Source.of(grain)) is not None]
+        sources += copied
+        gone |= self._unused(
+            {one.id for one in copied}, going.union(one.address for one in copies)
+        )
         parts = dict.fromkeys(part for source in sources for part in source.parts)
         with open_sources(context_of(self._store), self._user_id) as snapshot:
             there = [one for one in parts if one not in kept and snapshot.get(one) is not None]
         more = dict.fromkeys([*(grain.address for grain in copies), *there])
         return [one for one in more if one not in going], gone
+
+    def _unused(self, ids: Set[str], going: Set[str]) -> set[str]:
+        """Those of some ids that no grain has but grains that go."""
+        with open_sources(context_of(self._store), self._user_id) as snapshot:
+            there = snapshot.find(ids)
+        return {id for id in ids if {one.address for one in there.get(id, ())} <= going}
 
     def listed(self, addresses: Iterable[str]) -> set[str]:
         """The addresses by which documents name grains: of what they say, also where sealed."""
@@ -356,9 +356,9 @@ def forget(
     owned = UserGrains(store, user_id)
     versions = owned.versions(id)
     addresses = [grain.address for grain in versions]
-    more = [address for address in owned.beside(versions) if address not in addresses]
+    more, ids = owned.left_of(versions)
     gone = [*addresses, *more]
-    ids = {id_of(grain) for grain in versions}
+    ids |= {id_of(grain) for grain in versions}
     with trimmed(store, user_id, ids, owned.listed(gone)) as beside:
         store.delete_many(gone, beside=beside, reason=reason, erased="forgotten")
     return {"id": id_of(versions[-1]), "versions": len(addresses), "forgotten": addresses}
