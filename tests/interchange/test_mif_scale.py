@@ -63,10 +63,10 @@ def done(what: str, store: Path, file: Path, format: str) -> list[int]:
     if what == "kept":
         with og.open(store) as grains:
             told = export_mif(grains, file, user_id=USER, document="exp_1a2b")
-        return [told.report["lost"]]
+        return [told[1].lost]
     if what == "export":
         with og.open(store) as grains:
-            return [export_mif(grains, file, user_id=USER, format=format).report["lost"]]
+            return [export_mif(grains, file, user_id=USER, format=format)[1].lost]
     document = read_document(file, USER, Trusted())
     with og.open(store) as grains:
         report = import_document(grains, document)

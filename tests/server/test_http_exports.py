@@ -19,7 +19,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.formats.aimem.document import validate
-from omsgrain.interchange.aimem_export import AimemExportReport, export_bundle
+from omsgrain.interchange.aimem import AimemExportReport, export_bundle
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.server import bundles
 from omsgrain.server.options import ServerOptions

@@ -37,6 +37,7 @@ from omsgrain.durable import refuse_existing
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
+    from omsgrain.interchange.report import ExportReport
     from omsgrain.query.filters import Filters
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -299,14 +300,16 @@ def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **g
         written, report = export_aimem(grains, file, **given)
     if as_json:
         lost = [asdict(one) for one in report.losses]
-        files = [one.to_dict() for one in written]
+        files = [
+            {"path": str(one.path), "producer": one.producer, "bytes": one.bytes,
+             "signed": one.signed_by}
+            for one in written
+        ]  # fmt: skip
         told = {"files": files, "records": report.counts, "losses": lost, "lost": report.lost}
         added = [asdict(one) for one in report.added]
         output.emit(told | {"added": added, "withheld": report.withheld})
         return
-    output.tell_losses(report.losses, report.lost)
-    output.tell_added(report.added)
-    output.tell_withheld(report.withheld)
+    _tell_left(report)
     counts = output.counted({name: report.counts.get(kind, 0) for name, kind in ARRAYS.items()})
     for one in written:
         of = f": {counts}" if len(written) == 1 else ""
@@ -327,22 +330,26 @@ def _document(
     **given: Any,
 ) -> None:
     """Write a user's memory as a document of MIF."""
-    from omsgrain.formats.document import Loss
     from omsgrain.interchange.document_files import export_mif
+    from omsgrain.interchange.report import PLURALS
 
     if user is None:
         raise click.UsageError("a MIF document needs --user")
     given["passphrase"] = passphrase(passphrase_file)
     with progress(None, "records", as_json), open_to_read(store, **opened) as grains:
-        done = export_mif(grains, file, user_id=user, **given)
+        written, report = export_mif(grains, file, user_id=user, **given)
     if as_json:
-        output.emit(done.to_dict())
+        output.emit({"path": str(written.path), "bytes": written.bytes, **report.to_dict()})
         return
-    output.tell_losses([Loss(**one) for one in done.report["losses"]], done.report["lost"])
-    output.tell_added([Loss(**one) for one in done.report.get("added", [])])
-    output.tell_withheld(done.report.get("withheld", {}))
-    output.warn(done.report.get("warnings", []))
-    ends = "_exported"
-    counts = {k.removesuffix(ends): v for k, v in done.report.items() if k.endswith(ends)}
+    _tell_left(report)
+    counts = {PLURALS.get(kind, kind): number for kind, number in report.counts.items()}
     said = ", ".join(f"{number} {name}" for name, number in counts.items())
-    click.echo(output.safe(f"{done.path}: {said or f'{done.bytes} bytes'}"))
+    click.echo(output.safe(f"{written.path}: {said or f'{written.bytes} bytes'}"))
+
+
+def _tell_left(report: ExportReport) -> None:
+    """Print what an export lost, added and withheld, and its warnings."""
+    output.tell_losses(report.losses, report.lost)
+    output.tell_added(report.added)
+    output.tell_withheld(report.withheld)
+    output.warn([one.to_dict() for one in report.warnings])

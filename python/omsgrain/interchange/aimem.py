@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from omsgrain.interchange.aimem_export import (
     AimemExport,
-    AimemExportReport,
     BundleOptions,
     export_bundle,
     export_stream,
 )
 from omsgrain.interchange.aimem_import import import_bundle
-from omsgrain.interchange.report import Conflict, ImportSummary
+from omsgrain.interchange.report import AimemExportReport, Conflict, ImportSummary
 from omsgrain.storage import tombstones
 from omsgrain.storage.erasure_queue import WITHIN
 from omsgrain.store.context import context_of

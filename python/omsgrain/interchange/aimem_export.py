@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked of an export, and what is told of it."""
+"""Export a tenant's memory as AIMEM bundles: one for each producer, or one by lines.
+
+What leaves is chosen in one walk, which keeps a few numbers of each grain. The records are read
+when they are written. Spec: AIMEM §2, §3.1, §5.5
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,26 @@ import json
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain.counts import counted
 from omsgrain.errors import SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.aimem import checksum, document, fields
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind, Scope
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import checked, from_grain, native
-from omsgrain.formats.document import Added, Loss
-from omsgrain.formats.mif1.document import STAYS, is_consent
-from omsgrain.formats.source import is_beside
+from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
-from omsgrain.interchange.documents import ManifestList
-from omsgrain.interchange.report import note_export
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
+from omsgrain.interchange.export import ExportOptions, MemoryExport
+from omsgrain.interchange.report import AimemExportReport
+from omsgrain.interchange.user_memory import MemoryPage
 from omsgrain.search.vectors import Model
-from omsgrain.store import export_filter
-from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
-    from omsgrain.policy.rules import Purpose
     from omsgrain.store import GrainStore
 
 
@@ -95,13 +93,11 @@ _TIME = "such as 2026-01-15T10:00:00Z"
 
 PRODUCER: Final = "omsgrain"
 """Our own producer namespace, if no other is given."""
-MOST = 1_000
-"""Losses that are listed; all are counted."""
 
 
-@dataclass(frozen=True)
-class BundleOptions:
-    """What is wanted of a tenant's memory: the options of ``export_bundle``, ``export_stream``.
+@dataclass(frozen=True, kw_only=True)
+class BundleOptions(ExportOptions):
+    """The options of ``export_bundle`` and ``export_stream``, besides those of every export.
 
     Attributes:
         scope: ``FULL``; ``DNA_ONLY``: chunks that must not decay; ``SINCE``: those of ``since``
@@ -111,12 +107,8 @@ class BundleOptions:
         only_producer: only the bundle of this producer.
         together: what several producers have named leaves in one bundle, ours, each under its own
             name; readers that hold to the letter of §2.3 refuse it.
-        include_embeddings: whether they leave; they can tell what they were made of.
-        embedding_model: the model of those that do, if the chunks have several.
-        strict: nothing that is no member of the format; the report tells what is lost by it.
-        now: ms since 1970, instead of the clock.
+        embedding_model: the model of the embeddings that leave, if the chunks have several.
         tenant_id: what the bundle calls the tenant, if it is not the ``user_id``.
-        purpose: why, for the rules of presets and profiles, as with ``export_mg``.
     """
 
     scope: str = "FULL"
@@ -124,12 +116,8 @@ class BundleOptions:
     producer: str = PRODUCER
     only_producer: str | None = None
     together: bool = False
-    include_embeddings: bool = False
     embedding_model: str | None = None
-    strict: bool = False
-    now: int | None = None
     tenant_id: str | None = None
-    purpose: Purpose = "transfer"
 
     def __post_init__(self) -> None:
         _ = self.wanted
@@ -141,7 +129,7 @@ class BundleOptions:
                     expected="1 to 63 of a-z, 0-9 and -",
                     rule="invalid_producer",
                 )
-        check_purpose(self.purpose)
+        ExportOptions.__post_init__(self)
 
     @cached_property
     def wanted(self) -> ScopeRequest:
@@ -151,52 +139,6 @@ class BundleOptions:
     def takes(self, producer: str) -> bool:
         """Whether the bundle of a producer is wanted."""
         return self.only_producer in (None, producer)
-
-
-@dataclass(slots=True)
-class AimemExportReport:
-    """What became of an export; give an empty one to be filled.
-
-    Attributes:
-        counts: how many records of each kind left.
-        producers: of the bundles.
-        named: who has named what leaves; of bundles that are not together the same.
-        losses: what AIMEM cannot hold of what left, or does not leave for another reason; the
-            first thousand.
-        lost: how many there are.
-        added: what AIMEM needs and the memory does not say; the first thousand.
-        lost_fields: how often each field is lost; of all losses.
-        added_fields: how often each field was made up.
-        passed_over: grains that are no memory of their own: parts of records, lists of documents.
-        withheld: how many memories a restriction or the end of their retention keeps back, by
-            reason; none for ``access``.
-    """
-
-    counts: dict[Kind, int] = field(default_factory=dict)
-    producers: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    losses: list[Loss] = field(default_factory=list)
-    lost: int = 0
-    added: list[Added] = field(default_factory=list)
-    lost_fields: Counter[str] = field(default_factory=Counter)
-    added_fields: Counter[str] = field(default_factory=Counter)
-    passed_over: int = 0
-    withheld: dict[str, int] = field(default_factory=dict)
-
-    __repr__ = counted
-
-    def lose(self, losses: Iterable[Loss]) -> None:
-        """Tell of more losses, and of values that were made up."""
-        for loss in losses:
-            if isinstance(loss, Added):
-                self.added_fields[loss.field] += 1
-                if len(self.added) < MOST:
-                    self.added.append(loss)
-                continue
-            self.lost += 1
-            self.lost_fields[loss.field] += 1
-            if len(self.losses) < MOST:
-                self.losses.append(loss)
 
 
 class GrainColumns:
@@ -293,35 +235,22 @@ class BundlePart:
         return by_kind[kind]
 
 
-class _Choice:
-    """The walk through all grains of a tenant."""
+class BundleChoice:
+    """Chooses which grains of a tenant leave, and in which bundle."""
 
     def __init__(self, asked: BundleOptions, report: AimemExportReport) -> None:
         self._asked, self._report = asked, report
         self._names: list[str] = []  # of producers
         self._numbers: dict[str, int] = {}
         self._models: dict[int, Counter[Model]] = {}  # by producer: the embeddings of each
-        self._chunks, self._entities = (
-            GrainColumns(),
-            GrainColumns(),
-        )  # with the hash of the URN, the producer
-        self._edges, self._links = (
-            GrainColumns(),
-            GrainColumns(),
-        )  # with the hashes of the URNs they join
+        # With the hash of the URN, and the producer.
+        self._chunks, self._entities = GrainColumns(), GrainColumns()
+        # With the hashes of the URNs that they join.
+        self._edges, self._links = GrainColumns(), GrainColumns()
         self._natives = array("q")
-        self._around = ManifestList()
 
-    def look(self, page: MemoryPage, seq: int, grain: Grain) -> None:
-        """Take one grain."""
-        if is_consent(grain):
-            self._report.passed_over += 1
-            self._report.lose([Loss(grain.address, "consent", STAYS)])
-            return
-        if is_beside(grain):
-            self._report.passed_over += 1
-            self._around.add(grain, page.get)
-            return
+    def add(self, page: MemoryPage, seq: int, grain: Grain) -> None:
+        """Add a grain, if it is wanted."""
         time = grain.get("created_at", 0)
         found = checked(grain, page.get)
         if found is None:
@@ -371,7 +300,6 @@ class _Choice:
 
     def parts(self) -> dict[str, BundlePart]:
         """What leaves, by producer."""
-        self._report.lose(self._around.losses(AIMEM, {}))
         named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
         self._report.named = tuple(sorted(filter(self._asked.takes, named)))
         if self._asked.together and len(self._report.named) > 1:
@@ -458,16 +386,6 @@ class _Choice:
             self._report.lose([Loss(f"{count} of the kind {what}", what, why)])
 
 
-def choose(
-    memory: UserMemory, asked: BundleOptions, report: AimemExportReport
-) -> dict[str, BundlePart]:
-    """Choose what leaves, by the producers of the bundles, which are sorted."""
-    choice = _Choice(asked, report)
-    for _ in memory.each(memory.seqs, choice.look, strict=False):
-        pass
-    return choice.parts()
-
-
 def said(grain: Grain, asked: BundleOptions) -> tuple[dict[str, Any] | None, list[Loss]]:
     """A grain that never was AIMEM as a chunk, and what that cannot hold."""
     owner = grain.get("user_id")  # all grains are of the tenant
@@ -496,14 +414,15 @@ def export_bundle(
     return bundles
 
 
-class AimemExport:
-    """An export under way: what leaves was chosen, and is read when it is asked for.
+class AimemExport(MemoryExport):
+    """An export of a tenant's memory: what leaves was chosen, and is read when it is asked for.
 
     Attributes:
-        memory: the tenant's grains.
-        producers: of the bundles, sorted.
         report: what is lost.
+        producers: of the bundles, sorted.
     """
+
+    report: AimemExportReport
 
     def __init__(
         self,
@@ -513,7 +432,7 @@ class AimemExport:
         report: AimemExportReport | None = None,
         alive: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._asked = store, asked
+        self._asked = asked
         self._tenant_id = tenant if asked.tenant_id is None else asked.tenant_id
         if not fields.is_tenant(self._tenant_id):
             raise SchemaError(
@@ -522,16 +441,16 @@ class AimemExport:
                 expected="a UUID or a URI, or another name for it as tenant_id",
                 rule="invalid_tenant",
             )
-        self._now = context_of(store).settings.clock() if asked.now is None else asked.now
-        self.report = AimemExportReport() if report is None else report
-        self.memory = UserMemory(store, tenant, alive, asked.purpose)
-        self._parts = choose(self.memory, asked, self.report)
-        self.report.withheld = self.memory.withheld()
+        report = AimemExportReport() if report is None else report
+        super().__init__(store, tenant, AIMEM, asked, report, alive)
+        choice = BundleChoice(asked, report)
+        self.choose(choice.add)
+        report.lose(self.lost_around({}))
+        self._parts = choice.parts()
         if not self._parts:
             self._parts = {asked.only_producer or asked.producer: BundlePart.empty()}
-        self.producers = self.report.producers = tuple(self._parts)
+        self.producers = report.producers = tuple(self._parts)
         self._sums: dict[tuple[str, Kind], bytes] = {}  # of the embeddings, of what was read
-        self._rules: set[str] = set()
 
     def envelope(self, producer: str) -> dict[str, Any]:
         """The envelope of a bundle, without its checksum."""
@@ -541,7 +460,7 @@ class AimemExport:
             "version": VERSION,
             "producer": producer,
             "tenant_id": self._tenant_id,
-            "exported_at": fields.spell(self._now),
+            "exported_at": fields.spell(self.now),
             "scope": self._asked.wanted.scope,
             "since": self._asked.wanted.since,
             "embedding_dim": None if model is None else model.dimension,
@@ -568,12 +487,8 @@ class AimemExport:
     def _record(
         self, part: BundlePart, kind: Kind, first: bool, page: MemoryPage, seq: int, grain: Grain
     ) -> tuple[dict[str, Any], bytes | None]:
-        settings = context_of(self._store).settings
-        # Profiles are declared by tags: without any only a preset can have a rule.
-        ruled = "structural_tags" in grain.fields or export_filter.SHARING in grain.fields
-        if first and (settings.preset is not None or ruled):
-            held = page.held(seq)
-            self._rules.update(export_filter.check(settings, grain, held, self._asked.purpose))
+        if first:
+            self.allow_at(page, seq, grain)
         is_chunk = kind == "chunk"
         if is_chunk and seq in part.natives:
             chunk, _ = said(grain, self._asked)
@@ -594,16 +509,15 @@ class AimemExport:
         return made
 
     def note(self, actor: str | None) -> None:
-        """Note the export in the audit trail: how much of what sort, and not whose."""
+        """Note the export in the audit trail."""
         told = {
             "format": AIMEM.name,
             "scope": self._asked.wanted.scope,
             "bundles": len(self.producers),
             "grains": sum(self.report.counts.values()),
             "embeddings": int(self._asked.include_embeddings),
-            "purpose": self._asked.purpose,
         }
-        note_export(self._store, told, self.report.withheld, self._rules, actor)
+        self.audit(told, actor, self.report.withheld)
 
 
 PIECE = 1 << 16

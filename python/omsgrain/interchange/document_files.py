@@ -7,13 +7,12 @@ document makes no store.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from omsgrain.crypto.detached import beside, signature_path
 from omsgrain.durable import NewFiles
@@ -21,14 +20,12 @@ from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.signature import sign_bundle
-from omsgrain.formats.document import Dump, Loss
-from omsgrain.formats.mif1.envelope import seal_document
 from omsgrain.formats.mif_ld.corpus import files_in, load_directory, shape_of_name
 from omsgrain.formats.table import sniff_file, version
-from omsgrain.interchange.aimem_export import AimemExportReport, export_bundle, export_stream
-from omsgrain.interchange.documents import kept_pieces
-from omsgrain.interchange.export import export_pieces
+from omsgrain.interchange.aimem_export import export_bundle, export_stream
+from omsgrain.interchange.mif_export import USUAL, export_pieces
 from omsgrain.interchange.parse import ParsedDocument, arrived, read
+from omsgrain.interchange.report import AimemExportReport, ExportReport
 from omsgrain.interchange.signed_files import look_beside, signed_text_of
 
 if TYPE_CHECKING:
@@ -42,11 +39,7 @@ LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl
 """How files are called, by layout."""
 LARGEST: Final = 100 << 20
 """Bytes of a document that is read."""
-_CHANGING: Final = ("redact_pii", "since", "strict")
-"""What is of no use for a document that is given back as it came."""
 _YAML: Final = ".mif.yml"
-_USUAL: Final = "mif2"
-"""The format of an export, if none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +115,20 @@ def layout_of_name(file: Path) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportedMif:
+class ExportedFile:
     """A file of an export.
 
     Attributes:
         path: the document.
         bytes: its size.
-        report: what left, and what could not, as JSON-ready values.
+        producer: of a bundle, whose identifiers are in it.
+        signed_by: the DID of who signed it, in the file beside it; None if it is not signed.
     """
 
     path: Path
     bytes: int
-    report: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The file as JSON-ready values."""
-        return {"path": os.fspath(self.path), "bytes": self.bytes, **self.report}
+    producer: str | None = None
+    signed_by: str | None = None
 
 
 def export_mif(
@@ -148,80 +139,18 @@ def export_mif(
     layout: str | None = None,
     replace: bool = False,
     **options: Any,
-) -> ExportedMif:
-    """Write a user's memory as a document in a file."""
+) -> tuple[ExportedFile, ExportReport]:
+    """Write a user's memory as a document in a file; all else as ``export_pieces``."""
     if options.get("document") is None:
         options["layout"] = layout or layout_of_name(file) or "json"
-        of = version(options.get("format", _USUAL))
+        of = version(options.get("format", USUAL))
         if file.suffix.lower() in of.no_exports:
             raise SchemaError(f"an export of {of.title} is one document of JSON", field="/file",
                               expected=".jsonld", found=file.suffix)  # fmt: skip
-    passphrase, kept = (options.pop(name, None) for name in ("passphrase", "document"))
     with NewFiles(replace=replace) as files:
-        found, _, told = _pieces(store, user_id, passphrase, kept, options)
+        found, _, report = export_pieces(store, user_id, **options)
         size = files.add(file, found).stat().st_size
-    return ExportedMif(file, size, told)
-
-
-def export_document(
-    store: GrainStore,
-    user_id: str,
-    *,
-    passphrase: str | None = None,
-    document: str | None = None,
-    **options: Any,
-) -> tuple[Dump, dict[str, Any]]:
-    """Write a user's memory from an open store, or give back a document that was imported."""
-    found, losses, told = _pieces(store, user_id, passphrase, document, options)
-    return Dump(b"".join(found), losses), told
-
-
-def _pieces(
-    store: GrainStore,
-    user_id: str,
-    passphrase: str | None,
-    document: str | None,
-    options: dict[str, Any],
-) -> tuple[Iterable[bytes], list[Loss], dict[str, Any]]:
-    """A document by pieces, what it cannot hold, and what is to be told of it."""
-    found: Iterable[bytes]
-    if document is not None:
-        for name in _CHANGING:
-            if options.get(name):
-                expected = "a document that is given back is not changed"
-                raise SchemaError("not with a document", field=f"/{name}", expected=expected)
-        known = {name: options[name] for name in ("purpose", "actor") if name in options}
-        found, losses = kept_pieces(store, user_id, document, **known)
-        told: dict[str, Any] = {"document": document, "losses": [], "lost": 0}
-    else:
-        version(options.get("format", _USUAL)).refuse(passphrase=passphrase)
-        found, losses, report = export_pieces(store, user_id, **options)
-        told = report.to_dict()
-    if passphrase is not None:
-        found = [seal_document(b"".join(found), passphrase)]
-    return found, losses, told
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedBundle:
-    """A file of an export.
-
-    Attributes:
-        path: the bundle.
-        producer: whose identifiers are in it.
-        bytes: its size.
-        signed_by: the DID of who signed it, in the file beside it; None if nobody did.
-    """
-
-    path: Path
-    producer: str
-    bytes: int
-    signed_by: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The file as JSON-ready values."""
-        path, size = os.fspath(self.path), self.bytes
-        return {"path": path, "producer": self.producer, "bytes": size, "signed": self.signed_by}
+    return ExportedFile(file, size), report
 
 
 def export_aimem(
@@ -234,10 +163,11 @@ def export_aimem(
     key_url: str | None = None,
     replace: bool = False,
     **options: Any,
-) -> tuple[list[ExportedBundle], AimemExportReport]:
+) -> tuple[list[ExportedFile], AimemExportReport]:
     """Write the memory of a tenant as a bundle, or as one for each producer of its identifiers."""
+    report = AimemExportReport()
     with NewFiles(replace=replace) as files:
-        made, report = (_lines if lines else _documents)(store, tenant, options)
+        made = (_lines if lines else _documents)(store, tenant, options, report)
         done = []
         for producer, pieces in made:
             path = file if len(report.producers) == 1 else _named(file, producer)
@@ -249,34 +179,34 @@ def export_aimem(
             elif replace:
                 files.drop(signature_path(path))  # it would be one of another bundle
             by = None if signer is None else signer.did
-            done.append(ExportedBundle(path, producer, partial.stat().st_size, by))
+            done.append(ExportedFile(path, partial.stat().st_size, producer, by))
     return done, report
 
 
-_Made: TypeAlias = tuple[Iterator[tuple[str, Iterable[bytes]]], AimemExportReport]
+def _documents(
+    store: GrainStore, tenant: str, options: dict[str, Any], report: AimemExportReport
+) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Each bundle as one document, by producer."""
+    for one in export_bundle(store, tenant, report=report, **options):
+        yield one.envelope["producer"], [document.write_bundle(one)]
 
 
-def _documents(store: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
-    report = AimemExportReport()
-    made = export_bundle(store, tenant, report=report, **options)
-    return ((one.envelope["producer"], [document.write_bundle(one)]) for one in made), report
-
-
-def _lines(store: GrainStore, tenant: str, options: dict[str, Any]) -> _Made:
-    report = AimemExportReport()
+def _lines(
+    store: GrainStore, tenant: str, options: dict[str, Any], report: AimemExportReport
+) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Each bundle by lines, by producer."""
     try:
         only = export_stream(store, tenant, report=report, **options)
     except UnsupportedError as error:
         if error.rule != "several_producers":
             raise
-        names = report.producers
-        return (
-            (name, export_stream(store, tenant, only_producer=name, **options)) for name in names
-        ), report
-    return iter([(report.producers[0], only)]), report
+        for name in report.producers:
+            yield name, export_stream(store, tenant, only_producer=name, **options)
+    else:
+        yield report.producers[0], only
 
 
 def _named(file: Path, producer: str) -> Path:
-    """What the bundle of one of several producers is called."""
+    """The name of the bundle of one of several producers."""
     ending = next((one for one in AIMEM.suffixes if file.name.endswith(one)), file.suffix)
     return file.with_name(f"{file.name.removesuffix(ending)}-{producer}{ending}")

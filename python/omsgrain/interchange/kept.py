@@ -1,43 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of a document beside its records, so that it can be given back.
+"""Documents that are kept: storing them beside their records, and giving them back as they came.
 
-Where some of its records are not stored, it is kept without these, and without what other systems
-say of them in it. Of what was erased nothing is kept, also if the record is not in the document.
+A document is kept without the records that are not stored, and without what other systems say of
+them in it. Of what was erased nothing is kept, also if the record is not in the document. A record
+that is already stored in another form is kept beside it as a duplicate, which is no memory: it is
+given back with the document, and never recalled.
 
-A record that is stored already in another form stands beside it as a duplicate, which is no
-memory: it is given back with the document, and never recalled.
+A document is given back only to those who may export all of its records, whatever became of these
+since: a record that was superseded is still in it. A document with a record that was erased or
+restricted is not given back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain import _core
+from omsgrain import _core, formats
 from omsgrain.errors import FormatError, NotFoundError, OmsError
 from omsgrain.formats import problems, source
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.aimem.check import WARNINGS
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.formats.aimem.records import FORMAT as AIMEM
-from omsgrain.formats.document import KIND, Manifest, beside, keyed, manifest, open_manifest
+from omsgrain.formats.base import Mif
+from omsgrain.formats.convert.gather import parts_of
+from omsgrain.formats.document import (
+    KIND,
+    Dump,
+    Loss,
+    Manifest,
+    bare,
+    beside,
+    keyed,
+    manifest,
+    open_manifest,
+)
+from omsgrain.formats.json_text import COMPACT, JsonTexts
 from omsgrain.formats.mif1.check import SHAPES as MIF1
+from omsgrain.formats.mif1.document import together
 from omsgrain.formats.mif2.check import SHAPES as MIF2
 from omsgrain.formats.problems import MEMBER, Problem
+from omsgrain.formats.records import Record
 from omsgrain.formats.source import NAMES, Source
-from omsgrain.formats.table import version
-from omsgrain.grain import Grain
+from omsgrain.formats.table import VERSIONS, version
+from omsgrain.grain import Grain, as_put
+from omsgrain.interchange.export import Export
 from omsgrain.interchange.merge import Decision
 from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument
 from omsgrain.interchange.plan import RecordPlan
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.storage.erasure_queue import RETENTION
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportStep, record
 from omsgrain.store.source_index import open_sources
 
 if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
     from omsgrain.store import GrainStore
     from omsgrain.store.source_index import SourceSnapshot
 
@@ -181,6 +203,7 @@ class KeptBundle:
         return []
 
 
+_PAGE: Final = 256  # records that are read together
 _PAGE_SIZE: Final = 100  # grains, each of which can be 1 MiB of a document
 _NAMED: Final = frozenset(
     field.name for shapes in (MIF1, MIF2) for shape in shapes.values() for field in shape
@@ -318,3 +341,159 @@ def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
             cursor = page.next_cursor
             if cursor is None:
                 break
+
+
+# -- giving a document back -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDocument:
+    """A document that is kept.
+
+    Attributes:
+        id: by what it is known: that of the export, or else the hash of its bytes.
+        format: ``mif2``, ``mif1`` or ``mif-ld``.
+        created_at: when it was made, ms since 1970.
+        seq: the number of the grain that lists it.
+    """
+
+    id: str
+    format: str
+    created_at: int
+    seq: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as JSON-ready values."""
+        return {"id": self.id, "format": self.format, "created_at": self.created_at}
+
+
+def documents(
+    store: GrainStore, user_id: str, purpose: Purpose = "transfer"
+) -> list[KeptDocument]:
+    """Return the documents that are kept of a user, in the order in which they came."""
+    found: list[KeptDocument] = []
+
+    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
+        source = Source.of(grain)
+        if source is not None and source.kind == KIND and source.format in VERSIONS:
+            created_at = grain.get("created_at", 0)
+            found.append(KeptDocument(source.id, source.format, created_at, seq))
+
+    memory = UserMemory(store, user_id, purpose=purpose)
+    for _ in memory.each(memory.seqs, look, strict=False):
+        pass
+    return found
+
+
+def export_kept(store: GrainStore, user_id: str, id: str, **options: Any) -> Dump:
+    """Give a document back as it came, in memory; all else as `kept_pieces`."""
+    found, losses = kept_pieces(store, user_id, id, **options)
+    return Dump(b"".join(found), losses)
+
+
+def kept_pieces(
+    store: GrainStore,
+    user_id: str,
+    id: str,
+    *,
+    purpose: Purpose = "transfer",
+    actor: str | None = None,
+    **options: Any,
+) -> tuple[Iterator[bytes], list[Loss]]:
+    """Give a document back as it came, by pieces; of several with one id the one that came last.
+
+    Its records are in memory once, as text. Where it is to be spelled in a way of its own, or is
+    of memories in JSON-LD, or grains of another format are in it, all of it is made at once.
+    """
+    named = [one for one in documents(store, user_id, purpose) if one.id == id]
+    if not named:
+        raise NotFoundError("no such document is kept of this user", field="/document")
+    export = _KeptExport(store, user_id, named[-1], purpose)
+    of = version(export.of.format)
+    document, losses = None if options else export.texts(), list[Loss]()
+    if document is not None:
+        found = of.pieces(of.current(document), export.manifest.layout or "json")
+    else:
+        dumped = formats.dump(export.grains(), format=of.name, **options)
+        found, losses = iter((dumped.data,)), dumped.losses
+    export.memory.check()
+    export.audit({"format": of.name, "document": 1}, actor)
+    return found, losses
+
+
+class _KeptExport(Export):
+    """The export of a document that is kept.
+
+    Attributes:
+        of: which one.
+        manifest: what it lists.
+    """
+
+    def __init__(
+        self, store: GrainStore, user_id: str, of: KeptDocument, purpose: Purpose
+    ) -> None:
+        super().__init__(store, user_id, purpose)
+        self.of = of
+
+        def look(page: MemoryPage, seq: int, whole: Grain) -> Manifest | None:
+            return open_manifest(whole, partial(self._one, page))
+
+        (manifest,) = self.memory.each([of.seq], look)
+        if manifest is None:
+            raise NotFoundError("no such document is kept of this user", field="/document")
+        self.manifest = manifest
+
+    def _one(self, page: MemoryPage, address: str) -> Grain:
+        """A grain of the document, if it may leave."""
+        found = page.get(address)
+        held, restricted = page.state_at(found.address)
+        if restricted and self._purpose != "access":
+            raise NotFoundError("something of the document is restricted")
+        self.allow(found, held)
+        return as_put(found)
+
+    def texts(self) -> dict[str, Any] | None:
+        """The document with its records as texts; None if it cannot be made so."""
+        found, kind = self.manifest, version(self.of.format)
+        if not kind.in_pieces or found.text or found.style not in (None, COMPACT):
+            return None
+        arrays: dict[str, Any] = {}
+        for pointer, listed in found.arrays.items():
+            records = arrays[pointer] = JsonTexts()
+            for at in range(0, len(listed), _PAGE):
+                look = partial(self._records, kind, listed[at : at + _PAGE])
+                for found_record in next(self.memory.each([self.of.seq], look)):
+                    if found_record is None:
+                        return None
+                    records.append(bare(*found_record))
+            if pointer in kind.single:
+                arrays[pointer] = list(records)
+        return together(found.envelope, arrays)
+
+    def _records(
+        self, kind: Mif, addresses: list[str], page: MemoryPage, seq: int, whole: Grain
+    ) -> list[tuple[str, Record] | None]:
+        get = partial(self._one, page)
+        return [kind.table.from_grain(get(address), get) for address in addresses]
+
+    def grains(self) -> list[Grain]:
+        """All grains that the document is made of."""
+        (found,) = self.memory.each([self.of.seq], self._all)
+        return found
+
+    def _all(self, page: MemoryPage, seq: int, whole: Grain) -> list[Grain]:
+        grains = {whole.address: as_put(whole)}
+
+        def get(address: str) -> Grain:
+            if address not in grains:
+                grains[address] = self._one(page, address)
+            return grains[address]
+
+        open_manifest(whole, get)
+        for listed in (*self.manifest.arrays.values(), self.manifest.text):
+            for address in listed:
+                for part in parts_of(get(address)):
+                    get(part)
+        for part in parts_of(whole):
+            get(part)
+        return list(grains.values())

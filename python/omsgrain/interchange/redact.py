@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last steps of an export: redaction or a scan, and what is counted.
+"""Personal data and secrets in an export: take them out, or warn of them.
 
 A scan searches the same strings as redaction and changes nothing. Redaction looks into every
 string of every record, and of what stands around them. Structure stays: ids, references and times,
@@ -10,83 +10,156 @@ one, and all references to it lead there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
+from omsgrain.errors import UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.base import Mif, Reads
-from omsgrain.formats.document import fill
+from omsgrain.formats.document import Loss, fill
 from omsgrain.formats.json_text import JsonTexts
 from omsgrain.formats.mif_ld.document import with_counters
 from omsgrain.formats.mif_ld.format import MIF_LD
+from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record
 from omsgrain.interchange.references import LIKE_UUID, References
 
 if TYPE_CHECKING:
     from omsgrain.privacy.detectors.base import Detector
-    from omsgrain.privacy.redact import Flags, Keep, RecordScan
+    from omsgrain.privacy.redact import Flags, Keep
 
 _FRESH: Final = UUID("0c1a2f3e-93f5-5b0d-8f61-6b2f0d6d7a55")
 _WHOLE: Final = ("x_omsgrain",)
 """Members that carry a grain whole, where no detector sees into it."""
 _CARRIED: Final = "omsgrain"
+_TIMES: Final = frozenset(
+    ("created", "modified", "timestamp", "compressedAt", "validFrom", "validUntil", "recordedAt",
+     "lastAccessed", "lastReinforced", "date", "accessed", "retrievedAt")
+)  # fmt: skip
+"""The members of memories of MIF in JSON-LD that are times."""
 
 
-def finished(
-    envelope: Record,
-    arrays: Mapping[str, JsonTexts],
-    format: Mif,
-    *,
-    redact: bool,
-    scan: Callable[[Iterable[tuple[Record, Keep]]], RecordScan | None],
-    detectors: Sequence[Detector] | None,
-) -> tuple[Record, Flags | None]:
-    """Finish a document."""
-    flags: Flags | None
-    if redact:
-        envelope, arrays, flags = _redacted(envelope, arrays, format, detectors)
-    else:
-        found = scan(_searched(envelope, arrays, format))
-        flags = None if found is None else found.flags
-    whole = fill(envelope, arrays)
-    privacy = None if flags is None else flags.to_dict()
-    return format.finished(whole, arrays, privacy), flags
+class Redactor:
+    """What is done about personal data and secrets in one export.
 
+    Attributes:
+        warnings: what a scan found, or that a library for it is missing.
+    """
 
-# -- redaction ------------------------------------------------------------------------------------
+    def __init__(
+        self, *, redact: bool, scan: bool, detectors: Sequence[Detector] | None = None
+    ) -> None:
+        self.warnings: list[Problem] = []
+        self._redact, self._scan, self._given = redact, scan, detectors
 
+    @cached_property
+    def _detectors(self) -> Sequence[Detector]:
+        from omsgrain.privacy.detectors import DEFAULT
 
-def _redacted(
-    envelope: Record,
-    arrays: Mapping[str, JsonTexts],
-    found: Mif,
-    detectors: Sequence[Detector] | None,
-) -> tuple[Record, dict[str, JsonTexts], Flags]:
-    from omsgrain.privacy.detectors import DEFAULT
-    from omsgrain.privacy.redact import Flags, redact_record, redact_value
+        return DEFAULT if self._given is None else self._given
 
-    looked_for = DEFAULT if detectors is None else detectors
-    leads = _told_ids(arrays, found, lambda text: redact_value(text, looked_for).changed)
-    ids = [(found.arrays[at], one["id"]) for at, array in arrays.items()
-           for one in array if isinstance(one.get("id"), str)]  # fmt: skip
-    references = References(found, leads, ids)
-    flags = Flags(bool(leads))
-    done: dict[str, JsonTexts] = {}
-    for at, array in arrays.items():
-        kind = found.arrays[at]
-        done[at] = JsonTexts()
-        for record in array:
-            moved = references.of_record(kind, _bare(record))
-            own = leads.get((kind, str(moved.get("id"))))
-            if own is not None:
-                moved = {**moved, "id": own}
-            told = redact_record(moved, keep=_structure(moved, found), detectors=looked_for)
+    def finish(
+        self, envelope: Record, arrays: Mapping[str, JsonTexts], format: Mif
+    ) -> tuple[Record, Flags | None]:
+        """Finish a document of MIF 1.0 or 2.0: redact or scan it, and put it together."""
+        flags: Flags | None
+        if self._redact:
+            envelope, arrays, flags = self._redacted(envelope, arrays, format)
+        else:
+            flags = self._scanned(_searched(envelope, arrays, format))
+        whole = fill(envelope, arrays)
+        privacy = None if flags is None else flags.to_dict()
+        return format.finished(whole, arrays, privacy), flags
+
+    def finish_corpus(
+        self, document: Record, reads: Mapping[str, Reads], counters: Mapping[str, Any]
+    ) -> tuple[Record, Flags | None]:
+        """Finish a corpus of MIF in JSON-LD: count reads, and redact or scan its memories."""
+        came = {"volatile": counters}
+        records = []
+        for one in document["records"]:
+            counted = with_counters(came, one["payload"])
+            records.append({**one, "payload": MIF_LD.with_reads(counted, "memory", reads)})
+        flags: Flags | None
+        if self._redact:
+            records, flags = self._redacted_memories(records)
+            # What stands around records is ours, and holds grains at most.
+            document = {name: one for name, one in document.items() if name != "extensions"}
+        else:
+            bare = (_without_grain(one["payload"]) for one in records)
+            flags = self._scanned((one, frozenset(_kept(one, "")).__contains__) for one in bare)
+        return {**document, "records": records}, flags
+
+    def losses(self, losses: list[Loss]) -> list[Loss]:
+        """Losses without what is taken out: ids and names of fields can tell it."""
+        if not self._redact:
+            return losses
+        from omsgrain.privacy.redact import redact_text
+
+        def said(text: str) -> str:
+            return redact_text(text, self._detectors).text
+
+        return [replace(one, record=said(one.record), field=said(one.field)) for one in losses]
+
+    def _scanned(self, records: Iterable[tuple[Record, Keep]]) -> Flags | None:
+        """What a scan finds; None if it is not wanted, or a library for it is missing."""
+        from omsgrain.privacy.redact import scan_records
+
+        if not self._scan:
+            return None
+        try:
+            seen = scan_records(records, self._detectors)
+        except UnsupportedError as error:
+            says = "the document was not searched for personal data and secrets"
+            self.warnings.append(Problem("not_scanned", "", says, expected=error.expected))
+            return None
+        if seen.counts:
+            found = ", ".join(f"{number} {kind}" for kind, number in seen.counts.items())
+            says = f"the document has personal data or secrets: {found}"
+            self.warnings.append(Problem("personal_data", "", says, found=found))
+        return seen.flags
+
+    def _redacted(
+        self, envelope: Record, arrays: Mapping[str, JsonTexts], format: Mif
+    ) -> tuple[Record, dict[str, JsonTexts], Flags]:
+        from omsgrain.privacy.redact import Flags, redact_record, redact_value
+
+        detectors = self._detectors
+        leads = _told_ids(arrays, format, lambda text: redact_value(text, detectors).changed)
+        ids = [(format.arrays[at], one["id"]) for at, array in arrays.items()
+               for one in array if isinstance(one.get("id"), str)]  # fmt: skip
+        references = References(format, leads, ids)
+        flags = Flags(bool(leads))
+        done: dict[str, JsonTexts] = {}
+        for at, array in arrays.items():
+            kind = format.arrays[at]
+            done[at] = JsonTexts()
+            for record in array:
+                moved = references.of_record(kind, _bare(record))
+                own = leads.get((kind, str(moved.get("id"))))
+                if own is not None:
+                    moved = {**moved, "id": own}
+                told = redact_record(moved, keep=_structure(moved, format), detectors=detectors)
+                flags |= told.flags
+                done[at].append(_listed(told.record, told.redactions) if told.changed else moved)
+        moved = references.of_envelope(_bare_around(envelope))
+        around = redact_value(moved, detectors, keep=_structure(moved, format))
+        flags |= Flags(around.pii, around.secrets, tuple(around.redacted_fields))
+        return around.value, done, flags
+
+    def _redacted_memories(self, records: list[Record]) -> tuple[list[Record], Flags]:
+        from omsgrain.privacy.redact import Flags, redact_record
+
+        flags, done = Flags(), []
+        for record in records:
+            bare = _without_grain(record["payload"])
+            keep = frozenset(_kept(bare, "")).__contains__  # no patterns: a member may be called *
+            told = redact_record(bare, keep=keep, detectors=self._detectors)
             flags |= told.flags
-            done[at].append(_listed(told.record, told.redactions) if told.changed else moved)
-    moved = references.of_envelope(_bare_around(envelope))
-    around = redact_value(moved, looked_for, keep=_structure(moved, found))
-    flags |= Flags(around.pii, around.secrets, tuple(around.redacted_fields))
-    return around.value, done, flags
+            done.append({**record, "payload": told.record if told.changed else bare})
+        return done, flags
 
 
 def _searched(
@@ -158,56 +231,6 @@ def _structural(value: Any, at: str, name: str | None, names: frozenset[str]) ->
     elif isinstance(value, list):
         for i, one in enumerate(value):
             yield from _structural(one, f"{at}/{i}", name, names)
-
-
-_TIMES: Final = frozenset(
-    ("created", "modified", "timestamp", "compressedAt", "validFrom", "validUntil", "recordedAt",
-     "lastAccessed", "lastReinforced", "date", "accessed", "retrievedAt")
-)  # fmt: skip
-
-
-def finished_corpus(
-    document: Record,
-    reads: Mapping[str, Reads],
-    counters: Mapping[str, Any],
-    *,
-    redact: bool,
-    scan: Callable[[Iterable[tuple[Record, Keep]]], RecordScan | None],
-    detectors: Sequence[Detector] | None,
-) -> tuple[Record, Flags | None]:
-    """Finish a corpus."""
-    came = {"volatile": counters}
-    records = [
-        {**one, "payload": MIF_LD.with_reads(with_counters(came, one["payload"]), "memory", reads)}
-        for one in document["records"]
-    ]  # fmt: skip
-    flags: Flags | None
-    if redact:
-        records, flags = _redacted_memories(records, detectors)
-        # What stands around records is ours, and holds grains at most.
-        document = {name: one for name, one in document.items() if name != "extensions"}
-    else:
-        bare = (_without_grain(one["payload"]) for one in records)
-        found = scan((one, frozenset(_kept(one, "")).__contains__) for one in bare)
-        flags = None if found is None else found.flags
-    return {**document, "records": records}, flags
-
-
-def _redacted_memories(
-    records: list[Record], detectors: Sequence[Detector] | None
-) -> tuple[list[Record], Flags]:
-    from omsgrain.privacy.detectors import DEFAULT
-    from omsgrain.privacy.redact import Flags, redact_record
-
-    looked_for = DEFAULT if detectors is None else detectors
-    flags, done = Flags(), []
-    for record in records:
-        bare = _without_grain(record["payload"])
-        keep = frozenset(_kept(bare, "")).__contains__  # no patterns: a member may be called *
-        told = redact_record(bare, keep=keep, detectors=looked_for)
-        flags |= told.flags
-        done.append({**record, "payload": told.record if told.changed else bare})
-    return done, flags
 
 
 def _without_grain(memory: Record) -> Record:

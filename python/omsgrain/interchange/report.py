@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an import did, and what the audit trail has of an export. Spec: AIMEM §3.2."""
+"""The reports of imports and exports. Spec: AIMEM §3.2."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, NamedTuple
 
 from omsgrain.counts import counted
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.formats.aimem.records import FORMAT
+from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.problems import Problem
 from omsgrain.interchange.merge import REASONS, Decision, Fate, Reason
-from omsgrain.store.context import context_of
-
-if TYPE_CHECKING:
-    from omsgrain.store import GrainStore
 
 MOST = 10_000
 """Conflicts that are listed; the rest are counted, or a bundle could fill the memory."""
@@ -246,21 +244,93 @@ class MifReport:
         return {"merge_strategy": self.merge_strategy, **told}
 
 
-def note_export(
-    store: GrainStore,
-    told: Mapping[str, Any],
-    withheld: Mapping[str, int],
-    rules: Collection[str],
-    actor: str | None,
-) -> None:
-    """Note an export in the audit trail: how much of what sort, and not whose."""
-    if context_of(store).storage.readonly:
-        return
-    details: dict[str, int | str] = dict(told)
-    if withheld:
-        details["withheld"] = sum(withheld.values())
-    if rules:
-        details["review"] = ",".join(sorted(rules))[:256]
-    context_of(store).storage.write(
-        lambda w: context_of(store).note(w, "export", [], details=details, actor=actor)
-    )
+MOST_LOSSES: Final = 1_000
+"""Losses that are listed; all are counted."""
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What an export wrote, and what it did not.
+
+    Attributes:
+        format: the name of the format.
+        counts: how many records of each kind left.
+        losses: what the format cannot hold of what left, or what stays for another reason; the
+            first thousand.
+        lost: how many losses there are.
+        added: what the format needs and the memory does not say; the first thousand.
+        passed_over: grains that are no memory of their own: parts of records, duplicates, lists.
+        withheld: how many memories a restriction or the end of their retention keeps back, by
+            reason; none for ``access``.
+        privacy: the flags that the document has: whether something was found, and what was taken
+            out. None if the document was not searched.
+        warnings: one if a scan found personal data or secrets that left, with kinds and counts and
+            no text (``personal_data``), or if a library for it is missing (``not_scanned``).
+        document: the id of the document that left as it was imported; None for all memory.
+    """
+
+    format: str
+    counts: dict[str, int] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    lost: int = 0
+    added: list[Added] = field(default_factory=list)
+    passed_over: int = 0
+    privacy: dict[str, Any] | None = None
+    withheld: dict[str, int] = field(default_factory=dict)
+    warnings: list[Problem] = field(default_factory=list)
+    document: str | None = None
+
+    __repr__ = counted
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Report more losses, and values that were added."""
+        for loss in losses:
+            if isinstance(loss, Added):
+                if len(self.added) < MOST_LOSSES:
+                    self.added.append(loss)
+                continue
+            self.lost += 1
+            if len(self.losses) < MOST_LOSSES:
+                self.losses.append(loss)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        lost = {"losses": [asdict(one) for one in self.losses], "lost": self.lost}
+        if self.document is not None:
+            return {"document": self.document, **lost}
+        told: dict[str, Any] = {"format": self.format}
+        for kind, number in self.counts.items():
+            told[f"{PLURALS.get(kind, kind)}_exported"] = number
+        told |= lost
+        told["added"] = [asdict(one) for one in self.added]
+        told["withheld"] = self.withheld
+        told["warnings"] = [one.to_dict() for one in self.warnings]
+        return told if self.privacy is None else told | {"privacy": self.privacy}
+
+
+@dataclass(slots=True)
+class AimemExportReport(ExportReport):
+    """What an export of bundles wrote; give an empty one to be filled.
+
+    Attributes:
+        producers: of the bundles.
+        named: who has named what leaves; of bundles that are not together the same.
+        lost_fields: how often each field is lost; of all losses.
+        added_fields: how often each field was added.
+    """
+
+    format: str = FORMAT
+    producers: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    lost_fields: Counter[str] = field(default_factory=Counter)
+    added_fields: Counter[str] = field(default_factory=Counter)
+
+    __repr__ = counted
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Report more losses, and values that were added."""
+        losses = list(losses)
+        for loss in losses:
+            fields = self.added_fields if isinstance(loss, Added) else self.lost_fields
+            fields[loss.field] += 1
+        ExportReport.lose(self, losses)

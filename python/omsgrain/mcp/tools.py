@@ -34,7 +34,7 @@ from omsgrain.crypto.cose import MAX_OVERHEAD
 from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, look
 from omsgrain.errors import NotFoundError
-from omsgrain.interchange.document_files import export_document
+from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.mcp.service import Json, McpService, answer, refuse
 from omsgrain.memory import memory as verbs
@@ -217,10 +217,10 @@ def _export(
 ) -> CallToolResult:
     if path is not None and service.options.readonly:
         raise refuse("read_only", field="/path")
-    dump, told = export_document(
+    dump, report = export_document(
         service.store, service.user, alive=service.alive, **given, **options
     )
-    told = _short(told | {"bytes": len(dump.data)})
+    told = _short(report.to_dict() | {"bytes": len(dump.data)})
     if path is not None:
         return answer(told | {"path": service.root.write(path, dump.data, field="/path")})
     if len(dump.data) > service.options.answer:

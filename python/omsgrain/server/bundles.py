@@ -39,8 +39,9 @@ from omsgrain.formats.aimem.fields import ARRAYS, AimemLimits, Kind
 from omsgrain.formats.aimem.records import FORMAT
 from omsgrain.interchange import aimem_export
 from omsgrain.interchange.aimem import erase_tenant
-from omsgrain.interchange.aimem_export import AimemExportReport, export_stream
+from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.report import AimemExportReport
 from omsgrain.server import auth
 from omsgrain.server.bodies import BUNDLE, LINES, weights
 from omsgrain.server.errors import HttpRefusal, refusal_of

@@ -71,6 +71,12 @@ class Leavers:
         self.withheld.update(self.stays.values())
 
 
+def is_ruled(settings: Settings, grain: Grain) -> bool:
+    """Whether a rule can concern a grain: a preset's, of a profile in its tags, or a consent."""
+    fields = grain.fields
+    return settings.preset is not None or "structural_tags" in fields or SHARING in fields
+
+
 def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tuple[str, ...]:
     """Refuse a grain that a profile's rule or a preset keeps in the store."""
     from omsgrain import policy

@@ -16,8 +16,8 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld.temporal import is_known, is_valid
-from omsgrain.interchange.documents import documents, export_kept
-from omsgrain.interchange.export import export_document
+from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory.memory import id_of
 from support.conversion_pairs import FEWER

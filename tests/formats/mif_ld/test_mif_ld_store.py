@@ -12,8 +12,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain.formats.mif_ld import markdown
-from omsgrain.interchange.documents import documents, export_kept
-from omsgrain.interchange.export import export_document
+from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from support.mif_imports import opened
 from support.mif_ld_documents import FULL, FULL_1X, MINIMAL, spelled

@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Export a user's memory as a document of MIF, of either version or in JSON-LD.
+
+Records of the format leave as they were; other grains through what the formats have in common.
+What the document says of itself, such as counts, times and checksums, is new. What was superseded,
+retracted or restricted stays, and so does what is being erased. Spec: MIF 2.0 §1, §8; MIF 1.0 §2,
+§6
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from omsgrain import formats
+from omsgrain.errors import FormatError, NotFoundError, SchemaError
+from omsgrain.formats import problems, times
+from omsgrain.formats.base import Mif, Reads
+from omsgrain.formats.convert import convert
+from omsgrain.formats.convert.base import NOT_ASKED, BuildOptions
+from omsgrain.formats.convert.gather import heap
+from omsgrain.formats.convert.mif2 import METADATA, about
+from omsgrain.formats.document import Dump, Loss, Manifest, Vector, keyed, lift, parted
+from omsgrain.formats.json_text import JsonTexts, drained
+from omsgrain.formats.mif1.envelope import seal_document
+from omsgrain.formats.problems import MEMBER, OURS
+from omsgrain.formats.records import Record
+from omsgrain.formats.source import Get, Source, checking, getter
+from omsgrain.formats.table import FORMATS, VERSIONS, version
+from omsgrain.grain import Grain, as_put
+from omsgrain.interchange.export import ExportOptions, MemoryExport
+from omsgrain.interchange.kept import kept_pieces
+from omsgrain.interchange.redact import Redactor
+from omsgrain.interchange.report import ExportReport
+from omsgrain.interchange.user_memory import MemoryPage
+from omsgrain.store.context import context_of
+from omsgrain.store.source_index import open_sources
+
+if TYPE_CHECKING:
+    from omsgrain.privacy.detectors.base import Detector
+    from omsgrain.privacy.redact import Flags
+    from omsgrain.store import GrainStore
+
+_GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", "chunk_entity"))
+"""Kinds of records that are neither memories nor tasks."""
+_NO_PLACE: Final = "only its document knows where it stood"
+_CHANGING: Final = ("redact_pii", "since", "strict")
+"""Options that a document which is given back as it came has no use for."""
+USUAL: Final = "mif2"
+"""The format of an export, if none is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MifOptions(ExportOptions):
+    """The options of an export as MIF, besides those of every export.
+
+    Attributes:
+        format: ``mif2``, ``mif1`` or ``mif-ld``.
+        layout: ``json``; of MIF 1.0 also ``yaml`` or ``jsonl``.
+        include_graph: whether entities, relationships and the like leave.
+        since: a time with an offset: only records since then.
+        redact_pii: take out personal data and secrets.
+        scan: warn of personal data and secrets.
+        detectors: those to search with, instead of the usual ones.
+        local: whether memories of the namespace ``_local`` leave.
+        shape: of MIF in JSON-LD: ``0.1`` or ``1.x``.
+    """
+
+    format: str = USUAL
+    layout: str = "json"
+    include_graph: bool = True
+    since: str | None = None
+    redact_pii: bool = False
+    scan: bool = True
+    detectors: Sequence[Detector] | None = None
+    local: bool = False
+    shape: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.layout not in self.to.layouts:
+            expected = ", ".join(self.to.layouts)
+            raise SchemaError(
+                f"{self.to.title} has no such layout", field="/layout", expected=expected
+            )
+        self.to.refuse(shape=self.shape)
+        ExportOptions.__post_init__(self)
+        _ = self.earliest
+
+    @cached_property
+    def to(self) -> Mif:
+        """The format."""
+        return version(self.format)
+
+    @cached_property
+    def earliest(self) -> int | None:
+        """The time of ``since``, ms since 1970."""
+        if self.since is None:
+            return None
+        instant = times.parse(self.since) if isinstance(self.since, str) else None
+        if instant is None:
+            expected = "such as 2026-01-15T10:00:00Z"
+            raise SchemaError("not a time with an offset", field="/since", expected=expected)
+        return instant.millis
+
+    def takes(self, grain: Grain, source: Source | None) -> bool:
+        """Whether a grain is wanted."""
+        if source is not None and source.kind in _GRAPH and not self.include_graph:
+            return False
+        created = grain.get("created_at", 0)
+        return self.earliest is None or (created if type(created) is int else 0) >= self.earliest
+
+    def build(self, user_id: str, exported_at: str) -> BuildOptions:
+        """The same for what makes records."""
+        return BuildOptions(
+            self.include_embeddings,
+            self.strict or self.redact_pii,
+            user=user_id,
+            exported_at=exported_at,
+            checksum=False,
+        )
+
+
+def export_document(store: GrainStore, user_id: str, **options: Any) -> tuple[Dump, ExportReport]:
+    """Export a user's memory as one document, which is in memory; all else as `export_pieces`."""
+    found, losses, report = export_pieces(store, user_id, **options)
+    return Dump(b"".join(found), *parted(losses)), report
+
+
+def export_pieces(
+    store: GrainStore,
+    user_id: str,
+    *,
+    document: str | None = None,
+    passphrase: str | None = None,
+    actor: str | None = None,
+    alive: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> tuple[Iterable[bytes], list[Loss], ExportReport]:
+    """Export a user's memory as one document, by pieces, or give back one that was imported.
+
+    The same store and the same ``now`` give the same document. Of a document as large as the
+    memory itself, the records are in memory once, as text. Where some of them are written in the
+    words of another format, all of them are for a while in memory as objects too.
+
+    Args:
+        store: the store.
+        user_id: whose memory.
+        document: the id of a document that is given back as it came; else all memory leaves.
+        passphrase: encrypts the document, of MIF 1.0.
+        actor: who exports, for the audit trail.
+        alive: is called now and then, and raises an error to stop the export.
+        **options: those of `MifOptions`.
+    """
+    found: Iterable[bytes]
+    if document is not None:
+        for name in _CHANGING:
+            if options.get(name):
+                expected = "a document that is given back is not changed"
+                raise SchemaError("not with a document", field=f"/{name}", expected=expected)
+        purpose = options.get("purpose", "transfer")
+        found, losses = kept_pieces(store, user_id, document, purpose=purpose, actor=actor)
+        report = ExportReport("", document=document)
+    else:
+        version(options.get("format", USUAL)).refuse(passphrase=passphrase)
+        asked = MifOptions(**options)
+        if not user_id:
+            raise SchemaError("nobody says whose memory is exported", field="/user_id")
+        if not context_of(store).storage.readonly:
+            context_of(store).write_counts()
+        kind = MifExport if asked.to.in_pieces else MifLdExport
+        export = kind(store, user_id, asked, alive)
+        found, losses = export.pieces(actor)
+        report = export.report
+    if passphrase is not None:
+        found = [seal_document(b"".join(found), passphrase)]
+    return found, losses, report
+
+
+class MifExport(MemoryExport):
+    """An export of all memory of a user as a document of MIF.
+
+    Attributes:
+        grains: what leaves, by plain address, in the order of their arrival, opened, with what
+            belongs to them.
+        own: the kinds of those that were records of the format already, by plain address.
+        parts: of these, by plain address.
+        vectors: the embeddings of the others, by plain address.
+        reads: of records that were read, by kind and id.
+        foreign: what other systems say in documents that are kept.
+    """
+
+    def __init__(
+        self,
+        store: GrainStore,
+        user_id: str,
+        asked: MifOptions,
+        alive: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(store, user_id, asked.to, asked, ExportReport(asked.to.name), alive)
+        self._format, self._asked, self._user_id = asked.to, asked, user_id
+        self.grains: dict[str, Grain] = {}
+        self.own: dict[str, str] = {}
+        self.parts: set[str] = set()
+        self.vectors: dict[str, Vector] = {}
+        self.reads: dict[str, Reads] = {}
+        self.foreign = Foreign()
+        self.choose(self._take, self._take_document)
+
+    def _take(self, page: MemoryPage, seq: int, grain: Grain) -> None:
+        """Take a grain that is memory, if it is wanted."""
+        source = Source.of(grain)
+        if not self._asked.takes(grain, source):
+            if source is not None:
+                self.foreign.stays(source.id)
+            return
+        self.allow_at(page, seq, grain)
+        # A sealed grain stands under an address of its own; it leaves as what it says.
+        plain = as_put(grain)
+        self.grains[plain.address] = plain
+        own = source is not None and source.format == self._format.name
+        if source is not None:
+            for address in source.parts:
+                part = as_put(page.get(address))
+                self.grains[part.address] = part
+            if own:
+                self.own[plain.address] = source.kind
+                self.parts.update(source.parts)
+            count, last = page.reads(seq)
+            if count or last:
+                self.reads[source.id] = Reads(count, last)
+        if self._asked.include_embeddings and not own:  # a record of MIF has its own in itself
+            for model in page.models:
+                data = page.vector(seq, model)
+                if data is not None:
+                    self.vectors[plain.address] = Vector(model.name, data)
+
+    def _take_document(self, page: MemoryPage, seq: int, grain: Grain, manifest: Manifest) -> None:
+        """Take what other systems say in a document; the counters in it leave anyway."""
+        if self.foreign.add(manifest, grain, page.get) or FORMATS[manifest.format].counters:
+            self.allow_at(page, seq, grain)
+
+    def pieces(self, actor: str | None) -> tuple[Iterator[bytes], list[Loss]]:
+        """The document by pieces, and what it cannot hold."""
+        asked, number = self._asked, len(self.grains)
+        redactor = Redactor(redact=asked.redact_pii, scan=asked.scan, detectors=asked.detectors)
+        document, losses, flags = self._document(redactor)
+        losses = redactor.losses([*losses, *self.lost_around(document)])
+        self._count(document)
+        self.report.lose(losses)
+        self.report.privacy = None if flags is None else flags.to_dict()
+        self.report.warnings = redactor.warnings
+        self.memory.check()
+        told = {"format": self.to.name, "grains": number, "redacted": int(asked.redact_pii)}
+        self.audit(told, actor, self.report.withheld)
+        return self._format.pieces(document, asked.layout), losses
+
+    def _count(self, document: Record) -> None:
+        """Count the records of a document."""
+        for pointer, kind in self._format.exported.items():
+            array: Any = document
+            for name in pointer.split("/")[1:]:
+                array = array.get(name) if isinstance(array, dict) else None
+            if isinstance(array, list | JsonTexts):
+                self.report.counts[kind] = len(array)
+
+    def _document(self, redactor: Redactor) -> tuple[Record, list[Loss], Flags | None]:
+        """The document, what it cannot hold, and what was found in it."""
+        options = self._asked.build(self._user_id, times.spell(self.now))
+        found = self._gathered(options)
+        if self._format.vendors and self.foreign:
+            found = found._replace(envelope=self._with_foreign(found))
+        document, flags = redactor.finish(found.envelope, found.arrays, self._format)
+        return document, found.losses, flags
+
+    def _gathered(self, options: BuildOptions) -> GatheredDocument:
+        """Make records of what leaves."""
+        pointers = {kind: pointer for pointer, kind in self._format.arrays.items()}
+        lost = [Loss(at, kind, _NO_PLACE) for at, kind in self.own.items() if kind not in pointers]
+        with checking():
+            if self.grains.keys() <= self.own.keys() | self.parts:
+                found = self._own_records(options, pointers)
+            else:
+                found = self._all_records(options)
+        return found._replace(losses=[*lost, *found.losses])
+
+    def _own_records(self, options: BuildOptions, pointers: dict[str, str]) -> GatheredDocument:
+        """Records of the format, one by one."""
+        format, grains = self._format, self.grains
+        places = [pointers[kind] for kind in self.own.values() if kind in pointers]
+        envelope = convert.shell(grains, format, options, dict.fromkeys(places))
+        arrays = {pointer: JsonTexts() for pointer in dict.fromkeys(("/memories", *places))}
+        losses: list[Loss] = []
+        table, get = format.table, getter(grains)
+        for address, kind in self.own.items():
+            grain = grains[address]
+            if address not in self.parts:
+                del grains[address]
+            found = table.from_grain(grain, get)
+            if found is None:
+                raise FormatError("a grain is not the record that it was", field=f"/{address}")
+            if kind in pointers:
+                record = _asked(found[1], format.embedding_member, options, losses)
+                arrays[pointers[kind]].append(format.with_reads(record, kind, self.reads))
+        grains.clear()
+        return GatheredDocument(envelope, arrays, losses)
+
+    def _all_records(self, options: BuildOptions) -> GatheredDocument:
+        """Records of any format, and grains that never were records."""
+        from omsgrain.formats.mif_ld.document import without_local
+
+        grains: list[Grain] = list(self.grains.values())
+        self.grains.clear()
+        stay: list[Loss] = []
+        if not self._asked.local:
+            grains, stay = without_local(grains)
+        looked = heap(grains)
+        if self.foreign:  # importance, say, which has a place in the other version
+            told = {OURS: {METADATA: about(self.foreign.envelope())}}
+            looked.said[self.foreign.format.name] = {MEMBER: told}
+        del grains
+        document, losses = convert.tree(looked, self._format, self.vectors, options)
+        del looked
+        format = self._format
+        envelope, lists = lift(document, [at for at in format.arrays if at not in format.single])
+        del document
+        arrays = {}
+        for pointer, listed in lists.items():
+            arrays[pointer] = JsonTexts(self._each(listed, format.arrays[pointer]))
+        return GatheredDocument(envelope, arrays, [*stay, *losses])
+
+    def _each(self, listed: list[Record], kind: str) -> Iterable[Record]:
+        for page in drained(listed):
+            for record in page:
+                yield self._format.with_reads(record, kind, self.reads)
+
+    def _with_foreign(self, found: GatheredDocument) -> Record:
+        """The envelope with what other systems say of what is in the document."""
+        ids = {one["id"] for array in found.arrays.values() for one in array
+               if isinstance(one, dict) and isinstance(one.get("id"), str)}  # fmt: skip
+        said = self.foreign.said(self._store, self._user_id, ids)
+        if self._asked.strict:
+            said.pop(OURS, None)
+        if not said:
+            return found.envelope
+        before = found.envelope.get(MEMBER, {})
+        return {**found.envelope, MEMBER: problems.together(said, before)}
+
+
+class MifLdExport(MifExport):
+    """An export of all memory of a user as a corpus of MIF in JSON-LD."""
+
+    def _document(self, redactor: Redactor) -> tuple[Record, list[Loss], Flags | None]:
+        """The corpus, what it cannot hold, and what was found in it."""
+        asked = self._asked
+        dumped = formats.dump(
+            self.grains.values(),
+            format=self.to.name,
+            vectors=self.vectors,
+            user_id=self._user_id,
+            exported_at=times.spell(self.now),
+            embeddings=asked.include_embeddings,
+            strict=asked.strict or asked.redact_pii,
+            local=asked.local,
+            **({} if asked.shape is None else {"shape": asked.shape}),
+        )
+        corpus = json.loads(dumped.data)
+        document, flags = redactor.finish_corpus(corpus, self.reads, self.around.counters())
+        return document, [*dumped.losses, *dumped.added], flags
+
+
+class GatheredDocument(NamedTuple):
+    """A document that is not put together yet.
+
+    Attributes:
+        envelope: what stands around its records, with room for them.
+        arrays: the records, by pointer.
+        losses: what it cannot hold.
+    """
+
+    envelope: Record
+    arrays: dict[str, JsonTexts]
+    losses: list[Loss]
+
+
+def _asked(
+    record: Record, member: str | None, options: BuildOptions, losses: list[Loss]
+) -> Record:
+    """A record without its embedding, if that was not asked for."""
+    if options.embeddings or member is None or not isinstance(record.get(member), dict):
+        return record
+    losses.append(Loss(str(record.get("id", "")), member, NOT_ASKED))
+    return {name: value for name, value in record.items() if name != member}
+
+
+class Foreign:
+    """What other systems say in documents, in the order in which the documents came.
+
+    Attributes:
+        format: the only one that has a place for it.
+    """
+
+    format: Final = next(one for one in VERSIONS.values() if one.vendors)
+
+    def __init__(self) -> None:
+        self._envelopes: list[Mapping[str, Any]] = []
+        self._keyed: set[str] = set()
+        self._stays: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self._envelopes)
+
+    def add(self, found: Manifest, grain: Grain, get: Get) -> bool:
+        """Add the manifest of a document; False if it says nothing of this sort."""
+        if not FORMATS[found.format].vendors:
+            return False
+        try:
+            ids = keyed(grain, get)
+        except (NotFoundError, FormatError):  # something of it was erased
+            return False
+        said = problems.merged([found.envelope])
+        if said:
+            self._envelopes.append({MEMBER: said})
+            self._keyed |= ids
+        return bool(said)
+
+    def stays(self, id: str) -> None:
+        """Note the id of a record that does not leave."""
+        self._stays.add(id)
+
+    def said(self, store: GrainStore, user_id: str, ids: Collection[str]) -> dict[str, Any]:
+        """What leaves, by system."""
+        whole = self.envelope()
+        names = problems.keys(whole).difference(ids)
+        if not names:
+            everything: dict[str, Any] = whole[MEMBER]
+            return everything
+        asked = [(kind, name) for name in names for kind in self.format.arrays.values()]
+        with open_sources(context_of(store), user_id) as snapshot:
+            told = snapshot.erased(asked, format=self.format.name)
+        gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
+        gone |= names & (self._keyed | self._stays)
+        left: dict[str, Any] = problems.without(whole, gone)[MEMBER]
+        return left
+
+    def envelope(self) -> dict[str, Any]:
+        """All of it, as it stands around the records of one document."""
+        return {MEMBER: problems.merged(self._envelopes)}
