@@ -12,7 +12,7 @@ PAGE = ROOT / "docs/mif-ld.md"
 
 
 def test_codes() -> None:
-    rows = table(PAGE, "code", "what is wrong", "found by", "how it is mended")
+    rows = table(PAGE, "code", "what is wrong", "found by", "how to repair it")
     assert [[cell.replace("`", "") for cell in row] for row in rows] == [
         [code, one.says, _found_by(one.keywords, one.warning), one.hint]
         for code, one in CODES.items()

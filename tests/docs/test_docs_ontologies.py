@@ -16,7 +16,7 @@ PAGE = ROOT / "docs/ontologies.md"
 def test_rules() -> None:
     rows = table(PAGE, "rule", "what is wrong")
     assert {row[0].strip("`"): row[1] for row in rows} == RULES
-    rows = table(PAGE, "warning", "what is told")
+    rows = table(PAGE, "warning", "what is reported")
     assert {row[0].strip("`"): row[1] for row in rows} == WARNINGS
 
 
