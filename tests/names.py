@@ -109,9 +109,6 @@ def faults() -> list[str]:
 WAITING = (
     "formats/convert/returning.py",
     "formats/mif_ld/finding.py",
-    "server/request.py",
-    "server/service.py",
-    "server/serving.py",
     "store/prepared.py",
     "store/write.py",
 )

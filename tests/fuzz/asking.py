@@ -13,8 +13,8 @@ import anyio
 
 import omsgrain as og
 from fuzz.target import Run, Target
-from omsgrain.server.options import ServerOptions
 from omsgrain.server.routes import ROUTES
+from omsgrain.server.service import ServerOptions
 from omsgrain.sync.protocol import MEDIA, QUESTIONS, pack
 from support.http_server import BLOB, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
 from support.sync_messages import GOOD as SYNC

@@ -14,8 +14,9 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from fuzz.target import Run, Target
-from omsgrain.server.options import ServerOptions
-from omsgrain.server.service import HEAD, patient
+from omsgrain.server.app import HEAD
+from omsgrain.server.process import patient
+from omsgrain.server.service import ServerOptions
 from support.http_server import BUNDLE, bundle, chunk, site
 
 

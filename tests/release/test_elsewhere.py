@@ -24,7 +24,7 @@ import omsgrain as og
 from omsgrain.crypto.signers import Ed25519Signer
 from omsgrain.interchange.signed_files import sign_file
 from omsgrain.crypto import KeyRing
-from omsgrain.server import app as crew
+from omsgrain.server import process as server_process
 from omsgrain.mcp.service import Root
 from omsgrain.mcp.transport import DescriptorLines
 import os
@@ -81,7 +81,7 @@ root = Root(Path("root"))
 root.write("a/../b.json", b"{}", field="x")
 assert root.read("b.json", 10, field="x") == b"{}"
 refused(lambda: root.read("../all.mg", 10, field="x"), "ERR_UNSUPPORTED")
-refused(lambda: crew.of(2, lambda: None, None), "ERR_UNSUPPORTED")
+refused(lambda: server_process.Workers(lambda: None, None), "ERR_UNSUPPORTED")
 reading, writing = os.pipe()
 os.write(writing, b"{}\n")
 assert DescriptorLines(reading, 100).readline() == "{}\n"

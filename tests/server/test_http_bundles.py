@@ -20,7 +20,7 @@ from omsgrain.crypto.signers import SIGNERS, KeySigner
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.document import validate
 from omsgrain.interchange.aimem import erase_tenant
-from omsgrain.server.options import ServerOptions
+from omsgrain.server.service import ServerOptions
 from support.http_server import (
     ADA,
     BUNDLE,

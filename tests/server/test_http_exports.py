@@ -21,8 +21,8 @@ import omsgrain as og
 from omsgrain.formats.aimem.document import validate
 from omsgrain.interchange.aimem import AimemExportReport, export_bundle
 from omsgrain.interchange.mif_import import import_document
-from omsgrain.server import bundles
-from omsgrain.server.options import ServerOptions
+from omsgrain.server import export
+from omsgrain.server.service import ServerOptions
 from support.http_server import (
     ADA,
     BUNDLE,
@@ -114,11 +114,11 @@ def test_headers_count_what_is_lost_and_what_is_made_up(served: Site) -> None:
 
 def test_a_header_shows_no_name_that_could_end_it() -> None:
     fields = Counter({"a b": 9, "x\r\nSet-Cookie: a": 2, "scope": 3, "y" * 65: 1})
-    assert bundles._counts("aimem-lost", fields) == {"aimem-lost": "3, scope; 12, other"}
+    assert export._counts("aimem-lost", fields) == {"aimem-lost": "3, scope; 12, other"}
     many = Counter({f"f{n}": 1 for n in range(1_000)})
-    header = bundles._counts("aimem-lost", many)["aimem-lost"]
+    header = export._counts("aimem-lost", many)["aimem-lost"]
     assert header.count(";") == 20 and header.endswith("; 980, other")
-    assert bundles._counts("aimem-lost", Counter()) == {}
+    assert export._counts("aimem-lost", Counter()) == {}
 
 
 def test_one_producer_keeps_its_bundle(served: Site) -> None:
@@ -182,14 +182,14 @@ def test_a_client_that_leaves_ends_the_work_before_the_first_byte(
     token = served.token()
     imported(served, token, bundle(*(chunk(n) for n in range(300))))
     flags: list[Any] = []
-    real = bundles.lines_of
+    real = export.lines_of
 
     def leaving(*given: Any) -> Any:
         flags.append(given[-1])
         given[-1].set()
         return real(*given)
 
-    monkeypatch.setattr(bundles, "lines_of", leaving)
+    monkeypatch.setattr(export, "lines_of", leaving)
     for path in (EXPORT, STREAM):
         with pytest.raises(AssertionError):  # of the transport: there was no answer
             served.ask("GET", path, token)

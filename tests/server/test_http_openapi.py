@@ -23,8 +23,8 @@ from omsgrain.server.errors import (
     answer,
     refusal_of,
 )
-from omsgrain.server.options import ServerOptions
 from omsgrain.server.routes import ROUTES, document
+from omsgrain.server.service import ServerOptions
 from omsgrain.sync import protocol
 from omsgrain.sync.peer import START, Batch, Hello
 from omsgrain.sync.protocol import (

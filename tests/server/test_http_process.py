@@ -23,9 +23,8 @@ from starlette.applications import Starlette
 
 import omsgrain as og
 from omsgrain.errors import BY_CODE
-from omsgrain.server import app
-from omsgrain.server.service import patient
-from omsgrain.server.serving import Listening
+from omsgrain.server import process
+from omsgrain.server.process import Listening, patient
 from support.http_process import Served, certified
 from support.http_server import ADA, ALL, lamp
 from support.processes import COMMAND
@@ -235,7 +234,7 @@ def test_what_it_refuses_to_start_with(shell: Shell, path: Path, tmp_path: Path)
 
 def test_answers_do_not_wait_to_be_gathered() -> None:
     """asyncio turns Nagle's algorithm off for sockets that say that they are TCP."""
-    with app._bound(Listening(port=0)) as bound:
+    with process.bound_socket(Listening(port=0)) as bound:
         assert bound.proto == socket.IPPROTO_TCP
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from omsgrain.server.errors import RULES
-from omsgrain.server.options import ServerOptions
+from omsgrain.server.service import ServerOptions
 from support.http_server import ALL, GRACE, Site, site
 from support.http_status_table import LIMIT, ROWS, Row
 

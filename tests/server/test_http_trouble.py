@@ -17,12 +17,11 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.server import bodies, bundles
+from omsgrain.server import bundles, export, request
+from omsgrain.server.app import AccessLog
 from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.log import Log
-from omsgrain.server.options import ServerOptions
-from omsgrain.server.service import AccessLog, FairSemaphore, HttpService
-from omsgrain.server.serving import Stores
+from omsgrain.server.service import FairSemaphore, HttpService, ServerOptions, Stores
 from support.http_server import ADA, BUNDLE, LINES, Site, bundle, by_lines, chunk, lamp, site
 
 IMPORT, EXPORT = "/v1/brain/import", "/v1/brain/export"
@@ -288,7 +287,7 @@ def test_no_room_for_a_body(served: Site, monkeypatch: pytest.MonkeyPatch) -> No
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, "no room", "/secret/place")
 
-    monkeypatch.setattr(bodies, "spool", full)
+    monkeypatch.setattr(request, "spool", full)
     given = headers(served.token())
     answer = served.ask("POST", IMPORT, content=bundle(chunk(1)), headers=given)
     assert (answer.status_code, answer.json()["rule"]) == (503, "store_unavailable")
@@ -395,7 +394,7 @@ def test_an_export_that_breaks_in_the_middle(
         many = by_lines(bundle(*(chunk(n, "x" * 4_000) for n in range(200))))
         served.ask("POST", IMPORT, content=many, headers=headers(token, LINES))
         # After what was made before the first byte went out.
-        monkeypatch.setattr(bundles, "gathered", broken(error))
+        monkeypatch.setattr(export, "gathered", broken(error))
         with pytest.raises(AssertionError):  # httpx misses the end of the answer
             served.ask("GET", EXPORT + "/stream", token)
         told = served.lines()

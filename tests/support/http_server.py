@@ -18,9 +18,7 @@ import omsgrain as og
 from omsgrain.formats.aimem.document import Bundle, write_bundle
 from omsgrain.server.app import application
 from omsgrain.server.log import Log
-from omsgrain.server.options import ServerOptions
-from omsgrain.server.service import HttpService
-from omsgrain.server.serving import Stores
+from omsgrain.server.service import HttpService, ServerOptions, Stores
 from support.tokens import add_token
 
 ADA, GRACE = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"

@@ -168,6 +168,8 @@ REQUESTS = [
     got("no signer", "/.well-known/aimem-pubkey", 404, "not_found", None),
     posted("another media type", IMPORT, 415, UNTYPED, b"{}", "text/plain"),
     posted("no media type", IMPORT, 415, UNTYPED, b"{}", ""),
+    posted("half a media type", IMPORT, 415, UNTYPED, b"{}", MEDIA_JSON + '; x="y'),
+    posted("a long media type", IMPORT, 415, UNTYPED, b"{}", MEDIA_JSON + ";" * 60_000),
     posted("another charset", IMPORT, 415, UNTYPED, b"{}", MEDIA_JSON + "; charset=latin1"),
     posted("version 2", IMPORT, 415, "unsupported_media_version", b"{}", BUNDLE + '; version="2"'),
     posted("another encoding", IMPORT, 415, "unsupported_encoding", b"{}", BUNDLE, "br"),

@@ -14,7 +14,7 @@ import omsgrain as og
 from containers import sealed as noise
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, UnsupportedError
-from omsgrain.server.options import ServerOptions
+from omsgrain.server.service import ServerOptions
 from omsgrain.sync import LocalPeer, protocol, sync
 from omsgrain.sync.http import HttpPeer
 from omsgrain.sync.peer import HAS, LACKS, START, Batch, BatchResult, GrainState, Hello, SyncItem
@@ -261,17 +261,17 @@ def test_one_question_of_a_token_at_a_time(hub: Site) -> None:
 
         async def ask(name: str) -> None:
             try:
-                async with peers.turn(token):
+                async with peers.exclusive(token):
                     done.append(name)
             except Exception as refusal:
                 done.append(str(refusal))
 
-        async with peers.turn(token) as peer:
+        async with peers.exclusive(token) as peer:
             assert peer() is peer()
             asking = [asyncio.ensure_future(ask(str(n))) for n in range(9)]
             for _ in range(5):
                 await asyncio.sleep(0)
-            async with peers.turn(other):
+            async with peers.exclusive(other):
                 done.append("other")
             asking[0].cancel()
         await asyncio.gather(*asking, return_exceptions=True)

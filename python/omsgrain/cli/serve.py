@@ -184,21 +184,20 @@ def serve(
     from omsgrain.crypto.signers import load_signer
     from omsgrain.crypto.trust import Trust
     from omsgrain.errors import UnsupportedError, packages_of
-    from omsgrain.server.serving import Listening, Stores, check_producer
     from omsgrain.storage.location import location_of
 
-    check_producer(producer)
-    listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
-    listening.check()
     try:
-        from omsgrain.server.app import run
         from omsgrain.server.log import Log
-        from omsgrain.server.options import ServerOptions
+        from omsgrain.server.process import Listening, run
+        from omsgrain.server.service import ServerOptions, Stores, check_producer
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
         text = "serving needs more packages"
         raise UnsupportedError(text, expected=packages_of("server")) from None
+    check_producer(producer)
+    listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
+    listening.check()
     options = ServerOptions(
         producer=producer,
         purpose=purpose,

@@ -15,9 +15,7 @@ import httpx
 import omsgrain as og
 from omsgrain.server.app import application
 from omsgrain.server.log import Log
-from omsgrain.server.options import ServerOptions
-from omsgrain.server.service import HttpService
-from omsgrain.server.serving import Stores
+from omsgrain.server.service import HttpService, ServerOptions, Stores
 from omsgrain.storage.tokens import open_tokens
 
 _TENANT: Final = "11111111-1111-4111-8111-111111111111"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grains one by one, of the token's tenant and of nobody else.
+"""The grains of the token's tenant: put, get, delete, query, search, verify, changes.
 
-A grain of another tenant is answered for as one that is not there. Whoever puts a grain may name
-only grains of the tenant as what it derives from or withdraws: others could no longer be deleted.
+A request for another tenant's grain gets the same answer as for a missing one. A new grain may
+derive from, or withdraw, only grains of the tenant: others could no longer be deleted.
 """
 
 from __future__ import annotations
@@ -30,20 +30,19 @@ from omsgrain.json_values import revive
 from omsgrain.memory import removal
 from omsgrain.query.envelope import envelope
 from omsgrain.query.query import Page
-from omsgrain.server.bodies import BLOB, BUNDLE, JSON, weights
 from omsgrain.server.errors import HttpRefusal, refusal_of
-from omsgrain.server.request import RequestContext, as_json
+from omsgrain.server.request import BLOB, BUNDLE, JSON, RequestContext, as_json, weights
 from omsgrain.server.service import Flag
 
 _DEPTH = 64
-_MOST = 1_000  # problems that an answer tells
+_MOST = 1_000  # problems in an answer
 
 
 def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
-    """The grain at an address, if it is the tenant's."""
+    """Return the grain at an address, if it is the tenant's."""
     try:
         grain = store.get(address)
-    except TrustError:  # the key is gone or not here, so nobody can tell whose it is
+    except TrustError:  # without its key its tenant is unknown
         raise NotFoundError("no such grain") from None
     if grain.get("user_id") != tenant:
         raise NotFoundError("no such grain")
@@ -51,7 +50,7 @@ def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
 
 
 async def get(call: RequestContext) -> Response:
-    """Give one grain: as JSON, or its blob."""
+    """Return a grain as JSON, or its blob."""
     store, tenant, address = call.service.stores.main, call.tenant, call.path["address"]
 
     def work(_: Flag) -> Response:
@@ -87,15 +86,13 @@ async def put(call: RequestContext) -> Response:
     store, tenant = call.service.stores.of(call.actor), call.tenant
     file = await call.body(call.service.options.document)
     with file:
-        size = file.seek(0, 2)
-        file.seek(0)
 
         def work(flag: Flag) -> Response:
             items, made, foreign = _items(file, call, flag)
             flag.check()
             _check_references(store, made, tenant, foreign)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # they are for who writes the code
+                warnings.simplefilter("ignore")  # they are for authors of code
                 report = store.put_many(items)
             return as_json(
                 {
@@ -105,15 +102,15 @@ async def put(call: RequestContext) -> Response:
                 }
             )
 
-        return await call.do(work, size=size)
+        return await call.do(work, file)
 
 
 def _items(
     file: IO[bytes], call: RequestContext, flag: Flag
 ) -> tuple[Sequence[bytes | og.Grain], list[og.Grain], set[str]]:
-    """What is to be put, the same as grains that can be looked into, and what was adapted.
+    """The items to put, the same as grains, and the addresses of blobs that were adapted.
 
-    The last are addresses of blobs that stand inside the grains; no store has them.
+    An adapted blob stands inside its grain; no store has it.
     """
     tenant, adapt = call.tenant, call.given["adapt"]
     if adapt and call.media != BLOB:
@@ -125,7 +122,7 @@ def _items(
                 data = og.Grain.adapt(data).blob
             grain = og.decode(_core.envelope_blob(data) if data[:1] == ENVELOPE_BYTE else data)
         except KeyMissingError as error:
-            detail = "a sealed grain does not show whose it is"
+            detail = "a sealed grain does not show its tenant"
             raise HttpRefusal("invalid_grain", detail, code=error.code) from None
         except OmsError as error:
             raise refusal_of(error) from None
@@ -148,7 +145,7 @@ def _items(
 
 
 def _dicts(file: IO[bytes], call: RequestContext, flag: Flag) -> Iterable[Any]:
-    """The dicts of a JSON document, or of lines."""
+    """The objects of a JSON document, or of lines."""
     data, options = file.read(), call.service.options
     known: dict[str, Any] = {
         "most": len(data),
@@ -196,7 +193,7 @@ def _made(fields: Any, tenant: str, i: int) -> og.Grain:
 def _check_references(
     store: og.GrainStore, grains: Sequence[og.Grain], tenant: str, inside: set[str]
 ) -> None:
-    """Refuse grains that stand on grains of others; whether there are such is not told."""
+    """Refuse grains that derive from, or withdraw, others than the tenant's."""
     ours = {grain.address for grain in grains} | inside
     for i, grain in enumerate(grains):
         for name in ("derived_from", "prior_consent"):
@@ -211,7 +208,7 @@ def _check_references(
 
 
 def _refused(bad: Sequence[tuple[int, OmsError]]) -> HttpRefusal:
-    """The refusal of a list: the first of it, and what is wrong with each."""
+    """The refusal of a list: the first error, and all problems."""
     first = refusal_of(bad[0][1])
     if first.status >= 500:
         return first
@@ -231,19 +228,19 @@ def _refused(bad: Sequence[tuple[int, OmsError]]) -> HttpRefusal:
 
 
 def _prefers_blob(headers: Headers) -> bool:
-    """Whether a blob is asked for, and JSON is not, or less."""
+    """Whether the client prefers a blob to JSON."""
     asked = weights(headers, "accept")
     return asked.get(BLOB, 0) > asked.get(JSON, 0)
 
 
 _CURRENT = {"true": True, "false": False, "all": None}
-_BYTES: Final = 8 << 20  # of the grains of a page, after which it ends: each can have 1 MiB
-_QUESTION: Final = 4 << 10  # bytes of one that has an address in it
-_TOGETHER: Final = 100  # grains that are read before these are counted
+_BYTES: Final = 8 << 20  # of grains, after which a page ends: each may have 1 MiB
+_QUESTION: Final = 4 << 10  # bytes of a body with an address
+_TOGETHER: Final = 100  # grains that are read before their bytes are counted
 
 
 async def query(call: RequestContext) -> Response:
-    """A page of grains that match all filters; of large grains fewer than were asked for."""
+    """Return a page of grains that match all filters; fewer than asked for if they are large."""
     given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
 
     def work(flag: Flag) -> Response:
@@ -271,9 +268,9 @@ def _page(call: RequestContext, given: dict[str, Any], flag: Flag) -> dict[str, 
 
 
 async def search(call: RequestContext) -> Response:
-    """The grains that best match words; where sealed ones cannot be ranked, all that match.
+    """Return the grains that best match words; unranked if sealed grains cannot be ranked.
 
-    Of large grains it gives fewer than were asked for, and says so: no cursor goes on from there.
+    If grains are large it returns fewer than asked for, and says so: a search has no cursor.
     """
     store, tenant = call.service.stores.main, call.tenant
     filters = {name: call.given[name] for name in ("type", "namespace")}
@@ -299,7 +296,7 @@ async def search(call: RequestContext) -> Response:
 
 
 def _query_refused(error: OmsError) -> Exception:
-    """What is wrong with a question is wrong with a parameter."""
+    """The refusal of a query names a parameter, not a grain."""
     found = refusal_of(error)
     if found.rule != "invalid_grain":
         return error
@@ -308,7 +305,7 @@ def _query_refused(error: OmsError) -> Exception:
 
 
 def _told(page: Page) -> dict[str, Any]:
-    """A page without scores: they are made of how common words are in the whole store."""
+    """A page without scores: they depend on the words of all tenants."""
     told = envelope(page)
     for row in told["results"]:
         del row["score"]
@@ -316,7 +313,7 @@ def _told(page: Page) -> dict[str, Any]:
 
 
 async def verify(call: RequestContext) -> Response:
-    """Say what is wrong with a blob, a bundle, or a stored grain."""
+    """List the problems of a blob, a bundle, or a stored grain."""
     options, store, tenant = call.service.options, call.service.stores.main, call.tenant
 
     def work(data: bytes, flag: Flag) -> Response:
@@ -346,9 +343,7 @@ async def verify(call: RequestContext) -> Response:
         return as_json({"ok": True, "content_address": grain.address, "problems": []})
 
     with await call.body(options.document) as file:
-        size = file.seek(0, 2)
-        file.seek(0)
-        return await call.do(lambda flag: work(file.read(), flag), size=size)
+        return await call.do(lambda flag: work(file.read(), flag), file)
 
 
 def _asked(data: bytes) -> str:
@@ -369,9 +364,9 @@ def _problem(error: OmsError) -> dict[str, Any]:
 
 
 async def changes(call: RequestContext) -> Response:
-    """What happened to the tenant's grains after a number.
+    """Return the changes to the tenant's grains after a number.
 
-    One that is gone is nobody's any more, so its deletion is not told.
+    A deleted grain has no tenant any more, so its deletion is not listed.
     """
     store, tenant, since = call.service.stores.main, call.tenant, call.given["since"]
     most = call.service.options.scanned

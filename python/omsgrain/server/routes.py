@@ -7,16 +7,28 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, get_args
 
+from starlette.responses import Response
+
 from omsgrain import _core
+from omsgrain.crypto import signers
+from omsgrain.crypto.did import PublicKey, resolve
 from omsgrain.formats.aimem.check import RULES as AIMEM
 from omsgrain.formats.aimem.signature import HEADER
 from omsgrain.query.filters import FILTERS, FilterKind
 from omsgrain.registry import TYPES
-from omsgrain.server import bundles, grains, public, sync
-from omsgrain.server import grains as finding
-from omsgrain.server.bodies import BLOB, BUNDLE, COSE_KEY, JSON, LINES
-from omsgrain.server.errors import MEDIA, RULES
-from omsgrain.server.request import Handler, Parameter
+from omsgrain.server import bundles, export, grains, sync
+from omsgrain.server.errors import MEDIA, RULES, HttpRefusal
+from omsgrain.server.request import (
+    BLOB,
+    BUNDLE,
+    COSE_KEY,
+    JSON,
+    LINES,
+    Handler,
+    Parameter,
+    RequestContext,
+    as_json,
+)
 from omsgrain.storage.records import Verification
 from omsgrain.storage.tokens import Scope
 from omsgrain.sync.protocol import MEDIA as SYNC
@@ -31,33 +43,26 @@ class Route:
         path: with names in braces.
         handler: does it.
         says: in one sentence.
-        scope: what a token must be good for; None where everybody may.
-        or_scope: another one that is as good.
+        scopes: a token needs one of these; empty: no token is needed.
         parameters: of the query string.
-        bodies: media types that it takes.
-        answers: media types of what it gives.
-        shape: the name of the schema of a JSON answer.
-        refuses: rules that it can break beside those of all routes.
-        bundle: whether a bundle comes in, which adds the rules of bundles.
+        bodies: media types of the request.
+        answers: media types of the answer.
+        shape: the schema of a JSON answer.
+        refuses: rules that it can break, beside those of all routes.
+        bundle: the body is a bundle, which has rules of its own.
     """
 
     method: str
     path: str
     handler: Handler
     says: str
-    scope: Scope | None = None
+    scopes: tuple[Scope, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     bodies: tuple[str, ...] = ()
     answers: tuple[str, ...] = (JSON,)
     shape: str = "Object"
     refuses: tuple[str, ...] = field(default=())
     bundle: bool = False
-    or_scope: Scope | None = None
-
-    @property
-    def scopes(self) -> tuple[Scope, ...]:
-        """What a token must be good for, one of these; none where everybody may."""
-        return tuple(one for one in (self.scope, self.or_scope) if one is not None)
 
 
 _SCOPES: Final = ("FULL", "DNA_ONLY", "SINCE")
@@ -117,91 +122,115 @@ _MESSAGE: Final[dict[str, Any]] = {
     "refuses": (*_BODY, "invalid_message", "not_let"),
 }
 
+
+async def pubkey(call: RequestContext) -> Response:
+    """Return the key that signs exports. Spec: AIMEM §5.3."""
+    signer = call.service.options.signer
+    if signer is None:
+        raise HttpRefusal("not_found", "the server signs nothing")
+    key: PublicKey = getattr(signer, "public_key", None) or resolve(signer.did)
+    return Response(signers.dumps_public(key, signer.did), media_type=COSE_KEY)
+
+
+async def health(call: RequestContext) -> Response:
+    """Answer if the store can be read."""
+    call.service.check_running()
+    await call.service.quick(lambda: len(call.service.stores.main))
+    return as_json({"status": "ok"})
+
+
+async def openapi(call: RequestContext) -> Response:
+    """Return the description of all routes."""
+    return as_json(document())
+
+
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
-        "GET", "/v1/brain/export", bundles.export, "The tenant's memory as one bundle.", "export",
-        _EXPORT, answers=(BUNDLE,), shape="Bundle",
+        "GET", "/v1/brain/export", export.export, "The tenant's memory as one bundle.",
+        ("export",), _EXPORT, answers=(BUNDLE,), shape="Bundle",
         refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
-        "GET", "/v1/brain/export/stream", bundles.export_lines, "The same by lines.", "export",
+        "GET", "/v1/brain/export/stream", export.export_lines, "The same by lines.", ("export",),
         _EXPORT, answers=(LINES,), refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
-        "POST", "/v1/brain/import", bundles.import_, "Take a bundle in.", "import",
+        "POST", "/v1/brain/import", bundles.import_, "Take a bundle in.", ("import",),
         bodies=(BUNDLE, JSON, LINES), shape="Summary", bundle=True,
         refuses=(*_BODY, "unsupported_media_version"),
     ),
     Route(
-        "DELETE", "/v1/brain", bundles.erase, "Erase the tenant's memory, for good.", "admin",
+        "DELETE", "/v1/brain", bundles.erase, "Erase the tenant's memory, for good.", ("admin",),
         shape="Erasure", refuses=("refused_by_policy",),
     ),
     Route(
-        "POST", "/v1/grains", grains.put, "Store grains: all of them, or none.", "import",
+        "POST", "/v1/grains", grains.put, "Store grains: all of them, or none.", ("import",),
         (_ADAPT,), bodies=(JSON, LINES, BLOB), shape="Stored",
         refuses=(*_BODY, "other_tenant", "erased", "refused_by_policy", "unknown_reference"),
     ),
     Route(
-        "GET", "/v1/grains", finding.query, "Grains that match all filters.", "export",
+        "GET", "/v1/grains", grains.query, "Grains that match all filters.", ("export",),
         _QUERY, shape="Page",
     ),
     Route(
-        "GET", "/v1/grains/{address}", grains.get, "One grain.", "export",
+        "GET", "/v1/grains/{address}", grains.get, "One grain.", ("export",),
         answers=(JSON, BLOB), shape="Grain", refuses=("not_found",),
     ),
     Route(
-        "DELETE", "/v1/grains/{address}", grains.delete, "Delete one grain.", "admin",
+        "DELETE", "/v1/grains/{address}", grains.delete, "Delete one grain.", ("admin",),
         shape="Deleted", refuses=("not_found", "refused_by_policy"),
     ),
     Route(
-        "GET", "/v1/search", finding.search, "Grains that best match words.", "export",
+        "GET", "/v1/search", grains.search, "Grains that best match words.", ("export",),
         _SEARCH, shape="Page",
     ),
     Route(
-        "POST", "/v1/verify", finding.verify, "Say what is wrong with a blob, a bundle, or a "
-        "stored grain; nothing is stored.", "export",
+        "POST", "/v1/verify", grains.verify, "Say what is wrong with a blob, a bundle, or a "
+        "stored grain; nothing is stored.", ("export",),
         bodies=(BLOB, BUNDLE, JSON), shape="Verdict", refuses=(*_BODY, "not_found"),
     ),
     Route(
-        "GET", "/v1/changes", finding.changes, "What happened to grains.", "export",
+        "GET", "/v1/changes", grains.changes, "What happened to grains.", ("export",),
         _CHANGES, shape="Changes",
     ),
     Route(
-        "POST", "/v1/sync/greet", sync.greet, "Who is here, and how far it has come.",
-        "sync:read", or_scope="sync:write", **_MESSAGE,
+        "POST", "/v1/sync/greet", sync.handler("greet"), "Who is here, and how far it has come.",
+        ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/share", sync.share, "Exchange keys of tombstones.", "sync:read",
-        or_scope="sync:write", **_MESSAGE,
+        "POST", "/v1/sync/share", sync.handler("share"), "Exchange keys of tombstones.",
+        ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/changes", sync.changes, "What came after a position.", "sync:read",
-        **_MESSAGE,
+        "POST", "/v1/sync/changes", sync.handler("changes"), "What came after a position.",
+        ("sync:read",), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/ranges", sync.ranges, "Digests over ranges of items.", "sync:read",
-        or_scope="sync:write", **_MESSAGE,
+        "POST", "/v1/sync/ranges", sync.handler("ranges"), "Digests over ranges of items.",
+        ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/listing", sync.listing, "The items in ranges.", "sync:read",
-        **_MESSAGE,
+        "POST", "/v1/sync/listing", sync.handler("listing"), "The items in ranges.",
+        ("sync:read",), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/lacking", sync.lacking, "Which of some items are not here.",
-        "sync:read", or_scope="sync:write", **_MESSAGE,
+        "POST", "/v1/sync/lacking", sync.handler("lacking"), "Which of some items are not here.",
+        ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/give", sync.give, "Items by their keys.", "sync:read", **_MESSAGE,
+        "POST", "/v1/sync/give", sync.handler("give"), "Items by their keys.",
+        ("sync:read",), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/take", sync.take, "Take a batch in.", "sync:write", **_MESSAGE,
+        "POST", "/v1/sync/take", sync.handler("take"), "Take a batch in.",
+        ("sync:write",), **_MESSAGE,
     ),
     Route(
-        "GET", "/.well-known/aimem-pubkey", public.pubkey, "The key that signs our exports.",
+        "GET", "/.well-known/aimem-pubkey", pubkey, "The key that signs our exports.",
         answers=(COSE_KEY,), refuses=("not_found",),
     ),
-    Route("GET", "/healthz", public.health, "Whether the server works.", shape="Health"),
-    Route("GET", "/openapi.json", public.openapi, "This document."),
+    Route("GET", "/healthz", health, "Whether the server works.", shape="Health"),
+    Route("GET", "/openapi.json", openapi, "This document."),
 )  # fmt: skip
 """Every route."""
 
@@ -213,7 +242,7 @@ _TOKEN = ("missing_token", "missing_scope", "too_many_requests")
 
 def statuses(route: Route) -> list[int]:
     """Every status that a route can answer with beside 200."""
-    rules = [*_ALL, *(_TOKEN if route.scope else ()), *route.refuses]
+    rules = [*_ALL, *(_TOKEN if route.scopes else ()), *route.refuses]
     found = {(RULES.get(rule) or AIMEM[rule]).status for rule in rules}
     if route.bundle:
         found |= {rule.status for rule in AIMEM.values()}

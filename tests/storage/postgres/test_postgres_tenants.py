@@ -15,7 +15,7 @@ import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.search.postgres import vectors
 from omsgrain.search.text import texts_of
-from omsgrain.server import serving
+from omsgrain.server import service
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of
@@ -202,8 +202,8 @@ def test_a_token_for_syncing_opens_one_tenant(url: str) -> None:
             store.put(belief(f"lamp {n}"))
     secret = add_token(homes[0], "robot", None, ["sync:read"])
 
-    def of(home: str) -> serving.Stores:
-        return serving.Stores(og.open(home))
+    def of(home: str) -> service.Stores:
+        return service.Stores(og.open(home))
 
     with closing(of(homes[0])) as carl, closing(of(homes[1])) as dora:
         assert dora.tokens.find(secret) is None

@@ -1,0 +1,485 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports of a tenant's memory as bundles. Spec: AIMEM §3.1.
+
+An answer is made piece by piece in threads, as fast as the client reads it. If the client goes
+away, reads nothing for too long, or something fails in the middle, the answer is cut short: its
+last chunk is missing, and the access log has the code of the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import time
+import zlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from itertools import chain
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from omsgrain.crypto.seal import spool
+from omsgrain.errors import KeyMissingError, OmsError, SchemaError, UnsupportedError
+from omsgrain.formats.aimem import signature
+from omsgrain.formats.aimem.check import RULES as AIMEM
+from omsgrain.formats.aimem.document import TAG
+from omsgrain.formats.aimem.fields import ARRAYS, Kind
+from omsgrain.interchange import aimem_export
+from omsgrain.interchange.aimem_export import export_stream
+from omsgrain.interchange.report import AimemExportReport
+from omsgrain.server.errors import HttpRefusal
+from omsgrain.server.request import BUNDLE, CODE, LINES, RequestContext, is_gone, weights
+from omsgrain.server.service import Flag, ServerOptions, Stopped
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
+
+
+PRODUCERS: Final = "aimem-producers"
+"""Header: the producers in an export."""
+WITHHELD: Final = "aimem-withheld"
+"""Header: how many grains stay in the store, by reason."""
+LOST: Final = "aimem-lost"
+"""Header: how many values the format cannot hold, by field."""
+ADDED: Final = "aimem-added"
+"""Header: how many values the server added, by field."""
+LEFT_OUT: Final = {"aimem-signature-omitted": "too-large"}
+"""Header: the answer is too large to be signed."""
+_TOLD = 100
+_FIELDS = 20  # how many a header names; the others are counted together
+_FIELD = re.compile(r"[A-Za-z0-9_.:/$-]{1,64}")  # no name that a person may have chosen
+_OTHER = "other"
+_IN_MEMORY = 1 << 20
+_NAMES: Final = {kind: name for name, kind in ARRAYS.items()}
+_STARTS: Final = {
+    kind: json.dumps({TAG: kind}, separators=(",", ":")).encode()[:-1] + b"," for kind in _NAMES
+}
+_DIGEST = "content-digest"
+_LIMIT = "aimem-document-limit"
+_IGNORED = "aimem-ignored"
+_GZIP = 31  # of zlib: a gzip header
+PIECE = 256 << 10
+"""Bytes that a thread makes in one step."""
+
+
+async def export(call: RequestContext) -> Response:
+    """The tenant's memory as one bundle."""
+    asked = wanted(call.given)
+    if call.head:
+        return _head(BUNDLE)
+    service, check = call.service, await _unerased(call)
+    async with AsyncExitStack() as held:
+        async with call.working() as flag, _stopping(call, flag):
+            file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
+            held.callback(file.close)
+            sent, known = await service.step(flag, partial(_sent, file, _packs(call), flag))
+            held.callback(sent.close)
+        headers |= known | await _signed(call, size, partial(_text, file))
+        if size > service.options.document:
+            headers[_LIMIT] = str(service.options.document)
+        return await _stream(call, BUNDLE, headers, held, check, _pieces(call, sent))
+
+
+async def export_lines(call: RequestContext) -> Response:
+    """The same by lines, of any length, in bounded memory."""
+    asked = wanted(call.given)
+    if call.head:
+        return _head(LINES)
+    service, options, check = call.service, call.service.options, await _unerased(call)
+    async with AsyncExitStack() as held:
+        async with AsyncExitStack() as work:
+            flag = await work.enter_async_context(call.working())
+            async with _stopping(call, flag):
+                lines, headers = await service.step(flag, partial(_lines, call, asked, flag))
+                work.push_async_callback(service.step, flag, lines.close)
+                most = PIECE if options.signer is None else options.signed
+                making = partial(spooled, lines, most)
+                file, size, whole = await service.step(flag, making)
+                held.callback(file.close)
+                if whole:
+                    making_sent = partial(_sent, file, _packs(call), flag)
+                    sent, known = await service.step(flag, making_sent)
+                    held.callback(sent.close)
+            if not whole:  # the work goes on while the client reads
+                held.push_async_callback(work.pop_all().aclose)
+                headers |= LEFT_OUT if options.signer is not None else {}
+                pieces = _pieces(call, file, (flag, lines))
+                if _packs(call):
+                    headers["content-encoding"], pieces = "gzip", _packed(call, pieces)
+                return await _stream(call, LINES, headers, held, check, pieces)
+        headers |= known | await _signed(call, size, partial(_text_of_lines, file))
+        return await _stream(call, LINES, headers, held, check, _pieces(call, sent))
+
+
+@dataclass(frozen=True, slots=True)
+class BundleRequest:
+    """What an export asks for.
+
+    Attributes:
+        scope: FULL, DNA_ONLY or SINCE.
+        since: with SINCE, the least created_at.
+        include_embeddings: with vectors.
+        embedding_model: vectors of this model.
+        embedding_dim: refuse vectors of another length.
+        producer: only grains of this producer.
+    """
+
+    scope: str
+    since: str | None
+    include_embeddings: bool
+    embedding_model: str | None
+    embedding_dim: int | None
+    producer: str | None
+
+
+def wanted(given: Mapping[str, Any]) -> BundleRequest:
+    """Check the parameters of an export together."""
+    asked = BundleRequest(**given)
+    if asked.scope != "SINCE":
+        asked = replace(asked, since=None)
+    aimem_export.wanted(asked.scope, asked.since)
+    if asked.embedding_model is not None and not asked.include_embeddings:
+        raise HttpRefusal("invalid_parameter", "embedding_model goes with include_embeddings=true")
+    return asked
+
+
+def lines_of(
+    store: GrainStore,
+    tenant: str,
+    actor: str,
+    asked: BundleRequest,
+    options: ServerOptions,
+    flag: Flag,
+) -> tuple[Iterator[bytes], dict[str, str]]:
+    """The lines of an export, and its headers.
+
+    Without a producer the bundle has the grains of all; a header names them.
+    """
+    report = AimemExportReport()
+    try:
+        pieces = export_stream(
+            store,
+            tenant,
+            actor=actor,
+            report=report,
+            alive=flag.check,
+            scope=asked.scope,
+            since=asked.since,
+            producer=options.producer,
+            only_producer=asked.producer,
+            together=asked.producer is None,
+            include_embeddings=asked.include_embeddings,
+            embedding_model=asked.embedding_model,
+            purpose=options.purpose,
+        )
+    except (UnsupportedError, SchemaError, KeyMissingError) as error:
+        if error.field == "/embedding_model":
+            one = f"embedding_model: expected one of {error.found}"
+            raise HttpRefusal("invalid_parameter", one, code=error.code) from None
+        if error.rule is None or error.rule in AIMEM:
+            raise
+        kept = f"the rule {error.rule} forbids the export"
+        raise HttpRefusal("refused_by_policy", kept, code=error.code) from None
+    if asked.embedding_dim is not None:
+        first = next(pieces)
+        found = json.loads(first.partition(b"\n")[0]).get("embedding_dim")
+        if found not in (None, asked.embedding_dim):
+            raise HttpRefusal("invalid_parameter", f"embedding_dim: expected {found}")
+        pieces = chain((first,), pieces)
+    headers = {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
+    if report.withheld:
+        headers[WITHHELD] = "; ".join(f"{n}, {reason}" for reason, n in report.withheld.items())
+    headers |= _counts(LOST, report.lost_fields) | _counts(ADDED, report.added_fields)
+    return pieces, headers
+
+
+def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
+    """A header with the most frequent fields and their counts; none without fields."""
+    shown = {
+        field: count for field, count in fields.most_common(_FIELDS) if _FIELD.fullmatch(field)
+    }
+    if others := fields.total() - sum(shown.values()):
+        shown[_OTHER] = shown.get(_OTHER, 0) + others
+    return {name: "; ".join(f"{n}, {field}" for field, n in shown.items())} if shown else {}
+
+
+def watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
+    """The same pieces, until the work must stop."""
+    for piece in pieces:
+        flag.check()
+        yield piece
+
+
+def as_document(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Turn a bundle by lines into one document with the same checksum.
+
+    The lines are sorted: chunks, edges, entities, links.
+    """
+    lines = (line for piece in pieces for line in piece.splitlines())
+    envelope = next(lines)
+    yield envelope[:-1]
+    left = list(_NAMES)
+    opened: Kind | None = None
+    for line in lines:
+        kind = next(kind for kind in left if line.startswith(_STARTS[kind]))
+        while opened != kind:
+            opened = left[0] if opened is None else left[left.index(opened) + 1]
+            yield (b"" if opened == left[0] else b"]") + _array(opened)
+            first = True
+        yield (b"{" if first else b",{") + line[len(_STARTS[kind]) :]
+        first = False
+    rest = left if opened is None else left[left.index(opened) + 1 :]
+    for kind in rest:
+        yield (b"" if kind == left[0] else b"]") + _array(kind)
+    yield b"]}"
+
+
+def _array(kind: Kind) -> bytes:
+    return b',"' + _NAMES[kind].encode() + b'":['
+
+
+def spooled(parts: Iterator[bytes], most: int | None = None) -> tuple[IO[bytes], int, bool]:
+    """Write parts to a file without a name: the file, its size, and whether all fitted."""
+    file = spool(_IN_MEMORY)
+    size, whole = 0, True
+    try:
+        for part in parts:
+            size += file.write(part)
+            if most is not None and size > most:
+                whole = False
+                break
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return file, size, whole
+
+
+def _head(media: str) -> Response:
+    """The answer to HEAD, without a length: nothing is made."""
+    response = Response(media_type=media)
+    del response.headers["content-length"]
+    return response
+
+
+def _lines(
+    call: RequestContext, asked: BundleRequest, flag: Flag
+) -> tuple[Generator[bytes, None, None], dict[str, str]]:
+    """The lines of an export, and its headers."""
+    lines, headers = lines_of(
+        call.service.stores.main, call.tenant, call.actor, asked, call.service.options, flag
+    )
+    if call.given["since"] is not None and asked.since is None:
+        headers[_IGNORED] = "since"
+    return watched(lines, flag), headers
+
+
+def _document(
+    call: RequestContext, asked: BundleRequest, flag: Flag
+) -> tuple[IO[bytes], int, dict[str, str]]:
+    lines, headers = _lines(call, asked, flag)
+    with closing(lines):
+        file, size, _ = spooled(as_document(lines))
+    return file, size, headers
+
+
+def _sent(file: IO[bytes], packs: bool, flag: Flag) -> tuple[IO[bytes], dict[str, str]]:
+    """The bytes to send, and the headers with their coding, length and hash.
+
+    The hash is that of the coded bytes. Spec: RFC 9530 §2, RFC 9110 §6.4
+    """
+    headers = {}
+    if packs:
+        packer = zlib.compressobj(wbits=_GZIP)
+        packed = chain(
+            map(packer.compress, _read(file, flag)), map(packer.flush, (zlib.Z_FINISH,))
+        )
+        file, _, _ = spooled(packed)
+        headers["content-encoding"] = "gzip"
+    hashed, size = sha256(), 0
+    for piece in _read(file, flag):
+        hashed.update(piece)
+        size += len(piece)
+    digest = base64.b64encode(hashed.digest()).decode()
+    return file, headers | {"content-length": str(size), _DIGEST: f"sha-256=:{digest}:"}
+
+
+def _read(file: IO[bytes], flag: Flag) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(PIECE):
+        flag.check()
+        yield piece
+
+
+def _packs(call: RequestContext) -> bool:
+    """Whether the client accepts gzip."""
+    asked = weights(call.headers, "accept-encoding")
+    return asked.get("gzip", asked.get("*", 0)) > 0
+
+
+async def _signed(call: RequestContext, size: int, text: Callable[[], bytes]) -> dict[str, str]:
+    options = call.service.options
+    if options.signer is None:
+        return {}
+    if size > options.signed:
+        return dict(LEFT_OUT)
+    # Not within the place of the export: a request that waits for a second place can deadlock.
+    async with call.working(large=size > options.large) as flag:
+        return await call.service.step(flag, partial(signed, text, options))
+
+
+def signed(text: Callable[[], bytes], options: ServerOptions) -> dict[str, str]:
+    """The header with the signature of the server; none without a signer."""
+    if options.signer is None:
+        return {}
+    made = signature.sign_bundle(text(), options.signer, iat=int(time.time()))
+    return {signature.HEADER.lower(): signature.to_header(made)}
+
+
+def _text(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return signature.canonical(file.read())
+
+
+def _text_of_lines(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return signature.canonical_of_lines(file)
+
+
+async def _stream(
+    call: RequestContext,
+    media: str,
+    headers: dict[str, str],
+    held: AsyncExitStack,
+    check: Callable[[], Awaitable[None]],
+    pieces: AsyncIterator[bytes],
+) -> Response:
+    """Make the answer, which takes over what is held."""
+    try:
+        await check()
+    except Stopped:  # later the answer can only be cut short
+        raise HttpRefusal("erased", "the tenant was erased meanwhile") from None
+    timeout = call.service.options.timeout
+    headers = headers | {"vary": "accept-encoding"}
+    return Stream(
+        pieces, held.pop_all(), timeout=timeout, headers=headers, media_type=media, check=check
+    )
+
+
+async def _pieces(
+    call: RequestContext, file: IO[bytes], rest: tuple[Flag, Iterator[bytes]] | None = None
+) -> AsyncIterator[bytes]:
+    service = call.service
+    file.seek(0)
+    while piece := await service.quick(partial(file.read, PIECE)):
+        yield piece
+    if rest is not None:
+        flag, lines = rest
+        while piece := await service.step(flag, partial(gathered, lines)):
+            yield piece
+
+
+async def _packed(call: RequestContext, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    packer = zlib.compressobj(wbits=_GZIP)
+    async for piece in pieces:
+        if packed := await call.service.quick(partial(packer.compress, piece)):
+            yield packed
+    yield packer.flush()
+
+
+async def _unerased(call: RequestContext) -> Callable[[], Awaitable[None]]:
+    """A check that stops the answer once the tenant was erased."""
+    service, tenant = call.service, call.tenant
+    before = await service.erasures(tenant)
+
+    async def check() -> None:
+        if await service.erasures(tenant) != before:
+            raise Stopped
+
+    return check
+
+
+@asynccontextmanager
+async def _stopping(call: RequestContext, flag: Flag) -> AsyncIterator[None]:
+    """Stop the work of the block if the client goes away."""
+
+    async def watch() -> None:
+        await is_gone(call.receive)
+        flag.set()
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+
+def gathered(parts: Iterator[bytes], size: int = PIECE) -> bytes:
+    """Join the next parts up to a size; empty at the end."""
+    taken, total = [], 0
+    for part in parts:
+        taken.append(part)
+        total += len(part)
+        if total >= size:
+            break
+    return b"".join(taken)
+
+
+class Stream(Response):
+    """An answer in pieces. Unlike starlette's it ends if the client reads nothing for too long."""
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        held: AsyncExitStack,
+        *,
+        timeout: float,
+        headers: Mapping[str, str],
+        media_type: str,
+        check: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.status_code = 200
+        self.media_type = media_type
+        self.background = None
+        self.init_headers(headers)
+        self._pieces = pieces
+        self._held = held
+        self._timeout = timeout
+        self._check = check
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        async with self._held:
+            watching = asyncio.ensure_future(is_gone(receive))
+            sending = asyncio.ensure_future(self._send(send))
+            try:
+                await asyncio.wait({watching, sending}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (watching, sending):
+                    task.cancel()
+                    try:
+                        with suppress(asyncio.CancelledError, Stopped, TimeoutError):
+                            with suppress(asyncio.TimeoutError):
+                                await task
+                    except OmsError as error:
+                        scope[CODE] = error.code
+
+    async def _send(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        async for piece in self._pieces:
+            await self._check()
+            message = {"type": "http.response.body", "body": piece, "more_body": True}
+            await asyncio.wait_for(send(message), self._timeout)
+        await self._check()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
