@@ -38,6 +38,17 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in slugs, target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_install_what_exists(page: Path) -> None:
+    """From a clone or a wheel: no registry has a release, and anyone could take the name there."""
+    installs = re.findall(
+        r"(?:pipx?|uv(?: tool| pip)?) (?:install|add) ([^\n`]*)", page.read_text("utf-8")
+    )
+    for arguments in installs:
+        for package in re.findall(r"[^\s'\"]+", arguments):
+            assert not re.match(r"omsgrain($|[\[=<>~@])", package), arguments
+
+
 def test_readme_names_its_two_commands() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert "git objects for agent memory" in text.split("\n\n")[1]
