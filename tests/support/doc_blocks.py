@@ -48,6 +48,7 @@ NOT_RUN: Final = {
     ("bridge.md", ">>> import asyncio, nats"): "a broker: test_docs_hosts.py",
     ("bridge.md", "omsgrain bridge hub.omsg --nats"): "a broker: test_docs_hosts.py",
     ("dependencies.md", "pip install --require"): "a network: `make sbom` does the same",
+    ("implement.md", "go run"): "it needs Go: test_go_verifier.py",
     ("operations.md", "omsgrain bench"): "it takes its time: test_bench.py",
     ("scale.md", "createdb fleet"): "a database: test_docs_hosts.py",
     ("scale.md", '>>> with og.open("postgresql:'): "a database: test_docs_hosts.py",

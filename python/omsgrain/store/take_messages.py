@@ -84,7 +84,7 @@ def take(
     most: int = MESSAGE,
     allow_erased: bool = False,
 ) -> MessageReport:
-    """Storage what the messages hold; it is durable when this returns.
+    """Store the grains of the messages. They are durable when this returns.
 
     What cannot be stored because the store cannot be written is no refusal: the call raises, and
     nothing, or some whole part of it, is stored. It can be made again.

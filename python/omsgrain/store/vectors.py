@@ -24,7 +24,7 @@ class Vectors(StorePart):
     __slots__ = ()
 
     def add(self, address: str, vector: Vector, *, model: str) -> None:
-        """Storage a vector for a grain; one of the same model's name is replaced.
+        """Store a vector for a grain; one of the same model's name is replaced.
 
         The vector of an encrypted grain is encrypted too: ``get`` returns it, and no search finds
         it.
@@ -43,7 +43,7 @@ class Vectors(StorePart):
         self.add_many([(address, vector)], model=model)
 
     def add_many(self, items: Iterable[tuple[str, Vector]], *, model: str) -> None:
-        """Storage the vectors of many grains in one transaction: all of them, or none.
+        """Store the vectors of many grains in one transaction: all of them, or none.
 
         Args:
             items: grains' addresses, each with its vector.

@@ -499,7 +499,7 @@ def put_many(
 def _put_intake(
     context: Context, intake: Intake, report: PutReport, stop: bool, allow_erased: bool
 ) -> PutReport:
-    """Storage what was not refused in one transaction, and add to a report."""
+    """Store the accepted grains in one transaction, and add to a report."""
     first = len(report.addresses)
     good = intake.good()
     if not good:
