@@ -51,7 +51,9 @@ def test_it_agrees_with_the_vectors(verifier: Path) -> None:
 def test_it_refuses_what_the_core_refuses(verifier: Path, tmp_path: Path) -> None:
     random, file = Random(7), tmp_path / "grain.mg"
     fields = {"type": "event", "content": "the lamp works", "created_at": 1_768_471_200_000}
-    blob = og.encode(fields | {"namespace": "robots:7", "importance": 0.5, "readings": [1, -40, 2.5, "x"]})
+    blob = og.encode(
+        fields | {"namespace": "robots:7", "importance": 0.5, "readings": [1, -40, 2.5, "x"]}
+    )
     file.write_bytes(blob)
     assert said(verifier, file, og.address(blob)) == (0, "verified")
     refused = 0
