@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page about commands, made of what ``--help`` shows; docs/make_site.py calls it."""
+"""Make the page of commands from their ``--help``; docs/make_site.py calls it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from omsgrain.cli.manual import DocumentedArgument, Manual, contexts
 INTRO = """\
 # Commands
 
-What `--help` says of each command, on one page. Words in capitals are yours to give: ADDRESS is
-the address of a grain, TENANT the id of a tenant. An option that is repeatable may be given more
-than once. Results go to stdout, what is said about them to stderr; the exit status is that of the
-error ([error codes](../errors.md)).
+The `--help` of each command, on one page. Replace words in capitals by your values: ADDRESS is the
+address of a grain, TENANT the id of a tenant. You can pass a repeatable option more than once.
+Results go to stdout, messages to stderr; the exit status is that of the error
+([error codes](../errors.md)).
 
 Shell completion: `eval "$(_OMSGRAIN_COMPLETE=bash_source omsgrain)"`, or `zsh_source`; for fish
 `_OMSGRAIN_COMPLETE=fish_source omsgrain | source`.
@@ -29,17 +29,17 @@ SPECIAL = re.compile(r"(`[^`]*`)|([|<*\[\]_])")
 
 
 def text(said: str) -> str:
-    """A text of ``--help`` as Markdown: signs that would act are escaped, but for code."""
+    """Return a help text as Markdown: special characters outside code are escaped."""
     return SPECIAL.sub(lambda m: m[1] or f"\\{m[2]}", " ".join(said.split()))
 
 
 def usage(context: click.Context) -> str:
-    """The line that begins the page of a command."""
+    """Return the usage line of a command."""
     return " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
 
 
 def option(context: click.Context, given: click.Option) -> str:
-    """The row of an option."""
+    """Return the table row of an option."""
     record = given.get_help_record(context)
     assert record is not None
     names, says = record
@@ -48,7 +48,7 @@ def option(context: click.Context, given: click.Option) -> str:
 
 
 def page(context: click.Context) -> Iterator[str]:
-    """The lines about one command."""
+    """Yield the lines of one command."""
     command = context.command
     assert isinstance(command, Manual), context.command_path
     depth = "##" if len(context.command_path.split()) == 2 else "###"
@@ -72,7 +72,7 @@ def page(context: click.Context) -> Iterator[str]:
 
 
 def content() -> str:
-    """The page."""
+    """Return the page."""
     root, *all_commands = contexts(omsgrain, "omsgrain")
     rows = []
     for context in all_commands:

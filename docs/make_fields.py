@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write docs/fields.md from ``omsgrain.registry``, so that it shows what the build carries.
+"""Write docs/fields.md from ``omsgrain.registry``, the fields of the build.
 
-``--check`` writes nothing and exits 1 if the file is not what would be written.
+``--check`` writes nothing and exits 1 if the file is out of date.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ INTRO = """\
 
 # Fields of a memory grain
 
-Every type and field of OMS 1.2, as this build of omsgrain knows them. Python reads the same
-table as `omsgrain.registry`.
+Reference: every type and field of OMS 1.2 in this build. Python reads the same table as
+`omsgrain.registry`.
 
-A grain is written with full names; the payload holds the short keys. A field is checked in every
-grain type, whatever section it stands in. Fields that are not listed here pass unchanged, with a
-warning where the name is one edit away from a listed one.
+You write a grain with full names; the payload has the short keys. omsgrain checks a field in
+every grain type, whatever section lists it. Unlisted fields pass unchanged, with a warning if the
+name is one edit away from a listed one.
 
-| Kind | What is taken |
+| Kind | Accepted values |
 |---|---|
 | `string` | text; a required one must not be empty |
 | `bool` | true or false; never a number |
@@ -46,8 +46,8 @@ warning where the name is one edit away from a listed one.
 | `array[x]` | an array of x |
 | `map[x]` | a map whose values are x |
 
-Notes: **index**: the store keeps it, a blob never holds it. **supersede**: only in a grain that
-supersedes another, through `supersede()`. **shown**: selective disclosure must not hide it.
+Notes: **index**: in the store, never in a blob. **supersede**: only in a grain that supersedes
+another, by `supersede()`. **shown**: selective disclosure cannot hide it.
 """
 
 SCOPES = {
@@ -68,38 +68,38 @@ NESTED_OF = {"content_ref": "content_refs", "embedding_ref": "embedding_refs"}
 
 LISTS = (
     ("Relation types of `related_to`", "RELATED_TO_RELATION_TYPES", "No others are allowed."),
-    ("Relations in `mg:`", "MG_RELATIONS", "Others under `mg:` bring a warning."),
-    ("Tags in `phi:`", "PHI_TAGS", "Others under `phi:` bring a warning."),
+    ("Relations in `mg:`", "MG_RELATIONS", "Others under `mg:` give a warning."),
+    ("Tags in `phi:`", "PHI_TAGS", "Others under `phi:` give a warning."),
     ("Invalidation modes", "INVALIDATION_MODES", "A store treats any other as `locked`."),
-    ("Lightweight profile", "LIGHTWEIGHT", "Its grains hold no other fields."),
+    ("Lightweight profile", "LIGHTWEIGHT", "Its grains have no other fields."),
     (
         "Open licences",
         "OPEN_LICENSES",
-        "Refused as `license` under the healthcare profile; a final `-` stands for any ending.",
+        "Refused as `license` under the healthcare profile; a final `-` matches any ending.",
     ),
 )
 
 
 def codes(names: Iterable[object], joint: str = ", ") -> str:
-    """Set each name as code."""
+    """Format each name as code."""
     return joint.join(f"`{name}`" for name in names)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Lay rows out as a Markdown table."""
+    """Format rows as a Markdown table."""
     lines = (head, ["---"] * len(head), *rows)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def bounds(field: Field | NestedField) -> str:
-    """Say the range of a number."""
+    """Return the range of a number."""
     if field.minimum is not None and field.maximum is not None:
         return f"{field.minimum}..{field.maximum}"
     return "" if field.minimum is None else f">= {field.minimum}"
 
 
 def values(field: Field) -> str:
-    """Say which values a field takes."""
+    """Return the values that a field accepts."""
     nested = field.nested and NESTED_OF.get(field.nested, field.nested)
     parts = (
         codes(field.enum),
@@ -112,7 +112,7 @@ def values(field: Field) -> str:
 
 
 def notes(field: Field) -> str:
-    """Say what is special about a field."""
+    """Return the notes on a field."""
     parts = (
         field.required and "required",
         field.index_layer and "index",
@@ -124,7 +124,7 @@ def notes(field: Field) -> str:
 
 
 def field_table(fields: Iterable[Field]) -> str:
-    """Table of the fields of one scope."""
+    """Return the table of the fields of one scope."""
     return table(
         ("Field", "Key", "Kind", "Values", "Notes", "Meaning"),
         (
@@ -135,14 +135,14 @@ def field_table(fields: Iterable[Field]) -> str:
 
 
 def needs(row: GrainType | Phase) -> str:
-    """Say which fields a type or phase requires."""
+    """Return the fields that a type or phase requires."""
     groups = " or ".join(codes(group, " + ") for group in row.required_any)
     parts = (codes(row.required), groups)
     return "; ".join(part for part in parts if part) or "nothing"
 
 
 def type_rows() -> Iterable[Sequence[str]]:
-    """Rows of the ten types."""
+    """Yield the rows of the ten types."""
     for row in registry.TYPES:
         older = codes(name for name in (*row.legacy, *row.later) if name != row.name)
         required = "by phase, below" if row.name == "action" else needs(row)
@@ -150,7 +150,7 @@ def type_rows() -> Iterable[Sequence[str]]:
 
 
 def phase_rows() -> Iterable[Sequence[str]]:
-    """Rows of the phases of an action."""
+    """Yield the rows of the phases of an action."""
     for row in registry.PHASES:
         name = f"`{row.name}`" if row.name else "absent: complete"
         mode = f", `execution_mode` `{row.execution_mode}`" if row.execution_mode else ""
@@ -158,7 +158,7 @@ def phase_rows() -> Iterable[Sequence[str]]:
 
 
 def profile_section(profile: Profile) -> str:
-    """Section of one domain profile."""
+    """Return the section of one domain profile."""
     rules = "".join(f"- {rule}\n" for rule in profile.rules)
     rows = ((f"`{f.name}`", f"`{f.kind}`", values(f), f.doc) for f in profile.fields)
     head = f"### {profile.name}\n\nTag `profile:{profile.name}`, prefix `{profile.prefix}`.\n\n"
@@ -188,7 +188,7 @@ def page() -> str:
             for e in entries
         )
         parts.append(table(("Field", "Key", "Kind", "Values", "Notes", "Meaning"), rows))
-    parts.append("## Names of OMS 1.1\n\nTaken only in grains that bear a 1.1 type name.\n")
+    parts.append("## Names of OMS 1.1\n\nAccepted only in grains with a 1.1 type name.\n")
     parts.append(
         table(
             ("Old names", "Now", "In"),
@@ -198,7 +198,7 @@ def page() -> str:
             ),
         )
     )
-    parts.append("## Domain profiles\n\nThey hold where the grain bears the profile's tag.\n")
+    parts.append("## Domain profiles\n\nThey apply if the grain has the profile's tag.\n")
     parts += [profile_section(profile) for profile in registry.PROFILES]
     parts.append("## Lists\n")
     for title, name, rule in LISTS:
@@ -207,7 +207,7 @@ def page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` compare it."""
+    """Write the page, or compare it with ``--check``."""
     text = page()
     if arguments == ["--check"]:
         if PAGE.is_file() and PAGE.read_text("utf-8") == text:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the JSON Schemas that the package carries, from the tables of fields.
+"""Write the JSON Schemas of the package from the tables of fields.
 
-``--check`` writes nothing and exits 1 if a file is not what would be written.
+``--check`` writes nothing and exits 1 if a file is out of date.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ if __name__ == "__main__":
         if "--check" not in sys.argv:
             path.write_text(text, "utf-8")
     if "--check" in sys.argv and stale:
-        sys.exit("not what make_schemas.py would write: " + ", ".join(map(str, stale)))
+        sys.exit("out of date, run docs/make_schemas.py: " + ", ".join(map(str, stale)))

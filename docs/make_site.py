@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MkDocs is told besides mkdocs.yml: pages from elsewhere, pages that are made, links.
+"""Hooks of MkDocs: pages from outside docs/, generated pages, links.
 
-A page is read on the web, in a checkout, and in the site. So it links to files as they lie in the
-checkout; here such a link becomes one inside of the site, and a file that is no page goes along.
+Pages are read on the web, in a checkout and in the site, so they link to files by their places in
+the checkout. The hooks turn such links into links inside the site, and copy linked files that are
+not pages.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import make_commands  # noqa: E402
 
-#: Files outside of docs/ that are pages.
+#: Pages from outside docs/.
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -36,15 +37,15 @@ PAGES = {
     "benches/RESULTS.md": "speed.md",
 }
 PLACES = {page: file for file, page in PAGES.items()}
-ALONG = "files"  # where files go that are no pages
+ALONG = "files"  # the folder of linked files that are not pages
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
-#: Page -> its title, and what of the package's exports it shows.
+#: Page -> its title, and the packages whose exports it shows.
 REFERENCE = {
     "reference/store.md": ("Stores", ("store",)),
     "reference/grains.md": ("Grains", ("grain", "constructors", "header", "lenient")),
     "reference/batches.md": ("Batches", ("batch",)),
     "reference/errors.md": ("Errors", ("errors",)),
-    "reference/rooms.md": (
+    "reference/packages.md": (
         "Files, documents, keys, fields, sync",
         ("container", "crypto", "formats", "registry", "sync"),
     ),
@@ -52,47 +53,47 @@ REFERENCE = {
 
 
 def slug(text: str, separator: str) -> str:
-    """The anchor of a heading, as the hosts of repositories make it."""
+    """Return the anchor of a heading, as repository hosts make it."""
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", separator)
 
 
 def exports() -> Iterator[tuple[str, str]]:
-    """Room and full name of all that the package exports."""
+    """Yield the folder and the full name of each export of the package."""
     for name in omsgrain.__all__:
         found: Any = getattr(omsgrain, name)
         if inspect.ismodule(found):
             yield name, found.__name__
         elif hasattr(found, "__qualname__"):
-            room = found.__module__.split(".")[1]
-            yield room, f"{found.__module__}.{found.__qualname__}"
+            package = found.__module__.split(".")[1]
+            yield package, f"{found.__module__}.{found.__qualname__}"
 
 
-def reference(title: str, rooms: tuple[str, ...]) -> str:
-    """A page of the reference."""
+def reference(title: str, packages: tuple[str, ...]) -> str:
+    """Return a page of the reference."""
     lines = [f"# {title}", ""]
-    for room, path in exports():
-        if room in rooms:
+    for package, path in exports():
+        if package in packages:
             lines += [f"::: {path}", ""]
     return "\n".join(lines)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Anchors like those that links in the pages lead to."""
+    """Make anchors as the links in the pages expect them."""
     config.mdx_configs["toc"]["slugify"] = slug
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are not in docs/, and the files that pages link to."""
+    """Add the pages from outside docs/, and the files that pages link to."""
     for file, page in PAGES.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / file)))
     files.append(File.generated(config, "reference/commands.md", content=make_commands.content()))
     if (own := files.get_file_from_path("search.md")) is not None:
-        own.dest_uri = own.url = "searching.html"  # search.html is the theme's, for what was found
-    for page, told in REFERENCE.items():
-        files.append(File.generated(config, page, content=reference(*told)))
-    shown = {room for _, rooms in REFERENCE.values() for room in rooms}
-    assert {room for room, _ in exports()} <= shown
+        own.dest_uri = own.url = "searching.html"  # the theme uses search.html for its results
+    for page, contents in REFERENCE.items():
+        files.append(File.generated(config, page, content=reference(*contents)))
+    shown = {package for _, packages in REFERENCE.values() for package in packages}
+    assert {package for package, _ in exports()} <= shown
     along = {
         there
         for file in files.documentation_pages()
@@ -107,7 +108,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Bring links inside of the site, and tell sessions of Python from programs."""
+    """Turn links into links inside the site, and mark Python sessions as such."""
     markdown = re.sub(r"^```python\n(?=>>> )", "```pycon\n", markdown, flags=re.MULTILINE)
     place = _place(page.file.src_uri)
     if place is None:
@@ -124,19 +125,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _place(page: str) -> str | None:
-    """The file of a page in the checkout; None for one that is made."""
+    """Return the file of a page in the checkout; None for a generated page."""
     file = PLACES.get(page, f"docs/{page}")
     return file if (ROOT / file).is_file() else None
 
 
 def _there(place: str, target: str) -> str | None:
-    """The file that a link of a page leads to; None if there is none, as in a piece of code."""
+    """Return the file that a link leads to; None if there is none, as in code."""
     there = os.path.normpath(os.path.join(os.path.dirname(place), target))
     return there if (ROOT / there).is_file() else None
 
 
 def _page(there: str) -> str | None:
-    """The page that a file of the checkout is; None if it is none."""
+    """Return the page of a file in the checkout; None if it is not a page."""
     if there in PAGES:
         return PAGES[there]
     inside = there.startswith("docs/") and there.endswith(".md")
