@@ -11,7 +11,8 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import passphrase, resolver_in_use, trust_options
-from omsgrain.cli.params import FORMATS, NewPath, mode_option, passphrase_option, shape_option
+from omsgrain.cli.params import NewPath, mode_option, passphrase_option, shape_option
+from omsgrain.formats.source import NAMES
 
 EXAMPLES = """
 MIF to AIMEM and back; what AIMEM cannot hold is carried along, so nothing is lost:
@@ -32,7 +33,7 @@ A directory of Markdown notes, as one file:
 )
 @argument("target", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
 @click.option("--format", metavar="NAME",
-              shell_complete=lambda c, p, begun: [f for f in FORMATS if f.startswith(begun)],
+              shell_complete=lambda c, p, typed: [f for f in ("mg", *NAMES) if f.startswith(typed)],
               help="mg, aimem, mif2, mif1 or mif-ld; by default from TARGET's name.")  # fmt: skip
 @click.option("--layout",
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),

@@ -26,7 +26,6 @@ from omsgrain.cli.params import (
     CONTAINERS,
     DOCUMENTS,
     EXISTING,
-    FORMATS,
     TABLES,
     NewPath,
     refuse_given,
@@ -34,6 +33,7 @@ from omsgrain.cli.params import (
     store_argument,
 )
 from omsgrain.durable import refuse_existing
+from omsgrain.formats.source import NAMES
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _bundle_options(command: F) -> F:
         click.option("--tenant-id", metavar="ID",
                      help="The tenant id in the bundle: a UUID or a URI, if ID is neither."),
         click.option("--tenant", metavar="ID", help="The tenant: the user_id of the grains."),
-        click.option("--format", type=click.Choice(FORMATS),
+        click.option("--format", type=click.Choice(("mg", *NAMES)),
                      help="The format; by default from the name of FILE."),
     ):  # fmt: skip
         command = option(command)

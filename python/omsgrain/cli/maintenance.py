@@ -22,8 +22,6 @@ from omsgrain.cli.open import (
 from omsgrain.cli.params import NewPath, StoreParam, store_argument
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.storage.location import Where, location_of
-from omsgrain.store.context import context_of
-from omsgrain.store.maintenance import check_text
 
 INIT = """
 A store on this machine:
@@ -110,6 +108,9 @@ def check(store: Where, as_json: bool) -> int:
     `rebuild` repairs the index; a damaged grain can only be restored from a backup or another
     store.
     """
+    from omsgrain.store.context import context_of
+    from omsgrain.store.maintenance import check_text
+
     home = location_of(store)
     home.must_exist()
     report = home.check()  # in a child process: a damaged page can end the reader

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.master_key import MasterKey
@@ -159,6 +160,8 @@ def actor_option(command: F) -> F:
 
 def presets_begun(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the name of a preset, or else the path of a file of rules."""
+    from click.shell_completion import CompletionItem
+
     from omsgrain.policy.presets import BUILT_IN
 
     names = [CompletionItem(name) for name in BUILT_IN if name.startswith(begun)]

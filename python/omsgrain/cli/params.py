@@ -8,15 +8,16 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from omsgrain.cli.manual import STORE_VARIABLE, argument
-from omsgrain.formats.source import NAMES
 from omsgrain.storage.location import IN_MEMORY, StoreUrl, Where, is_url
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +28,6 @@ BUNDLES, CONTAINERS, DOCUMENTS, TABLES = (
     "an AIMEM bundle", "a .mg file", "a MIF document", "a Parquet file",
 )  # fmt: skip
 """The names of kinds of files in messages about options."""
-FORMATS = ("mg", *NAMES)
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The path of a file that is read."""
 
