@@ -33,7 +33,7 @@ A directory of Markdown notes, as one file:
 )
 @argument("target", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
 @click.option("--format", metavar="NAME",
-              shell_complete=lambda c, p, typed: [f for f in ("mg", *NAMES) if f.startswith(typed)],
+              shell_complete=lambda c, p, text: [f for f in ("mg", *NAMES) if f.startswith(text)],
               help="mg, aimem, mif2, mif1 or mif-ld; by default from TARGET's name.")  # fmt: skip
 @click.option("--layout",
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
