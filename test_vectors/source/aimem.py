@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jcs
-from omsgrain.conformance.bundles import FAULTS, GOODS, TEXTS, sample
-from omsgrain.conformance.edits import edited
+from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS, sample
+from omsgrain.conformance.rule import edited
 
 LARGEST = 8_000  # characters; larger ones are tests, not vectors
 ARRAYS = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from omsgrain.conformance import edits
+from omsgrain.conformance import rule
 
 T = TypeVar("T")
 
@@ -18,4 +18,4 @@ def edited(document: T, places: Mapping[str, Any]) -> T:
     """A copy of the document with other values at some pointers."""
     values = {pointer: value for pointer, value in places.items() if value != GONE}
     removed = [pointer for pointer, value in places.items() if value == GONE]
-    return edits.edited(document, {"set": values, "remove": removed})
+    return rule.edited(document, {"set": values, "remove": removed})

@@ -17,7 +17,7 @@ from support import mif2_documents as mif2
 from omsgrain import formats
 from omsgrain.errors import OmsError
 from omsgrain.formats.mif1 import document as layouts
-from omsgrain.conformance.document_vectors import addresses
+from omsgrain.conformance.vectors import addresses
 from source.edits import GONE, edited
 
 FULL, DIALECT, SEP, PUBLISHED = mif2.FULL, mif2.DIALECT, mif1.SEP, mif1.PUBLISHED

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from support import mif_ld_examples as examples
 from omsgrain import formats
 from omsgrain.errors import OmsError
-from omsgrain.conformance.document_vectors import addresses
+from omsgrain.conformance.vectors import addresses
 from source.edits import GONE, edited
 
 MIN, MIN_1X, CITATION = examples.MINIMAL, examples.MINIMAL_1X, examples.CITATION

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from omsgrain.conformance import report
+from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS
 from omsgrain.conformance.bench import Bench, MissingError
-from omsgrain.conformance.bundles import FAULTS, GOODS, TEXTS
-from omsgrain.conformance.operations import OPERATIONS
 from omsgrain.conformance.rule import FILES, SPECS, Check, Rule, Spec, Tried, table
 from omsgrain.conformance.runner import KINDS, RULES, choose, run
+from omsgrain.conformance.steps import OPERATIONS
 from omsgrain.errors import NotFoundError, RangeError, SchemaError, packages_of
 from support.paths import ROOT
 from support.shell import USAGE, Shell
@@ -223,7 +223,7 @@ def test_no_such_rule(shell: Shell) -> None:
 
 def test_what_is_missing_can_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent: dict[str, tuple[str, Callable[[Bench], object]]] = {
-        "server": ("omsgrain.conformance.within", lambda bench: bench.probe),
+        "server": ("omsgrain.conformance.local_server", lambda bench: bench.probe),
         "mcp": ("omsgrain.mcp.tools", lambda bench: bench.tools),
     }
     for extra, (module, need) in absent.items():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain import _core
-from omsgrain.conformance.bundles import sample, sealed
+from omsgrain.conformance.aimem import sample, sealed
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.check import AimemChecker
 from omsgrain.formats.mif1 import document as mif1

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from omsgrain.conformance import edits
+from omsgrain.conformance import rule
 from omsgrain.formats.problems import Problem
 from support.mif2_documents import ANY
 
@@ -35,7 +35,7 @@ def edited(whole: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
 
 def placed(whole: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """The document with values set at these pointers; ``/-`` adds to an array."""
-    return edits.edited(whole, {"set": values})
+    return rule.edited(whole, {"set": values})
 
 
 def rules(problems: Iterable[Problem]) -> list[tuple[str, str]]:

@@ -164,7 +164,7 @@ def _try(given: dict[str, Any], as_json: bool) -> int:
         text = (
             report.markdown(verdicts)
             if form == "markdown"
-            else json.dumps(report.told(verdicts), ensure_ascii=False, indent=2) + "\n"
+            else json.dumps(report.as_json(verdicts), ensure_ascii=False, indent=2) + "\n"
         )
         _write(text, given["file"])
     return FAILED if counts["failed"] or not counts["passed"] else 0

@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of AIMEM: bundles, checksums, bundles by lines, signatures, stores and servers."""
+"""Rules of AIMEM: bundles, checksums, bundles by lines, signatures, stores and servers.
+
+The sample is a bundle that holds a bit of everything; ``rules/aimem.json`` changes it. Each fault
+breaks one rule at one place. Where the draft forbids something, the status is the draft's. Where
+it is silent, the basis is a ``recommendation`` of ours, which other servers need not follow.
+"""
 
 from __future__ import annotations
 
+import copy
 import io
 import json
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import omsgrain as og
 from omsgrain import formats
-from omsgrain.conformance.bench import NOW, Bench
-from omsgrain.conformance.bundles import (
-    FAULTS,
-    GOODS,
-    TENANT,
-    TEXTS,
-    Document,
-    changed,
-    one_chunk,
-    sample,
-    sealed,
-    spelled,
+from omsgrain.conformance.bench import ADA, NOW, Bench, ada, ben, by_hand
+from omsgrain.conformance.rule import (
+    TAKEN,
+    Entry,
+    Tried,
+    documents,
+    edited,
+    refuses,
+    table,
+    takes,
+    value_of,
 )
-from omsgrain.conformance.edits import edited
-from omsgrain.conformance.http.cases import HttpCase, cases
-from omsgrain.conformance.http.probe import Mismatch
-from omsgrain.conformance.packed_vectors import data
-from omsgrain.conformance.people import ADA, ada, ben, by_hand
-from omsgrain.conformance.rule import TAKEN, Entry, Tried, refuses, takes
+from omsgrain.conformance.vectors import data
 from omsgrain.crypto import signers, trust
 from omsgrain.formats.aimem import checksum, document, signature
 from omsgrain.formats.aimem.check import RULES
@@ -38,10 +38,155 @@ from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange import aimem
 
+PRODUCER: Final = "probe"
+TENANT: Final = "11111111-1111-4111-8111-111111111111"
+
+Document = dict[str, Any]
+Basis = Literal["draft", "recommendation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """One change after which a bundle is as good as before.
+
+    Attributes:
+        name: in short.
+        section: of the draft.
+        basis: the draft, or a recommendation.
+        change: what is set and removed.
+        warning: the rule that a reader warns of.
+    """
+
+    name: str
+    section: str
+    basis: Basis
+    change: Mapping[str, Any]
+    warning: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One change that makes a bundle bad.
+
+    Attributes:
+        name: in short.
+        section: of the draft.
+        basis: the draft, or a recommendation.
+        change: what is set and removed.
+        rule: our id of the rule.
+        pointer: where the defect is.
+        status: of the answer.
+    """
+
+    name: str
+    section: str
+    basis: Basis
+    change: Mapping[str, Any]
+    rule: str
+    pointer: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextFault:
+    """One change of the text, which is no bundle then."""
+
+    name: str
+    section: str
+    basis: Basis
+    old: str
+    new: str
+    rule: str
+
+
+def _basis(row: Mapping[str, Any]) -> Basis:
+    return "recommendation" if row.get("basis") == "recommendation" else "draft"
+
+
+GOODS: Final = tuple(
+    Good(row["name"], row["section"], _basis(row), row, row.get("warns"))
+    for row in table("aimem")["accepted"]
+)
+FAULTS: Final = tuple(
+    Fault(
+        row["name"],
+        row["section"],
+        _basis(row),
+        row,
+        row["rule"],
+        row["at"],
+        row.get("status", 422),
+    )
+    for row in table("aimem")["refused"]
+)
+TEXTS: Final = tuple(
+    TextFault(
+        row["name"],
+        row["section"],
+        _basis(row),
+        row["old"],
+        "".join(map(value_of, row["new"])),
+        row["rule"],
+    )
+    for row in table("aimem")["texts"]
+)
+
+
+def sample() -> Document:
+    """A good bundle."""
+    whole: Document = copy.deepcopy(documents("aimem")["sample"])
+    return whole
+
+
+def chunk(local: str, content: str, **more: Any) -> Document:
+    """A chunk with what must be there, and its hash."""
+    return {
+        "id": f"urn:aimem:{PRODUCER}:{local}",
+        "content": content,
+        "content_hash": f"sha256:{sha256(content.encode()).hexdigest()}",
+        "memory_type": "fact",
+        "created_at": "2026-04-01T09:30:00Z",
+        **more,
+    }
+
+
+def one_chunk(**more: Any) -> Document:
+    """A bundle of one chunk."""
+    whole: Document = documents("aimem")["one chunk"]
+    return whole | {"chunks": [chunk("c1", "The lamp is on.", **more)]}
+
+
+def renamed(document: Document, producer: str) -> Document:
+    """The same of another producer, so that a server has seen none of it."""
+    text = json.dumps(document).replace(f"urn:aimem:{PRODUCER}:", f"urn:aimem:{producer}:")
+    whole: Document = json.loads(text)
+    return {**whole, "producer": producer} if whole.get("producer") == PRODUCER else whole
+
+
+def sealed(document: Document) -> Document:
+    """The same with its checksum."""
+    return document | {"checksum": checksum.of_document(spelled(document))}
+
+
+def changed(change: Mapping[str, Any]) -> Document:
+    """The sample with a change, and with its checksum."""
+    return resealed(edited(sample(), change), change)
+
+
+def resealed(document: Document, change: Mapping[str, Any]) -> Document:
+    """The changed document with its checksum, unless the change is about that."""
+    places = [*change.get("set", {}), *change.get("remove", ())]
+    return document if "/checksum" in places else sealed(document)
+
+
+def spelled(document: Any) -> bytes:
+    """As JSON."""
+    return json.dumps(document, separators=(",", ":")).encode("ascii")
+
+
 _GOODS: Final = {one.name: one for one in GOODS}
 _FAULTS: Final = {one.name: one for one in FAULTS}
 _TEXTS: Final = {one.name: one for one in TEXTS}
-_AS_ASKED: Final = "as it should be"
 
 # bundles
 
@@ -89,7 +234,7 @@ def _accepted(name: str) -> Iterator[Tried]:
     unexpected = [f"~{rule}" for rule in warnings if rule != good.warning]
     yield Tried(name, TAKEN, next(iter((*problems, *unexpected)), TAKEN))
     if good.warning is not None:
-        yield Tried(f"{name}: told", [good.warning], warnings)
+        yield Tried(f"{name}: its warning", [good.warning], warnings)
 
 
 def _no_text(name: str) -> Tried:
@@ -101,8 +246,8 @@ def _no_text(name: str) -> Tried:
 def embedding_floats(_: Bench, entry: Entry) -> Iterator[Tried]:
     """The floats of an embedding as bytes."""
     found = AIMEM.load(spelled(sample()))
-    told = [one.data.hex() for one in found.vectors.values()]
-    yield Tried("AACAPwAAAEA= is 1.0, 2.0", entry["hex"], told)
+    floats = [one.data.hex() for one in found.vectors.values()]
+    yield Tried("AACAPwAAAEA= is 1.0, 2.0", entry["hex"], floats)
 
 
 # checksums, and bundles by lines
@@ -183,7 +328,7 @@ def signature_payload(_: Bench, entry: Entry) -> Iterator[Tried]:
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     by_others = by_hand({1: -8, 4: ADA.encode()}, None, ada(), detached=text)
     proof = trust.check(by_others, _canonical(), _known())
-    yield Tried("one made by hand", ADA, proof.signer if proof else "nobody")
+    yield Tried("one made by hand", ADA, proof.signer if proof else "no signer")
     yield Tried("one of ours", by_others, signature.sign_bundle(_canonical(), ada()))
 
 
@@ -234,7 +379,7 @@ def export_checksum(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def conflict(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A chunk that is imported again with other fields: the reason told, the content kept."""
+    """A chunk imported again with other fields: the reason in the summary, the content kept."""
     store, first = bench.store(), one_chunk(**entry.get("first", {}))
     aimem.import_bundle(store, read(first))
     other = edited(first, {
@@ -243,7 +388,9 @@ def conflict(bench: Bench, entry: Entry) -> Iterator[Tried]:
     })  # fmt: skip
     summary = aimem.import_bundle(store, read(other), **entry.get("options", {})).to_dict()
     reasons = [one["reason"] for one in summary["conflicts"]]
-    yield Tried("told", [] if entry["reason"] is None else [entry["reason"]], reasons)
+    yield Tried(
+        "reasons in the summary", [] if entry["reason"] is None else [entry["reason"]], reasons
+    )
     yield Tried("kept", entry["kept"], exported(store)["chunks"][0]["content"])
 
 
@@ -268,22 +415,3 @@ def round_documents(_: Bench, entry: Entry) -> Iterator[Tried]:
         found = formats.load(one["bundle"].encode(), format="aimem")
         again = formats.dump(found, format="aimem", embeddings=True)
         yield Tried(one["description"], json.loads(one["bundle"]), json.loads(again.data))
-
-
-# a server
-
-
-@cache
-def _cases() -> dict[str, HttpCase]:
-    return {case.name: case for case in cases(erase=True)}
-
-
-def http(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``http``: cases of `http`, asked of a server of this build."""
-    for name in entry["cases"]:
-        try:
-            _cases()[name].run(bench.probe)
-        except Mismatch as error:
-            yield Tried(name, error.expected, error.found)
-        else:
-            yield Tried(name, _AS_ASKED, _AS_ASKED)

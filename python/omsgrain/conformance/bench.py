@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks work with: directories, stores, and the services of this build without a network."""
+"""What checks work with: directories, stores, a server of this build, signers with known keys."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import cbor2
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import omsgrain as og
-from omsgrain.conformance.http.probe import Probe, TenantTokens
+from omsgrain.crypto.signers import Ed25519Signer, ES256Signer, KeySigner
 from omsgrain.errors import packages_of
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import AUDIT
 from omsgrain.store.context import Settings
+
+if TYPE_CHECKING:
+    from omsgrain.conformance.http.probe import Probe
 
 NOW: Final = 1_768_471_200_000
 """The time that clocks of stores show, ms since 1970."""
@@ -49,7 +56,7 @@ class Bench:
         return path
 
     def store(self, **settings: Any) -> og.GrainStore:
-        """A new store in memory, whose clock stands still."""
+        """Open a new store in memory; its clock does not advance."""
         self.clock = NOW
         storage = MemoryStorage()
         made = og.GrainStore(storage, Settings(clock=lambda: self.clock, **settings))
@@ -79,8 +86,10 @@ class Bench:
     @cached_property
     def probe(self) -> Probe:
         """Asks a server of this build over HTTP, as one tenant."""
+        from omsgrain.conformance.http.probe import Probe, TenantTokens
+
         try:
-            from omsgrain.conformance.within import client
+            from omsgrain.conformance.local_server import client
         except ImportError as error:
             raise MissingError(f"no {error.name}: needs {packages_of('server')}") from None
         asked, token = client(self.directory() / "served.omsg", self._open)
@@ -100,3 +109,45 @@ class Bench:
         except ImportError as error:
             raise MissingError(f"no {error.name}: needs {packages_of('mcp')}") from None
         return {tool.name: tool.input_schema for tool in listed(readonly=False)}
+
+
+ADA: Final = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+"""Of the private key 00 01 .. 1f, Ed25519."""
+BEN: Final = "did:key:zDnaeVuZeVRqvscGkiEoR9PFFra2xZUMp97ZPuGFK1VLU7iYN"
+"""Of the private key 01 02 .. 20, P-256."""
+CAT: Final = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp"
+"""Of a private key of zeros, Ed25519."""
+MSGPACK: Final = "application/vnd.mg+msgpack"
+
+
+@cache
+def ada() -> KeySigner:
+    """Signs with Ed25519."""
+    return Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
+
+
+@cache
+def ben() -> KeySigner:
+    """Signs with ES256."""
+    return ES256Signer(derive_private_key(int.from_bytes(bytes(range(1, 33)), "big"), SECP256R1()))
+
+
+@cache
+def cat() -> KeySigner:
+    """Signs with Ed25519, too."""
+    return Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(32)))
+
+
+def by_hand(
+    protected: dict[Any, Any],
+    payload: bytes | None,
+    signer: KeySigner,
+    *,
+    detached: bytes = b"",
+    aad: bytes = b"",
+) -> bytes:
+    """A COSE_Sign1 whose signature holds, whatever is in it. Spec: RFC 9052 §4.2, §4.4."""
+    head = cbor2.dumps(protected)
+    what = detached if payload is None else payload
+    signature = signer.sign(cbor2.dumps(["Signature1", head, aad, what]))
+    return cbor2.dumps(cbor2.CBORTag(18, [head, {}, payload, signature]))

@@ -13,9 +13,9 @@ from typing import Any
 import omsgrain as og
 from omsgrain import container
 from omsgrain.conformance.bench import NOW, Bench
-from omsgrain.conformance.packed_vectors import blob, data
 from omsgrain.conformance.rule import Entry, Tried, refuses, takes
 from omsgrain.conformance.stores import belief
+from omsgrain.conformance.vectors import blob, data
 
 
 def files(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -48,10 +48,10 @@ def _good(name: str, one: dict[str, Any], path: Path) -> Iterator[Tried]:
 
 def _bad(name: str, one: dict[str, Any], path: Path) -> Iterator[Tried]:
     problems = container.verify(path, errors="collect").problems
-    told = [(first.part, first.number, first.error.code) for first in problems[:1]]
+    found = [(first.part, first.number, first.error.code) for first in problems[:1]]
     wrong = one["wrong"]
     expected = [(wrong["part"], wrong["number"], wrong["code"])]
-    yield Tried(name.replace("-", " "), expected, told)
+    yield Tried(name.replace("-", " "), expected, found)
 
 
 def _file(name: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def import_verified(bench: Bench, entry: Entry) -> Iterator[Tried]:
     body = whole[:40] + bytes([whole[40] ^ 1]) + whole[41:-32]
     path.write_bytes(body + hashlib.sha256(body).digest())
     store = bench.store()
-    yield Tried("a grain changed, the footer made anew", True, _refused(store, path))
+    yield Tried("a grain changed, the footer computed again", True, _refused(store, path))
     yield Tried("grains in the store", 0, len(store))
 
 
@@ -111,14 +111,14 @@ def states(bench: Bench, entry: Entry) -> Iterator[Tried]:
     path = bench.directory() / "x.mg"
     source.export_mg(path)
     with container.read(path) as found:
-        told = {address: dict(state) for address, state in found.manifest.items()}
+        states = {address: dict(state) for address, state in found.manifest.items()}
     yield Tried(
         "the manifest",
         {
             old: {"superseded_by": new, "system_valid_to": NOW + 5000},
             new: {"verification_status": "contested"},
         },
-        told,
+        states,
     )
     target.import_mg(path)
     yield Tried("superseded there, too", new, target.status(old).superseded_by)

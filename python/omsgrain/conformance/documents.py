@@ -1,19 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about documents of MIF: changes of a good one, texts that are none, and round trips."""
+"""Rules about MIF documents: changes, round trips, layouts, encryption, ageing, ontologies."""
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+import omsgrain as og
 from omsgrain import formats
-from omsgrain.conformance.bench import Bench
-from omsgrain.conformance.edits import edited, shown, value_of
-from omsgrain.conformance.rule import Entry, Tried, documents, spec_of
+from omsgrain.conformance.bench import NOW, Bench, MissingError
+from omsgrain.conformance.rule import (
+    Entry,
+    Tried,
+    documents,
+    edited,
+    refuses,
+    shown,
+    spec_of,
+    value_of,
+)
+from omsgrain.errors import packages_of
+from omsgrain.formats import ontology, times
 from omsgrain.formats.base import Mif
-from omsgrain.formats.mif_ld import validate
+from omsgrain.formats.mif1 import envelope
+from omsgrain.formats.mif2 import check
+from omsgrain.formats.mif_ld import temporal, validate
+from omsgrain.interchange import mif
 
 
 def spelled(document: Any) -> bytes:
@@ -96,3 +114,299 @@ def _again(entry: Entry, whole: Any) -> Any:
     """The document as its grains give it back."""
     form: Any = spec_of(entry)
     return json.loads(formats.dump(formats.load(spelled(whole)), format=form).data)
+
+
+_USER: Final = "user-42"
+
+# MIF 2.0
+
+
+def minimal(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The least document is judged and loaded."""
+    least = case_of(entry, {})
+    yield Tried(json.dumps(least), [], validated("mif2", spelled(least)))
+    yield Tried("loaded", "mif2", formats.load(spelled(least)).format)
+
+
+def schema(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """An export fits the published schema, and a validator of JSON Schema agrees."""
+    store = bench.store()
+    store.put({**entry["grain"], "created_at": NOW, "user_id": _USER})
+    mif.import_document(store, spelled(case_of(entry, {})))
+    dump, _ = mif.export_document(store, _USER, now=NOW, include_embeddings=True)
+    found = json.loads(dump.data)
+    problems = [said for said in validated("mif2", dump.data) if not said.startswith("~")]
+    yield Tried("problems", [], problems)
+    try:
+        from jsonschema_rs import Draft202012Validator
+    except ImportError:
+        raise MissingError(f"no jsonschema_rs: needs {packages_of('formats')}") from None
+    fits = Draft202012Validator(json.loads(check.text()))
+    yield Tried("by a validator of JSON Schema", [], [e.message for e in fits.iter_errors(found)])
+    for name in ("memories", "mif_version"):
+        without = edited(found, {"remove": [f"/{name}"]})
+        yield Tried(f"without {name}", False, fits.is_valid(without))
+
+
+# MIF 1.0: layouts
+
+
+def _whole() -> Any:
+    return documents("mif1")["all"]
+
+
+def layouts(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A document is written in each layout, and read from it."""
+    found = formats.load(spelled(_whole()))
+    for layout in entry["layouts"]:
+        written = formats.dump(found, format="mif1", layout=layout).data
+        again = formats.dump(formats.load(written), format="mif1", layout="json").data
+        yield Tried(layout, _whole(), json.loads(again))
+
+
+def yaml(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """YAML by hand: words such as no, and times, are texts."""
+    read = formats.load("\n".join(entry["yaml"]).encode(), format="mif1")
+    found = json.loads(formats.dump(read, format="mif1", layout="json").data)
+    yield Tried("user_id: no", "no", found["export"]["user_id"])
+    yield Tried("content: yes", "yes", found["memories"][0]["content"])
+    yield Tried("a time", "2026-02-02T14:30:00Z", found["memories"][0]["created_at"])
+
+
+def yaml_bomb(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Aliases of aliases, each nine times the one before."""
+    lines = ["mif_version: '1.0'", "a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    found = validated("mif1", "\n".join(lines).encode())
+    yield Tried("nine to the twelfth texts", True, bool(found) and not found[0].startswith("~"))
+
+
+def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """JSON lines: header and footer, and what is missing is noticed."""
+    written = formats.dump(formats.load(spelled(_whole())), format="mif1", layout="jsonl").data
+    whole = written.splitlines(keepends=True)
+    kinds = [json.loads(line)["type"] for line in whole]
+    yield Tried("the first and the last line", ("header", "footer"), (kinds[0], kinds[-1]))
+    cut = _rules(b"".join(whole[:-1]))[:1]
+    yield Tried("without the last", ["no_footer"], cut)
+    (first, *_rest) = _rules(b"".join([*whole[:1], *whole[2:]]))
+    yield Tried("a record left out", True, first in ("count_mismatch", "checksum_mismatch"))
+
+
+def _rules(data: bytes) -> list[str]:
+    return [said.split()[0] for said in validated("mif1", data)]
+
+
+# MIF 1.0: documents under a passphrase or a key
+
+_CHEAP: Final = envelope.Kdf(bytes(range(16)), memory_kib=64, iterations=1, parallelism=1)
+_PHRASE: Final = "a garden at dusk"
+
+
+def _sealed() -> Any:
+    return json.loads(envelope.seal_document(spelled(_whole()), _PHRASE, kdf=_CHEAP))
+
+
+def encryption_members(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The members of an encrypted document and their sizes."""
+    found = _sealed()["encryption"]
+    size = {name: len(base64.b64decode(found[name])) for name in entry["base64"]}
+    for name, value in entry["values"].items():
+        yield Tried(name, value, found[name])
+    yield Tried("bytes of iv and auth_tag", (12, 16), (size["iv"], size["auth_tag"]))
+    yield Tried("bytes of the payload", len(spelled(_whole())), size["encrypted_payload"])
+
+
+def encryption_key(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Another implementation of AES-256-GCM opens a document under a key."""
+    whole = json.loads(envelope.seal_document(spelled(_whole()), key=bytes(32)))
+    payload, tag = (
+        base64.b64decode(whole["encryption"].pop(name))
+        for name in ("encrypted_payload", "auth_tag")
+    )
+    aad = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
+    iv = base64.b64decode(whole["encryption"]["iv"])
+    plain = AESGCM(bytes(32)).decrypt(iv, payload + tag, aad)
+    yield Tried("opened with the envelope as additional data", spelled(_whole()), plain)
+
+
+def encryption_opened(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The passphrase opens the document; another one and none do not."""
+    sealed = spelled(_sealed())
+    yield Tried("the right one", spelled(_whole()), envelope.open_document(sealed, _PHRASE))
+    yield refuses("another", "ERR_KEY", envelope.open_document, sealed, "a garden at dawn")
+    yield Tried("none: the problem", ["encrypted"], _rules(sealed)[:1])
+
+
+def encryption_changed(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A changed document is refused."""
+    for case in entry["cases"]:
+        sealed = spelled(edited(_sealed(), case))
+        yield refuses(case["try"], case["refused"], envelope.open_document, sealed, _PHRASE)
+
+
+# MIF 1.0: a store
+
+
+def redacted(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """A secret in a memory does not leave the store if redaction is asked for."""
+    store = bench.store()
+    change = {"set": {"/memories/0/content": entry["content"]}, "remove": ["/consent"]}
+    mif.import_document(store, spelled(edited(_whole(), change)))
+    dump, _ = mif.export_document(store, _USER, format="mif1", now=NOW, redact_pii=True)
+    found = json.loads(dump.data)
+    first = _whole()["memories"][0]["id"]
+    one = next(memory for memory in found["memories"] if memory["id"] == first)
+    marks = one.get("redactions", ())
+    spans = [(m["original_length"], m["position"][1] - m["position"][0]) for m in marks]
+    privacy = found["metadata"]["privacy"]
+    yield Tried("the secret in the whole export", False, entry["secret"] in json.dumps(found))
+    yield Tried("its marker", True, "[REDACTED:" in one["content"])
+    yield Tried("the types of its redactions", True, bool(marks))
+    yield Tried("length and position agree", True, all(a == b for a, b in spans))
+    yield Tried("its privacy report", True, privacy["pii_detected"] or privacy["secrets_detected"])
+
+
+def sharing(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """Memories whose consent forbids sharing do not leave: an error, or an empty document."""
+    store = bench.store()
+    mif.import_document(store, spelled(_whole()))
+    try:
+        dump, _ = mif.export_document(store, _USER, format="mif1", now=NOW)
+        left = json.loads(dump.data)["memories"]
+    except og.errors.OmsError:
+        left = []
+    yield Tried("sharing_allowed false", True, not left)
+
+
+# MIF in JSON-LD
+
+
+def corpus_lines(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Memories in an array, a corpus or lines are judged each for itself."""
+    least, later = documents("mif-ld")["least"], documents("mif-ld")["memory 1.x"]
+    records = [{"kind": "memory", "payload": one} for one in (least, later)]
+    whole = {"@type": "MemoryCorpus", "records": records}
+    yield Tried("a corpus of two shapes", [], judged(spelled(whole)))
+    yield Tried("an array of two", [], judged(spelled([least, later])))
+    bad = judged(spelled([least, later | {"@id": "x"}]))
+    yield Tried("the second of them bad", ["MIF-ID /1/@id"], bad)
+    found = formats.load(b"\n".join(map(spelled, (least, later))), format="mif-ld")
+    yield Tried("by lines", (), found.problems)
+
+
+def errors(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """An error has the reference's words, and says how to mend it."""
+    for case in entry["cases"]:
+        (found,) = validate.judge(case_of(entry, case)).findings
+        ((pointer, value),) = case["set"].items()
+        yield Tried(f"{pointer}: {value}", True, case["says"] in found.message)
+        yield Tried("how it is mended", True, bool(getattr(found, "hint", "")))
+
+
+def markdown(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A Markdown file with frontmatter is a memory, and is written as it was."""
+    text = "\n".join(entry["markdown"]) + "\n"
+    found = formats.load(text.encode(), format="mif-ld")
+    yield Tried("written again", text, formats.dump(found, format="mif-ld").data.decode())
+    grain = next(one for one in found.grains if one.type == "belief")
+    tags = list(grain.get("structural_tags", []))
+    yield Tried("its namespace and tags", [entry["namespace"], entry["tags"]],
+                [grain.get("namespace"), tags])  # fmt: skip
+
+
+def grain_types(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The type of a memory chooses the type of its grain."""
+    for case in entry["cases"]:
+        found = formats.load(spelled(case_of(entry, case)), format="mif-ld")
+        yield Tried(case["set"]["/memoryType"], case["type"], found.grains[0].type)
+
+
+def same_address(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Counts of reads are outside the grain."""
+    first = _address(entry, {})
+    yield Tried("read twice", first, _address(entry, {}))
+    more = _address(entry, {"set": {"/temporal/accessCount": 6}})
+    yield Tried("read once more often: the same grain", first, more)
+
+
+def _address(entry: Entry, change: Entry) -> str:
+    return formats.load(spelled(case_of(entry, change)), format="mif-ld").grains[0].address
+
+
+def stored(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """Memories of both shapes come back from a store equal."""
+    store, both = bench.store(), {name: documents("mif-ld")[name] for name in entry["cases"]}
+    mif.import_document(store, spelled([*both.values()]), user_id="ada", format="mif-ld")
+    dump, _ = mif.export_document(store, "ada", format="mif-ld", now=NOW, include_embeddings=True)
+    left = _memories(dump.data)
+    for name, shape in entry["cases"].items():
+        yield Tried(f"of shape {shape}", True, both[name] in left)
+
+
+def _memories(text: bytes) -> list[Any]:
+    """The memories of an export, whichever of its forms it has."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    if isinstance(whole, list):
+        return whole
+    records = whole.get("records", whole.get("memories")) if isinstance(whole, dict) else None
+    return [whole] if records is None else [one.get("payload", one) for one in records]
+
+
+def local(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Memories of the namespace _local are written only if that is asked for."""
+    found = formats.load(spelled(case_of(entry, entry)), format="mif-ld")
+    yield refuses("by default", "ERR_SCHEMA", formats.dump, found, format="mif-ld")
+    asked = formats.dump(found, format="mif-ld", local=True)
+    yield Tried("asked for", True, b"The garden is watered" in asked.data)
+
+
+def offline(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The schemas come with the package."""
+    schemas = Path(validate.__file__).with_name("schemas")
+    yield Tried("schemas at hand", True, len(list(schemas.glob("*.json"))) >= 5)
+    person = documents("mif-ld")["memory"]["entities"][0]
+    found = judged(spelled(person), kind="entity-reference")
+    yield Tried("an entity reference by its own schema", [], found)
+
+
+def strength(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """What is left of a memory's strength after some days."""
+    for case in entry["cases"]:
+        memory = {"created": "2026-01-01T00:00:00Z", "temporal": case["temporal"]}
+        day = times.parse(f"{case['on']}T00:00:00Z", floating=True)
+        found = None if day is None else temporal.strength(memory, day)
+        yield Tried(case["try"], case["is"], None if found is None else float(found))
+
+
+def lenient(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """An importer leaves out broken citations, and replaces unknown words in others."""
+    for case in entry["cases"]:
+        found = validate.judge(case_of(entry, case), mode="lenient")
+        numbers = [found.total, len(found.dropped), len(found.warnings)]
+        yield Tried(f"{case['try']}: refused, left out, warnings", case["is"], numbers)
+
+
+def _library(bench: Bench, change: Entry) -> Any:
+    path = bench.directory() / "garden.json"
+    path.write_bytes(spelled(edited(documents("mif-ld")["ontology"], change)))
+    return ontology.load([path], strict=False)
+
+
+def entity(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """An entity is judged by its type in an ontology."""
+    library = _library(bench, {})
+    typed = edited(documents("mif-ld")["least"], entry)
+    for case in entry["cases"]:
+        found = ontology.judge_entity(edited(typed, case), library)
+        yield Tried(case["try"], case["is"], [one.rule for one in found.problems])
+
+
+def subtypes(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """Types above a type must exist, in no circle, and bind it."""
+    for case in entry["cases"]:
+        report = _library(bench, case).reports[0]
+        yield Tried(case["try"], case["good"], not report.problems)

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import omsgrain as og
 from omsgrain import crypto
-from omsgrain.conformance.bench import Bench
-from omsgrain.conformance.people import ADA, BEN, ada, ben, by_hand, cat
+from omsgrain.conformance.bench import ADA, BEN, Bench, ada, ben, by_hand, cat
 from omsgrain.conformance.rule import Entry, Tried, refuses, takes
 from omsgrain.conformance.steps import Scene
 from omsgrain.conformance.stores import belief
@@ -118,7 +117,7 @@ def delegated(bench: Bench, entry: Entry) -> Iterator[Tried]:
     elsewhere = og.Grain(og.encode(belief("off", 1, derived_from=[other])))
     signed = crypto.sign
     refused: dict[str, Any] = {
-        "signed by nobody": about,
+        "unsigned": about,
         "signed by Ben": signed(about, ben()),
         "signed by Ada, without the old address": signed(unnamed, ada()),
         "signed by Ada, about another grain": signed(elsewhere, ada()),

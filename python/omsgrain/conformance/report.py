@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came of trying rules, for people and for programs."""
+"""The results of rules, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omsgrain.conformance.rule import SPECS, Spec
 from omsgrain.conformance.runner import RuleVerdict
 
 WORDS: Final = {True: "passed", False: "FAILED", None: "left out"}
-_SHOWN: Final = 3  # tries that are told one by one
+_SHOWN: Final = 3  # tries that are shown one by one
 _WIDTH: Final = 60  # characters of one of them
 _MARKS: Final = re.compile(r"([|<>\\`*_\[\]~])")
 
@@ -21,9 +21,9 @@ _INTRO: Final = """\
 
 # Conformance
 
-What the formats ask for, rule by rule, and whether this build does it. Each rule is tried with
-what is good and with what is not; what must come of it is written beside it, or was made by an
-encoder that shares nothing with this one. `omsgrain conformance` runs all of it; options choose:
+The rules of the formats, and whether this build keeps them. Each rule is tried with good input and
+with bad input. The expected result is written in the rule, or comes from an encoder that shares no
+code with this one. `omsgrain conformance` tries all rules; options choose some:
 
 ```sh
 omsgrain conformance --spec mif1
@@ -31,17 +31,17 @@ omsgrain conformance --rule oms.header --format json --output report.json
 ```
 
 The exit code is 1 if a rule fails. A rule that is *recommended* is one that its specification
-advises, or leaves open and omsgrain settles. Rules of MIF 2.0 and MIF 1.0 have no levels. What is
-tried is told in short: up to three things, and how many more there are.
+advises, or leaves open and omsgrain settles. Rules of MIF 2.0 and MIF 1.0 have no levels. The
+column *tried* shows up to three things, and how many more there are.
 
-Others can be tested as well: `omsgrain conformance --vectors DIR` runs test vectors, and
-`omsgrain conformance --aimem-url URL --token T` asks a server of AIMEM over HTTP alone
+You can test other programs too: `omsgrain conformance --vectors DIR` runs test vectors, and
+`omsgrain conformance --aimem-url URL --token T` tests a server of AIMEM over HTTP
 ([serving.md](serving.md)).
 """
 
 
 def tried(verdict: RuleVerdict) -> str:
-    """What was tried, in short."""
+    """Name what was tried, in short."""
     first = [_cut(one) for one in verdict.tried[:_SHOWN]]
     more = len(verdict.tried) - len(first)
     return "; ".join(first) + (f"; {more} more" if more else "")
@@ -53,7 +53,7 @@ def _cut(text: str) -> str:
 
 
 def counted(verdicts: Iterable[RuleVerdict]) -> dict[str, int]:
-    """How many passed, failed and were left out."""
+    """Count what passed, failed and was left out."""
     found = [verdict.passed for verdict in verdicts]
     return {
         "rules": len(found),
@@ -63,8 +63,8 @@ def counted(verdicts: Iterable[RuleVerdict]) -> dict[str, int]:
     }
 
 
-def told(verdicts: Sequence[RuleVerdict]) -> dict[str, Any]:
-    """All of it as JSON-ready values."""
+def as_json(verdicts: Sequence[RuleVerdict]) -> dict[str, Any]:
+    """Return all results as JSON-ready values."""
     return {**counted(verdicts), "results": [_values(verdict) for verdict in verdicts]}
 
 
@@ -86,7 +86,7 @@ def _values(verdict: RuleVerdict) -> dict[str, Any]:
 
 
 def markdown(verdicts: Sequence[RuleVerdict]) -> str:
-    """All of it as a page."""
+    """Return all results as a page."""
     parts = [_INTRO, *_summary(verdicts)]
     for (spec, level), group in groupby(verdicts, key=lambda v: (v.rule.spec, v.rule.level)):
         parts.append("\n".join(_table(spec, level, list(group))) + "\n")

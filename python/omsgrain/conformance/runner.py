@@ -12,14 +12,14 @@ from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from omsgrain.conformance import fields
+from omsgrain.conformance import grains
 from omsgrain.conformance.bench import Bench, MissingError
 from omsgrain.conformance.rule import FILES, SPECS, Entry, Rule, Spec, Tried, table
 from omsgrain.errors import NotFoundError, OmsError, SchemaError
 
 _SHOWN = 80  # characters of a value in a verdict
 KINDS: Final = {
-    "vectors": "packed_vectors.agree",
+    "vectors": "vectors.agree",
     "encode": "grains.encoded",
     "warnings": "grains.warned",
     "policy": "policies.tried",
@@ -30,7 +30,7 @@ KINDS: Final = {
     "round": "documents.returned",
     "kept": "documents.kept",
     "bundle": "aimem.bundle",
-    "http": "aimem.http",
+    "http": "http.cases.ruled",
     "steps": "steps.run",
 }
 """The function of each kind of rules: a module of this package, and its name there."""
@@ -45,7 +45,7 @@ def _check(entry: Entry, bench: Bench) -> Iterable[Tried]:
 
 
 def _load(file: str, spec: Spec) -> Iterator[Rule]:
-    for entry in table(file).get("rules") or fields.entries():
+    for entry in table(file).get("rules") or grains.entries():
         yield Rule(
             entry["id"],
             entry["section"],
@@ -68,14 +68,14 @@ RULES: Final[tuple[Rule, ...]] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """A rule, and what came of trying it.
+    """A rule and its result.
 
     Attributes:
         rule: the rule.
         passed: None if it could not be tried here.
         tried: what was tried, in order.
-        expected: what was to come of the first thing that went wrong; None if nothing did.
-        found: what came of it; of a rule that was left out, why.
+        expected: the right result of the first thing that went wrong; None if nothing did.
+        found: its result; for a rule that was left out, the reason.
     """
 
     rule: Rule
@@ -92,7 +92,7 @@ def choose(
     level: int | None = None,
     ids: Iterable[str] = (),
 ) -> list[Rule]:
-    """The rules that are asked for."""
+    """Choose rules by specification, level and id."""
     if spec is not None and spec not in SPECS:
         raise SchemaError("no such specification", field="/spec", expected=", ".join(SPECS))
     found, wanted = list(rules), tuple(ids)
@@ -116,9 +116,9 @@ def _is_named(id: str, name: str) -> bool:
 
 
 def run(rules: Iterable[Rule]) -> Iterator[RuleVerdict]:
-    """Try rules, one after the other. What one of them does touches no other.
+    """Try rules, one after the other, each by itself.
 
-    Whatever a check raises, the rule fails: a build that breaks down keeps no rule.
+    If a check raises an error, its rule fails.
     """
     with TemporaryDirectory(prefix="omsgrain-") as root, closing(Bench(root)) as bench:
         for rule in rules:

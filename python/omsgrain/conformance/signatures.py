@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about identities and signatures."""
+"""Rules about identities and signatures, views that hide fields, and encrypted grains."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import omsgrain as og
 from omsgrain import crypto
-from omsgrain.conformance.bench import Bench
-from omsgrain.conformance.packed_vectors import data, vector
-from omsgrain.conformance.people import ADA, BEN, CAT, MSGPACK, ada, ben, by_hand
+from omsgrain.conformance.bench import ADA, BEN, CAT, MSGPACK, Bench, ada, ben, by_hand
 from omsgrain.conformance.rule import Entry, Tried, refuses, takes
-from omsgrain.crypto import signers
+from omsgrain.conformance.vectors import blob, data, vector
+from omsgrain.crypto import seal, signers
 
 _AT: Final = 1_768_471_200
 
@@ -75,7 +75,7 @@ def did_web(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def tag(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A signed grain stands in a COSE_Sign1 with tag 18."""
+    """A signed grain is in a COSE_Sign1 with tag 18."""
     found = cbor2.loads(crypto.sign(_grain(), ada(), iat=_AT))
     yield Tried("the tag", 18, found.tag)
     yield Tried("its four parts", 4, len(found.value))
@@ -156,9 +156,7 @@ def content_type(_: Bench, entry: Entry) -> Iterator[Tried]:
 def address(_: Bench, entry: Entry) -> Iterator[Tried]:
     """The address of a signed grain is that of its flagged blob."""
     address = "b3e67f30276251291199a8a5c0fda98ab8389f2ebf88da9c959194014ee645e9"
-    yield Tried(
-        "before it stands in an envelope", address, crypto.with_signed_bit(_grain()).address
-    )
+    yield Tried("before it is in an envelope", address, crypto.with_signed_bit(_grain()).address)
     yield Tried("in one", address, crypto.verify_signed(_signed("ours, Ed25519")).address)
     yield refuses(
         "one asks for another address",
@@ -188,7 +186,7 @@ def other_kid(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def author(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A signer who is not the author is told."""
+    """A result says whether the signer is the author."""
     for signer, same in ((ada(), True), (ben(), False)):
         found = crypto.open_signed(crypto.sign(_grain(), signer, iat=_AT))
         yield Tried(f"signed by {signer.did[:16]}", same, found.author_matches)
@@ -210,8 +208,8 @@ def many(_: Bench, entry: Entry) -> Iterator[Tried]:
     """Envelopes in a batch are verified one by one, with the same verdicts."""
     good, bad = _signed("python-cwt, Ed25519"), _signed("ours, Ed25519")[:-1] + b"\x00"
     found = crypto.prove_many([good, bad, _signed("python-cwt, ES256")])
-    told = [one.code if isinstance(one, og.errors.OmsError) else one[1].signer for one in found]
-    yield Tried("a good one, a changed one, one of ES256", [ADA, "ERR_SIGNATURE", BEN], told)
+    results = [one.code if isinstance(one, og.errors.OmsError) else one[1].signer for one in found]
+    yield Tried("a good one, a changed one, one of ES256", [ADA, "ERR_SIGNATURE", BEN], results)
 
 
 def detached(_: Bench, entry: Entry) -> Iterator[Tried]:
@@ -239,3 +237,170 @@ def _is_refused(envelope: bytes) -> bool:
     except og.errors.OmsError:
         return True
     return False
+
+
+# views and encrypted grains
+
+
+def _original(one: dict[str, Any]) -> og.Grain:
+    blob = bytes.fromhex(one["original_hex"])
+    if blob[1] & 1:
+        return crypto.with_signed_bit(og.Grain(blob[:1] + bytes([blob[1] & 0xFE]) + blob[2:]))
+    return og.Grain(blob)
+
+
+def _views(word: str) -> list[dict[str, Any]]:
+    return [one for one in data("disclosure") if word in one]
+
+
+def views(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A view has _elided, the SHA-256 of each hidden value, and _disclosure_of, the address."""
+    for one in _views("address"):
+        view = crypto.disclose(_original(one), one["hide"])
+        yield Tried(one["description"], one["view_hex"], view.blob.hex())
+        yield Tried("its address", one["address"], view.address)
+
+
+def proved(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A view is proved to be one of the whole grain."""
+    for one in _views("address"):
+        view = og.Grain(bytes.fromhex(one["view_hex"])) if "signed" not in one["id"] else None
+        if view is not None:
+            yield takes(one["description"], crypto.check_disclosure, view, _original(one))
+
+
+def forged(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A view with a value, a hash or an address that is not the original's is refused."""
+    for one in _views("expect_error"):
+        whole, view = (bytes.fromhex(one[name]) for name in ("original_hex", "view_hex"))
+        yield refuses(
+            one["description"],
+            one["expect_error"],
+            crypto.check_disclosure,
+            view,
+            whole,
+        )
+
+
+def revealed(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A hidden value is shown only by what hashes to its hash."""
+    one = data("disclosure")[0]
+    view = og.Grain(bytes.fromhex(one["view_hex"]))
+    yield Tried(
+        "both values",
+        one["original_hex"],
+        crypto.reveal(view, {"user_id": "alice-123", "namespace": "hr"}).blob.hex(),
+    )
+    yield refuses(
+        "another value", "ERR_INTEGRITY", lambda: crypto.reveal(view, {"user_id": "bob"})
+    )
+
+
+def shown(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """What others decide by is never hidden."""
+    for name, value in entry["fields"].items():
+        grain = og.Grain(og.encode(entry["grain"] | {name: value}))
+        yield refuses(name, "ERR_SCHEMA", crypto.disclose, grain, [name])
+
+
+def guessable(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A hidden value that can be guessed is warned of."""
+    view = crypto.disclose(_original(data("disclosure")[0]), ["user_id"])
+    yield Tried("a user id of nine letters", 1, len(view.warnings))
+
+
+def stored(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """A view is no grain of a store's own."""
+    view = og.Grain(bytes.fromhex(data("disclosure")[0]["view_hex"]))
+    yield refuses("put into a store", "ERR_SCHEMA", lambda: bench.store().put(view))
+
+
+def _seals() -> Iterator[tuple[str, bytes, dict[str, Any]]]:
+    for grain in data("sealed")["grains"]:
+        for one in grain["sealed"]:
+            yield grain["name"], bytes.fromhex(grain["plain"]), one
+
+
+def _key() -> bytes:
+    return bytes.fromhex(data("sealed")["key"])
+
+
+def opened(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Sealed grains are opened byte for byte, and have their address."""
+    for name, plain, one in _seals():
+        sealed = bytes.fromhex(one["sealed"])
+        yield Tried(
+            f"{name}, {'whole' if one['whole'] else 'its payload'}",
+            plain,
+            seal.unseal(sealed, _key(), check=True),
+        )
+        yield Tried("its address", one["address"], og.address(sealed))
+
+
+def layout(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Header with bit 1, a nonce of 12 bytes, AES-256-GCM, a tag of 16; the header is bound."""
+    belief = blob("oms", 7)
+    sealed = seal.seal(belief, bytes(32), whole=False)
+    yield Tried("the size", len(belief) + 12 + 16, len(sealed))
+    yield Tried("bit 1", 2, sealed[1] & 2)
+    found = AESGCM(bytes(32)).decrypt(sealed[9:21], sealed[21:], sealed[:9])
+    yield Tried("opened by AES-GCM alone", belief[9:], found)
+    whole = seal.seal(belief, bytes(32), whole=True)
+    yield Tried(
+        "sealed whole", belief, AESGCM(bytes(32)).decrypt(whole[9:21], whole[21:], whole[:9])
+    )
+
+
+def hidden(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """The header shows type and sensitivity; namespace and time are zero."""
+    belief = blob("oms", 7)
+    yield Tried(
+        "hidden", "010201000000000000", seal.seal(belief, bytes(32), whole=False)[:9].hex()
+    )
+    shown = seal.seal(belief, bytes(32), whole=False, hide_header=False)[:9].hex()
+    yield Tried("shown, if that is asked", "010201a4d26968baa0", shown)
+
+
+def nonces(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """No two seals have the same nonce."""
+    belief = blob("oms", 7)
+    nonces = {seal.seal(belief, bytes(32), whole=False)[9:21] for _ in range(1000)}
+    yield Tried("a thousand seals of one grain", 1000, len(nonces))
+
+
+def wrong(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A wrong key, or any byte changed, opens nothing."""
+    name, _plain, one = next(_seals())
+    sealed = bytes.fromhex(one["sealed"])
+    yield refuses("another key", "ERR_KEY", lambda: seal.unseal(sealed, bytes(32)))
+    passed = []
+    for at in range(len(sealed)):
+        changed = sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]
+        try:
+            seal.unseal(changed, _key())
+        except og.errors.OmsError:
+            continue
+        passed.append(at)
+    yield Tried(f"each of {len(sealed)} bytes of {name} flipped", [], passed)
+
+
+def user_keys(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """A user's key is HKDF-SHA256 of the root under the salt of his record."""
+    root = bytes.fromhex(data("sealed")["root"])
+    for one in data("sealed")["user_keys"]:
+        salt = one["salt"] and bytes.fromhex(one["salt"])
+        found = seal.derive_user_key(root, one["user_id"], salt=salt, generation=one["generation"])
+        what = f"user {one['user_id']!r}, generation {one['generation']}"
+        yield Tried(f"{what}, {'salted' if salt else 'without salt'}", one["key"], found.hex())
+
+
+def sign_order(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """What is sealed gets its signed bit first, and is signed after."""
+    belief = blob("oms", 7)
+    plain = seal.seal(belief, bytes(32), whole=False)
+    yield refuses(
+        "sealed without the bit", "ERR_SIGNED_MISMATCH", lambda: crypto.sign(plain, ada())
+    )
+    sealed = seal.seal(belief, bytes(32), whole=False, signed=True)
+    envelope = crypto.sign(sealed, ada())
+    yield Tried("signed as it is sealed", sealed, crypto.prove(envelope)[0])

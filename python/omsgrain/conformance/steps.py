@@ -2,21 +2,38 @@
 """Rules of kind ``steps``: operations on a store, one after the other, and their results.
 
 A step is an object with one operation, its options, and the result that it must have.
-``rules/README.md`` explains all of them.
+``rules/README.md`` explains all of them. The operations are the verbs of a store, with results as
+JSON has them. Rules name these operations only, so a change of the store's verbs changes only
+this file.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any, Final
 
 import omsgrain as og
-from omsgrain.conformance.bench import NOW, Bench
-from omsgrain.conformance.edits import edited, value_of
-from omsgrain.conformance.people import ADA, BEN, CAT
-from omsgrain.conformance.rule import Entry, Tried, documents, refuses, spec_of, takes
+from omsgrain import formats
+from omsgrain.conformance import aimem
+from omsgrain.conformance.bench import ADA, BEN, CAT, NOW, Bench
+from omsgrain.conformance.documents import judged, spelled, validated
+from omsgrain.conformance.rule import (
+    Entry,
+    Tried,
+    documents,
+    edited,
+    refuses,
+    spec_of,
+    takes,
+    value_of,
+)
+from omsgrain.errors import OmsError
+from omsgrain.interchange import aimem as gateway
+from omsgrain.interchange import mif
+from omsgrain.policy.presets import load as load_preset
 
 _NAME: Final = re.compile(r"\$(\w+)")
 _TIME: Final = re.compile(r"now(?:([+-])(\d+))?")
@@ -95,7 +112,7 @@ def at(value: Any, path: str) -> Any:
 
 def run(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """Do the steps of a rule."""
-    from omsgrain.conformance.operations import OPERATIONS
+    from omsgrain.conformance.steps import OPERATIONS
 
     scene = Scene(bench, spec_of(entry))
     for step in entry["steps"]:
@@ -139,3 +156,305 @@ def _compared(scene: Scene, step: Entry, found: Any) -> Tried:
         return Tried(what, True, all(one in found for one in parts))
     expected = scene.value(step["is"])
     return Tried(what, sorted(expected) if step.get("sorted") else expected, found)
+
+
+# the operations
+
+
+USER: Final = "user-42"
+
+# the store, and the clock that it sees
+
+
+def _open(scene: Scene, given: dict[str, Any]) -> None:
+    if given.pop("keys", False):
+        given["keys"] = scene.bench.keys()
+    if "preset" in given:
+        given["preset"] = load_preset(given["preset"])
+    scene.store = scene.bench.store(**given)
+
+
+def _clock(scene: Scene, given: int) -> None:
+    scene.bench.clock = given
+
+
+def _size(scene: Scene, _: None) -> int:
+    return len(scene.store)
+
+
+def _changes(scene: Scene, _: None) -> int:
+    return scene.store.stats().last_seq
+
+
+def _changes_since(scene: Scene, given: int) -> int:
+    return scene.store.stats().last_seq - given
+
+
+# grains
+
+
+def _put(scene: Scene, given: Any, **options: Any) -> str:
+    return scene.store.put(scene.grain(given), **options)
+
+
+def _put_many(scene: Scene, given: list[Any]) -> list[str | None]:
+    return list(scene.store.put_many([scene.grain(one) for one in given]).addresses)
+
+
+def _get(scene: Scene, given: str) -> dict[str, Any]:
+    return scene.store.get(given).to_dict()
+
+
+def _get_many(scene: Scene, given: list[str]) -> list[str]:
+    return [grain.address for grain in scene.store.get_many(given)]
+
+
+def _blob(scene: Scene, given: str) -> str:
+    return scene.store.get(given).blob.hex()
+
+
+def _address(scene: Scene, given: str) -> str:
+    return scene.store.get(given).address
+
+
+def _exists(scene: Scene, given: list[str]) -> list[bool]:
+    return [scene.store.exists(address) for address in given]
+
+
+def _readable(scene: Scene, given: list[str]) -> list[bool]:
+    return [_is_readable(scene, address) for address in given]
+
+
+def _is_readable(scene: Scene, address: str) -> bool:
+    try:
+        scene.store.get(address)
+    except OmsError:
+        return False
+    return True
+
+
+def _supersede(scene: Scene, given: str, *, by: Any, reason: str | None = None) -> str:
+    return scene.store.supersede(given, scene.grain(by), reason)
+
+
+def _contest(scene: Scene, given: str, reason: str | None = None) -> None:
+    scene.store.contest(given, reason=reason)
+
+
+def _retract(scene: Scene, given: str, reason: str | None = None) -> None:
+    scene.store.retract(given, reason=reason)
+
+
+def _delete(scene: Scene, given: str, reason: str | None = None) -> None:
+    scene.store.delete(given, reason=reason)
+
+
+def _status(scene: Scene, given: str) -> dict[str, Any]:
+    found = scene.store.status(given)
+    names = (
+        "superseded_by system_valid_to verification_status restricted access_count "
+        "last_accessed_at"
+    )
+    return {name: getattr(found, name) for name in names.split()}
+
+
+def _set_verification(scene: Scene, given: str, to: Any) -> None:
+    scene.store.trust.set_verification(given, to)
+
+
+# queries
+
+
+def _query(scene: Scene, given: dict[str, Any]) -> list[str]:
+    return [hit.address for hit in scene.store.query(**given).results]
+
+
+def _search(scene: Scene, given: str) -> list[str]:
+    return [hit.address for hit in scene.store.search(given).results]
+
+
+def _history(scene: Scene, given: str) -> list[str]:
+    return [grain.address for grain in scene.store.history(given)]
+
+
+def _provenance(scene: Scene, given: str) -> list[str]:
+    return [node.address for node in scene.store.graph.provenance(given).nodes]
+
+
+def _descendants(scene: Scene, given: str) -> list[str]:
+    return [node.address for node in scene.store.graph.descendants(given).nodes]
+
+
+# policy, people, audit
+
+
+def _hold(scene: Scene, given: str, **options: Any) -> None:
+    scene.store.holds.add(given, **options)
+
+
+def _release(scene: Scene, given: str, **options: Any) -> None:
+    scene.store.holds.release(given, **options)
+
+
+def _reviews(scene: Scene, _: None) -> list[str]:
+    return [review.address for review in scene.store.reviews.pending()]
+
+
+def _restrict(scene: Scene, given: str, **options: Any) -> None:
+    scene.store.privacy.restrict(given, **options)
+
+
+def _erase(scene: Scene, given: list[str], **options: Any) -> dict[str, Any]:
+    report = scene.store.privacy.erase(given, reason_code="gdpr17", **options)
+    return {
+        "complete": report.complete,
+        "kept": [list(one) for one in report.kept],
+        "named": [[address, list(fields)] for address, fields in report.named],
+    }
+
+
+def _run_due(scene: Scene, _: None, **options: Any) -> dict[str, Any]:
+    return {"complete": scene.store.privacy.run_due(**options).complete}
+
+
+def _withdraw_consent(scene: Scene, given: str, **options: Any) -> dict[str, Any]:
+    report = scene.store.privacy.withdraw_consent(given, **options)
+    return {
+        "withdrawal": report.withdrawal,
+        "queued": list(report.queued),
+        "others": list(report.others),
+        "deadline": report.deadline,
+    }
+
+
+def _report(scene: Scene, given: list[str]) -> dict[str, Any]:
+    report = scene.store.privacy.report(given)
+    grains = [one.grain.address for one in report.grains()]
+    return {"grains": grains, "own": report.own, "named": report.named}
+
+
+def _audit(scene: Scene, _: None, **options: Any) -> list[dict[str, Any]]:
+    return [
+        {"operation": one.operation, "actor": one.actor, "time": one.time, "details": one.details}
+        for one in scene.store.audit.entries(**options)
+    ]
+
+
+# files and documents
+
+
+def _export_mg(scene: Scene, given: Any) -> int:
+    return scene.store.export_mg(scene.bench.directory() / "x.mg", purpose=given).grains
+
+
+def _load(scene: Scene, given: Any) -> None:
+    form: Any = scene.spec
+    formats.load(spelled(given), format=form)
+
+
+def _import(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
+    """A document into the store; its report."""
+    report = mif.import_document(scene.store, spelled(given), **options)
+    return {
+        "fates": [one.fate for one in report.records if one.kind == "memory"],
+        "renamed": [one.new_id for one in report.records if one.fate == "renamed"],
+        "merge_strategy": report.merge_strategy,
+    }
+
+
+def _export(scene: Scene, _: None, **options: Any) -> Any:
+    """An export of the store in the rule's format, as JSON."""
+    form: Any = scene.spec
+    dump, _report = mif.export_document(scene.store, USER, format=form, now=NOW, **options)
+    return json.loads(dump.data)
+
+
+def _import_bundle(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
+    summary = gateway.import_bundle(scene.store, aimem.read(given), **options)
+    return {**summary.to_dict(), "warnings": [one.rule for one in summary.warnings]}
+
+
+def _export_bundle(scene: Scene, _: None, **options: Any) -> dict[str, Any]:
+    return aimem.exported(scene.store, **options)
+
+
+def _erase_tenant(scene: Scene, given: str) -> None:
+    gateway.erase_tenant(scene.store, given, reason_code="gdpr17")
+
+
+def _judge(_: Scene, given: Any, **options: Any) -> list[str]:
+    return judged(spelled(given), **options)
+
+
+def _problems(scene: Scene, given: Any) -> list[str]:
+    found = validated(scene.spec, spelled(given))
+    return [said for said in found if not said.startswith("~")]
+
+
+def _bundle_problems(_: Scene, given: Any) -> list[str]:
+    return aimem.rules(aimem.spelled(given))
+
+
+# agents, and results at hand
+
+
+def _tool(scene: Scene, given: str) -> dict[str, Any]:
+    return scene.bench.tools[given]
+
+
+def _tools(scene: Scene, _: None) -> list[str]:
+    return list(scene.bench.tools)
+
+
+def _value(_: Scene, given: Any, only: Any = None) -> Any:
+    return given if only is None else [one for one in given if one in only]
+
+
+OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "open": _open,
+    "clock": _clock,
+    "size": _size,
+    "changes": _changes,
+    "changes_since": _changes_since,
+    "put": _put,
+    "put_many": _put_many,
+    "get": _get,
+    "get_many": _get_many,
+    "blob": _blob,
+    "address": _address,
+    "exists": _exists,
+    "readable": _readable,
+    "supersede": _supersede,
+    "contest": _contest,
+    "retract": _retract,
+    "delete": _delete,
+    "status": _status,
+    "set_verification": _set_verification,
+    "query": _query,
+    "search": _search,
+    "history": _history,
+    "provenance": _provenance,
+    "descendants": _descendants,
+    "hold": _hold,
+    "release": _release,
+    "reviews": _reviews,
+    "restrict": _restrict,
+    "erase": _erase,
+    "run_due": _run_due,
+    "withdraw_consent": _withdraw_consent,
+    "report": _report,
+    "audit": _audit,
+    "export_mg": _export_mg,
+    "load": _load,
+    "import": _import,
+    "export": _export,
+    "import_bundle": _import_bundle,
+    "export_bundle": _export_bundle,
+    "erase_tenant": _erase_tenant,
+    "judge": _judge,
+    "problems": _problems,
+    "bundle_problems": _bundle_problems,
+    "tool": _tool,
+    "tools": _tools,
+    "value": _value,
+}

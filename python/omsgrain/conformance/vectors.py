@@ -1,25 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run test vectors: files that say what bytes a grain must give, or with which code it is refused.
 
-The format is described in test_vectors/README.md. A vector with a key or an option that is not
-known there fails, so that nothing is passed over in silence.
+test_vectors/README.md describes the format. A vector with an unknown key or option fails, so that
+nothing is passed over in silence. The package carries the vectors that rules name, in
+``rules/vectors.json``; ``test_vectors/make.py`` writes that file.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import cbor2
 import msgpack
 
 import omsgrain as og
-from omsgrain.conformance import byte_vectors, document_vectors
-from omsgrain.errors import NotFoundError, OmsError, OmsWarning
+from omsgrain import container, crypto, formats
+from omsgrain.conformance.bench import Bench
+from omsgrain.conformance.rule import Entry, Tried, table
+from omsgrain.crypto import seal
+from omsgrain.errors import NotFoundError, OmsError, OmsWarning, SchemaError, UnsupportedError
+from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem import document as bundles
+from omsgrain.formats.aimem.check import RULES
+from omsgrain.formats.document import Import, open_manifest
+from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.source import same
 from omsgrain.grain import plain
 from omsgrain.header import HEADER_SIZE
 from omsgrain.json_values import revive
@@ -68,7 +81,7 @@ def run_vectors(directory: Path) -> Iterator[VectorOutcome]:
         except (ValueError, RecursionError) as error:  # not UTF-8, or a number of many digits
             yield VectorOutcome(name, "", _short(f"not JSON: {error}"))
             continue
-        # Its id is told by all of the path, so that a folder of them can be run alone.
+        # The whole path must end in its id, so that one folder can be run alone.
         outcome = run_vector(vector, path.resolve().with_suffix("").as_posix())
         yield replace(outcome, id=name)
 
@@ -80,11 +93,11 @@ def run_vector(vector: Any, name: str) -> VectorOutcome:
     expected = str(vector.get("expect_error") or vector.get("address", ""))
     try:
         if "bundle" in vector:
-            expected, problem = document_vectors.run_bundle(vector, name)
+            expected, problem = _run_bundle(vector, name)
         elif "kind" in vector:
-            expected, problem = byte_vectors.run(vector, name)
+            expected, problem = _run_bytes(vector, name)
         elif "document" in vector:
-            expected, problem = document_vectors.run(vector, name)
+            expected, problem = _run_document(vector, name)
         else:
             problem = _shape(vector, name) or _run(vector)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OmsError) as error:
@@ -196,3 +209,282 @@ def _differ(what: str, expected: Any, found: Any) -> str | None:
     at = next((i for i, (a, b) in pairs if a != b), min(len(left), len(right)))
     start = max(0, at - 8)
     return f"{what} differs: expected …{left[start : at + 24]}, found …{right[start : at + 24]}"
+
+
+# bytes around grains: files, streams, signatures, encrypted grains, views
+
+
+_BYTE_KEYS: Final = ("kind", "id", "description", "made_by", "checked_by")
+"""The members that every vector has."""
+_MORE: Final[dict[str, tuple[set[str], ...]]] = {
+    "container": (
+        {"file_hex", "flags", "codec", "grains", "addresses", "manifest"},
+        {"file_hex", "wrong"},
+    ),
+    "stream": ({"stream_hex", "grains"},),
+    "envelope": ({"envelope_hex", "signer", "iat", "address"},),
+    "detached": ({"signature_hex", "signer", "data_hex", "aad_hex"},),
+    "sealed": ({"sealed_hex", "key_hex", "blob_hex", "address"},),
+    "disclosure": ({"original_hex", "hide", "elided", "view_hex", "address"},),
+}
+
+
+def _run_bytes(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
+    """Run one vector."""
+    wrong = vector.get("wrong")
+    expected = str(wrong["code"] if wrong else vector.get("address", "good"))
+    shapes = _MORE.get(str(vector["kind"]), ())
+    if not any(set(vector) == {*_BYTE_KEYS, *shape} for shape in shapes):
+        return expected, "unknown or missing keys"
+    if not name.endswith(str(vector["id"])):
+        return expected, f"the id is {vector['id']!r}"
+    try:
+        pairs = _RUN[str(vector["kind"])](vector)
+    except OmsError as error:
+        return expected, f"refused: {error}"
+    differ = next((what for what, (left, right) in pairs.items() if left != right), None)
+    return expected, None if differ is None else f"{differ} differs"
+
+
+_Pairs = dict[str, tuple[object, object]]
+
+
+def _container(vector: Mapping[str, Any]) -> _Pairs:
+    with tempfile.TemporaryDirectory() as room:
+        path = Path(room) / "vector.mg"
+        path.write_bytes(bytes.fromhex(vector["file_hex"]))
+        problems = container.verify(path, errors="collect").problems
+        first = problems[0] if problems else None
+        problem = first and {"part": first.part, "number": first.number, "code": first.error.code}
+        if "wrong" in vector:
+            return {"wrong": (vector["wrong"], problem)}
+        with container.read(path) as found:
+            return {
+                "the verdict": (None, problem),
+                "flags": (vector["flags"], found.flags),
+                "codec": (vector["codec"], ("none", "zstd", "lz4").index(found.codec)),
+                "grains": (vector["grains"], [grain.hex() for grain in found]),
+                "addresses": (vector["addresses"], list(map(found.address, range(len(found))))),
+                "manifest": (vector["manifest"], dict(found.manifest)),
+            }
+
+
+def _stream(vector: Mapping[str, Any]) -> _Pairs:
+    grains = list(container.read_stream(io.BytesIO(bytes.fromhex(vector["stream_hex"]))))
+    written = io.BytesIO()
+    container.write_stream(written, grains)
+    return {
+        "grains": (vector["grains"], [grain.hex() for grain in grains]),
+        "stream_hex written": (vector["stream_hex"], written.getvalue().hex()),
+    }
+
+
+def _envelope(vector: Mapping[str, Any]) -> _Pairs:
+    signed = crypto.open_signed(bytes.fromhex(vector["envelope_hex"]))
+    return {
+        "signer": (vector["signer"], signed.signer),
+        "iat": (vector["iat"], signed.iat),
+        "address": (vector["address"], signed.grain.address),
+    }
+
+
+def _detached(vector: Mapping[str, Any]) -> _Pairs:
+    signature, data, aad = (
+        bytes.fromhex(vector[name]) for name in ("signature_hex", "data_hex", "aad_hex")
+    )
+    return {"signer": (vector["signer"], crypto.verify_detached(signature, data, aad).signer)}
+
+
+def _sealed(vector: Mapping[str, Any]) -> _Pairs:
+    sealed = bytes.fromhex(vector["sealed_hex"])
+    opened = seal.unseal(sealed, bytes.fromhex(vector["key_hex"]), check=True)
+    return {
+        "address": (vector["address"], og.address(sealed)),
+        "blob_hex": (vector["blob_hex"], opened.hex()),
+    }
+
+
+def _disclosure(vector: Mapping[str, Any]) -> _Pairs:
+    original = bytes.fromhex(vector["original_hex"])
+    view = og.Grain(bytes.fromhex(vector["view_hex"]))
+    return {
+        "elided": (vector["elided"], view.fields["_elided"]),
+        "address": (vector["address"], view.address),
+        "_disclosure_of": (
+            og.address(original),
+            str(view.fields["_disclosure_of"]).removeprefix("sha256:"),
+        ),
+    }
+
+
+_RUN: Final[dict[str, Callable[[Mapping[str, Any]], _Pairs]]] = {
+    "container": _container,
+    "stream": _stream,
+    "envelope": _envelope,
+    "detached": _detached,
+    "sealed": _sealed,
+    "disclosure": _disclosure,
+}
+
+
+# documents: problems, grains, checksums
+
+
+_DOCUMENT_KEYS: Final = (
+    "document", "id", "description", "made_by", "checked_by", "format", "layout", "section",
+    "fault", "problems", "warnings", "grains",
+)  # fmt: skip
+"""The members of a vector of MIF."""
+_LINKED: Final = ("mode", "dropped")
+"""What those of MIF in JSON-LD have besides."""
+_BUNDLE_KEYS: Final = (
+    "bundle", "id", "description", "made_by", "checked_by", "form", "section", "basis", "problems",
+    "warnings", "status", "checksum",
+)  # fmt: skip
+"""The members of a vector of AIMEM."""
+_IN_JSON: Final = ("json", "document", "array", "corpus")
+
+
+def _run_document(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
+    """Run one vector of a MIF document."""
+    wrong = [one["rule"] for one in [vector.get("fault"), *vector.get("problems", ())] if one]
+    expected = wrong[0] if wrong else ", ".join(vector.get("warnings", ())) or "good"
+    of = formats.FORMATS.get(vector.get("format", ""))
+    linked = of is not None and "mode" in of.load_options
+    if unknown := set(vector) ^ {*_DOCUMENT_KEYS, *(_LINKED if linked else ())}:
+        return expected, f"unknown or missing keys: {', '.join(sorted(unknown))}"
+    if not name.endswith(str(vector["id"])):
+        return expected, f"the id is {vector['id']!r}"
+    data = vector["document"].encode("utf-8", "surrogatepass")
+    try:
+        if (format := formats.sniff(data)) != vector["format"]:
+            return expected, f"it is taken for {format}"
+        found = formats.load(data, **({"mode": vector["mode"]} if linked else {}))
+    except UnsupportedError:
+        return expected, "it is taken for nothing that is known"
+    except DocumentError as error:
+        fault = _values(error.problems[0])
+        return expected, None if fault == vector["fault"] else f"refused for {fault}"
+    except SchemaError as error:
+        return expected, f"it cannot be run: {error}"
+    return expected, _taken(vector, found)
+
+
+def _taken(vector: Mapping[str, Any], found: Import) -> str | None:
+    """What disagrees of a document that was taken."""
+    if vector["fault"] is not None:
+        return "accepted"
+    problems = [_values(one) for one in found.problems]
+    if problems != vector["problems"]:
+        return f"problems differ: found {problems}"
+    warnings = [one.rule for one in found.warnings]
+    if warnings != vector["warnings"]:
+        return f"warnings differ: found {warnings}"
+    dropped = [_values(one) for one in found.dropped]
+    if dropped != vector.get("dropped", []):
+        return f"what was left out differs: found {dropped}"
+    grains = addresses(found)
+    if grains != vector["grains"]:
+        return f"grains differ: found {grains}"
+    if problems or vector.get("mode") == "lenient":
+        return None  # what was left out does not come back
+    return None if _comes_back(vector, found) else "it does not come back as it was"
+
+
+def _comes_back(vector: Mapping[str, Any], found: Import) -> bool:
+    layout, text = vector["layout"], vector["document"]
+    if layout not in (*_IN_JSON, "lines", "markdown"):
+        return True
+    again = formats.dump(found, format=vector["format"], local=True).data.decode()
+    if layout == "markdown":
+        return bool(again == text)
+    if layout == "lines":
+        one, other = ([json.loads(line) for line in each.splitlines()] for each in (again, text))
+        return bool(same(one, other))
+    return bool(same(json.loads(again), json.loads(text)))
+
+
+def addresses(found: Import) -> dict[str, list[str]]:
+    """The addresses of the records' grains, by the pointer of their array."""
+    by_address = {grain.address: grain for grain in found.grains}
+    opened = open_manifest(found.grains[-1], by_address.__getitem__)
+    return {} if opened is None else opened.arrays
+
+
+def _values(problem: Problem, *, line: bool | None = None) -> dict[str, Any]:
+    """A problem as vectors have it; the line by default where there is one."""
+    found: dict[str, Any] = {"rule": problem.rule, "pointer": problem.pointer}
+    with_line = problem.line is not None if line is None else line
+    return found | ({"line": problem.line} if with_line else {})
+
+
+def _run_bundle(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
+    """Run one vector of an AIMEM bundle."""
+    wrong = [problem["rule"] for problem in vector.get("problems", ())]
+    expected = wrong[0] if wrong else str(vector.get("checksum", ""))
+    if unknown := set(vector) ^ set(_BUNDLE_KEYS):
+        return expected, f"unknown or missing keys: {', '.join(sorted(unknown))}"
+    if not name.endswith(str(vector["id"])):
+        return expected, f"the id is {vector['id']!r}"
+    data = vector["bundle"].encode("utf-8", "surrogatepass")
+    problems, warnings = _scanned(data) if vector["form"] == "lines" else _validated(data)
+    found = [_values(problem, line=vector["form"] == "lines") for problem in problems]
+    if found != vector["problems"]:
+        return expected, f"problems differ: expected {vector['problems']}, found {found}"
+    if not problems and [one.rule for one in warnings] != vector["warnings"]:
+        return expected, f"warnings differ: found {[one.rule for one in warnings]}"
+    status = RULES[problems[0].rule].status if problems else 200
+    if status != vector["status"]:
+        return expected, f"the status is {status}"
+    if not problems and vector["form"] == "document":
+        own = checksum.of_document(data)
+        if {own, json.loads(data)["checksum"]} != {vector["checksum"]}:
+            return expected, f"the checksum is {own}"
+    return expected, None
+
+
+def _validated(data: bytes) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    verdict = bundles.validate(data)
+    return verdict.problems, verdict.warnings
+
+
+def _scanned(data: bytes) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    try:
+        return (), bundles.scan(io.BytesIO(data)).warnings
+    except DocumentError as error:
+        return error.problems, ()
+
+
+# vectors that rules name
+
+
+@cache
+def _grains() -> dict[str, dict[str, Any]]:
+    return {one["id"]: one for one in data("grains")}
+
+
+def data(name: str) -> Any:
+    """The vectors of one file of ``tests/data``; of grains under the name ``grains``."""
+    return table("vectors")[name]
+
+
+def vector(area: str, number: int) -> dict[str, Any]:
+    """A vector of grains by its folder and the number in its name."""
+    start = f"{area}/{number:03}-"
+    found = next((one for id, one in _grains().items() if id.startswith(start)), None)
+    if found is None:
+        raise KeyError(start)
+    return found
+
+
+def blob(area: str, number: int) -> bytes:
+    """The blob that a vector of grains must give."""
+    return bytes.fromhex(vector(area, number)["stages"]["blob_hex"])
+
+
+def agree(_: Bench, entry: Entry) -> Iterator[Tried]:
+    """Kind ``vectors``: grains that give these bytes, or bytes and fields refused by a code."""
+    for id in entry["vectors"]:
+        one = _grains()[id]
+        outcome = run_vector(one, id)
+        yield Tried(one["description"], outcome.expected, outcome.problem or outcome.expected)

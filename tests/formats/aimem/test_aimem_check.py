@@ -13,8 +13,8 @@ import pytest
 
 import jcs
 from omsgrain import _core
-from omsgrain.conformance.bundles import FAULTS, GOODS, TEXTS, sample, sealed, spelled
-from omsgrain.conformance.bundles import changed as changed_sample
+from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS, sample, sealed, spelled
+from omsgrain.conformance.aimem import changed as changed_sample
 from omsgrain.errors import FormatError
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import (

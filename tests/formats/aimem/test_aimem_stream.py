@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 import jcs
-from omsgrain.conformance.bundles import FAULTS, Fault, changed, sample, sealed, spelled
+from omsgrain.conformance.aimem import FAULTS, Fault, changed, sample, sealed, spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import check
 from omsgrain.formats.aimem import document as stream

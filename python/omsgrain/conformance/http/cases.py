@@ -7,12 +7,12 @@ import gzip
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from omsgrain.conformance.bundles import (
+from omsgrain.conformance.aimem import (
     FAULTS,
     GOODS,
     TEXTS,
@@ -25,7 +25,6 @@ from omsgrain.conformance.bundles import (
     sealed,
     spelled,
 )
-from omsgrain.conformance.edits import edited
 from omsgrain.conformance.http.flows import FLOWS, erased
 from omsgrain.conformance.http.probe import (
     BUNDLE,
@@ -38,12 +37,15 @@ from omsgrain.conformance.http.probe import (
     expect,
     must,
 )
-from omsgrain.conformance.rule import table
+from omsgrain.conformance.rule import Entry, Tried, edited, table
 from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 
 if TYPE_CHECKING:
     import httpx
 
+    from omsgrain.conformance.bench import Bench
+
+_AS_ASKED: Final = "as it should be"
 _SECTION: Final = "5.2"
 _OURS: Final[Basis] = "recommendation"
 Body = Literal["bundle", "none", "empty", "array", "text", "gzip", "not gzip", "utf-16", "bom"]
@@ -291,3 +293,22 @@ def _text(fault: TextFault, probe: Probe) -> None:
     must(fault.old in text, "the text to change", "none")
     body = text.replace(fault.old, fault.new, 1).encode()
     expect(probe.send("POST", IMPORT, body=body, media=BUNDLE), 422)
+
+
+# the rules
+
+
+@cache
+def _by_name() -> dict[str, HttpCase]:
+    return {case.name: case for case in cases(erase=True)}
+
+
+def ruled(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """Kind ``http``: cases that a server of this build is asked."""
+    for name in entry["cases"]:
+        try:
+            _by_name()[name].run(bench.probe)
+        except Mismatch as error:
+            yield Tried(name, error.expected, error.found)
+        else:
+            yield Tried(name, _AS_ASKED, _AS_ASKED)

@@ -11,9 +11,8 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from omsgrain.conformance import bundles
-from omsgrain.conformance.bundles import Basis, Document, chunk, sample, sealed, spelled
-from omsgrain.conformance.edits import edited
+from omsgrain.conformance import aimem
+from omsgrain.conformance.aimem import Basis, Document, chunk, sample, sealed, spelled
 from omsgrain.conformance.http.probe import (
     BUNDLE,
     EXPORT,
@@ -28,6 +27,7 @@ from omsgrain.conformance.http.probe import (
     fail,
     must,
 )
+from omsgrain.conformance.rule import edited
 from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, ENVELOPE
 
@@ -61,7 +61,7 @@ def _flow(
 
 def one_chunk(probe: Probe, **more: Any) -> Document:
     """A fresh bundle of one chunk."""
-    return probe.fresh(bundles.one_chunk(**more))
+    return probe.fresh(aimem.one_chunk(**more))
 
 
 def with_content(document: Document, content: str, **more: Any) -> Document:
@@ -150,7 +150,7 @@ def _conflict(probe: Probe) -> None:
     must(content_of(probe, document) == "The lamp is on.", "the content as it was", "another")
 
 
-@_flow("a conflict is told inside a 200, with its reason", "2.9", "recommendation")
+@_flow("a 200 reports a conflict and its reason", "2.9", "recommendation")
 def _told(probe: Probe) -> None:
     document = one_chunk(probe)
     probe.taken(document)
@@ -178,13 +178,13 @@ def _fields(probe: Probe) -> None:
     must(zone == "critical", "the zone as it was", "another")
 
 
-@_flow("which fields were in conflict is told", "5.4", "recommendation")
+@_flow("the summary names the fields in conflict", "5.4", "recommendation")
 def _named(probe: Probe) -> None:
     document = one_chunk(probe, zone="critical")
     probe.taken(document)
     summary = probe.taken(_with(document, {"/chunks/0/zone": "standard"}), chunks_inserted=0)
-    told = [(one.get("reason"), one.get("fields")) for one in summary.get("conflicts", ())]
-    must(told == [("field_conflict", ["zone"])], "field_conflict of zone", str(told))
+    conflicts = [(one.get("reason"), one.get("fields")) for one in summary.get("conflicts", ())]
+    must(conflicts == [("field_conflict", ["zone"])], "field_conflict of zone", str(conflicts))
 
 
 @_flow("a newer content is taken or rejected, never both", "2.9")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from omsgrain.conformance.bundles import renamed, sealed, spelled
+from omsgrain.conformance.aimem import renamed, sealed, spelled
 
 if TYPE_CHECKING:
     import httpx
