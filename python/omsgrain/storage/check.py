@@ -116,8 +116,7 @@ def sealed_problems(reader: CheckReader) -> Iterator[CheckProblem]:
 
 
 def _problem(table: Table, key: bytes, message: str) -> CheckProblem:
-    seq = SEQUENCE.unpack(key)[0] if len(key) == SEQUENCE.size else None
-    return CheckProblem("state", seq, f"{table.name.decode()}: {message}")
+    return _state_problem(table, _number(key), message)
 
 
 _KEY = SEQUENCE.size + 16

@@ -70,16 +70,10 @@ def examine(envelope: bytes, resolver: Resolver | None = None) -> Examined:
 
     Spec: OMS §9
     """
-    from omsgrain.crypto.cose import prove
-
-    try:
-        blob, proof = prove(envelope, resolver=resolver)
-    except DidError as error:
-        kept = unproven(envelope, error)
-        if kept is None:
-            raise
-        return kept
-    return blob, Signature(envelope, proof.signer, proof.iat, True)
+    (found,) = examine_many([envelope], resolver)
+    if isinstance(found, OmsError):
+        raise found
+    return found
 
 
 def examine_many(
@@ -113,16 +107,33 @@ def unproven(envelope: bytes, error: OmsError) -> Examined | None:
     return message.payload, Signature(envelope, str(message.did), message.iat, False)
 
 
-def add(writer: Writer, seq: int, blob: bytes, signature: Signature) -> bool:
-    """Keep a signature beside the grain that it is over."""
+def add(
+    writer: Writer, seq: int, blob: bytes, signature: Signature, keys: UserKeys | None = None
+) -> bool:
+    """Keep a signature beside the grain that it is over.
+
+    Of a grain that was signed and then sealed, ``blob`` is what is sealed, and ``keys`` seal the
+    signature too.
+    """
     row = _row(blob, signature)
-    key = SEQUENCE.pack(seq) + _name(signature.signer)
+    sealer = None
+    if keys is not None:
+        from omsgrain.crypto.seal import Sealer
+
+        sealer = Sealer(keys.content)
+
+    def opened(key: bytes, row: bytes) -> bytes:
+        return row if sealer is None else sealer.unseal_vector(row[1:], key)
+
+    key = SEQUENCE.pack(seq) + _name(signature.signer, keys)
     before = writer.row(SIGNATURES, key)
     if before is None:
-        _make_room(writer, key, signature.proven, lambda _, row: row)
-    elif before[:1] == b"\1" or not signature.proven:
+        _make_room(writer, key, signature.proven, opened)
+    elif opened(key, before)[:1] == b"\1" or not signature.proven:
         return False
-    writer.set_row(SIGNATURES, key, row)
+    writer.set_row(
+        SIGNATURES, key, row if sealer is None else SEALED + sealer.seal_vector(row, key)
+    )
     return True
 
 
@@ -148,27 +159,6 @@ def _make_room(
             writer.set_row(SIGNATURES, other, None)
             return
     raise RangeError("the grain has too many signatures", expected=f"at most {MOST}")
-
-
-def add_sealed(
-    writer: Writer, seq: int, blob: bytes, signature: Signature, keys: UserKeys
-) -> bool:
-    """Keep a signature beside a grain that was signed and then sealed."""
-    from omsgrain.crypto.seal import Sealer
-
-    row = _row(blob, signature)
-    (token,) = _core.tokens(keys.address, [signature.signer.encode()])
-    key = SEQUENCE.pack(seq) + token
-    sealer = Sealer(keys.content)
-    before = writer.row(SIGNATURES, key)
-    if before is None:
-        _make_room(
-            writer, key, signature.proven, lambda key, row: sealer.unseal_vector(row[1:], key)
-        )
-    elif sealer.unseal_vector(before[1:], key)[:1] == b"\1" or not signature.proven:
-        return False
-    writer.set_row(SIGNATURES, key, SEALED + sealer.seal_vector(row, key))
-    return True
 
 
 def over(signature: Signature, blob: bytes) -> bool:
@@ -202,7 +192,7 @@ def _unsealed(reader: Reader, seq: int, rows: list[tuple[bytes, bytes]]) -> Iter
     sealer = Sealer(keys.content)
     for key, row in rows:
         opened = sealer.unseal_vector(row[1:], key)
-        yield read_row(grain.blob, key, opened, address_key=keys.address)
+        yield read_row(grain.blob, key, opened, keys)
 
 
 def signers(reader: Reader, seq: int) -> tuple[str, ...]:
@@ -219,9 +209,7 @@ def by_signer(found: Sequence[Signature], signer: str | None = None) -> Signatur
     return min(chosen, key=lambda one: (not one.proven, one.signer), default=None)
 
 
-def read_row(
-    blob: bytes, key: bytes, row: bytes, *, address_key: bytes | None = None
-) -> Signature:
+def read_row(blob: bytes, key: bytes, row: bytes, keys: UserKeys | None = None) -> Signature:
     """Read a row of signatures-0."""
     from omsgrain.crypto import cose
 
@@ -232,10 +220,7 @@ def read_row(
         message = cose.read(envelope)
         signer = str(message.did)
         sound = proven in (0, 1) and message.payload == blob
-        name = _name(signer)
-        if address_key is not None:
-            (name,) = _core.tokens(address_key, [signer.encode()])
-        sound = sound and key[SEQUENCE.size :] == name
+        sound = sound and key[SEQUENCE.size :] == _name(signer, keys)
     except (struct.error, OmsError):
         sound = False
     if not sound:
@@ -243,6 +228,9 @@ def read_row(
     return Signature(envelope, signer, message.iat, bool(proven))
 
 
-def _name(signer: str) -> bytes:
-    """What a signer goes by in the keys."""
-    return sha256(signer.encode("utf-8")).digest()[:_SIGNER]
+def _name(signer: str, keys: UserKeys | None) -> bytes:
+    """What a signer goes by in the keys of rows: a hash of the DID, or a token under a key."""
+    if keys is None:
+        return sha256(signer.encode("utf-8")).digest()[:_SIGNER]
+    (token,) = _core.tokens(keys.address, [signer.encode()])
+    return token

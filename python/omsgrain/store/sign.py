@@ -89,11 +89,7 @@ def _sign_again(context: Context, old: _Stored, signer: Signer, iat: int | None)
 
     def work(writer: Writer) -> None:
         seq = seq_of(writer, digest)
-        if old.keys is None:
-            changed = signatures.add(writer, seq, blob, signature)
-        else:
-            changed = signatures.add_sealed(writer, seq, blob, signature, old.keys)
-        if changed:
+        if signatures.add(writer, seq, blob, signature, old.keys):
             writer.event(SIGNED, seq, digest)
             context.note(writer, "sign", [digest])
 

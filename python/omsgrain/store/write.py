@@ -171,7 +171,7 @@ def _add_signature(writer: Writer, given: Incoming, i: int, seq: int | None) -> 
         sealed = given.sealed[i]
         if signatures.over(signature, blob):  # it stands there as a plain one
             return signatures.add(writer, seq, blob, signature)
-        return signatures.add_sealed(writer, seq, sealed.plain, signature, sealed.keys)
+        return signatures.add(writer, seq, sealed.plain, signature, sealed.keys)
     return signatures.add(writer, seq, given.pairs[i][1], signature)
 
 

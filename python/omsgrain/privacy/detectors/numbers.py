@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of payment cards: 12 to 19 digits that an issuer uses, with the check digit of Luhn."""
+"""Numbers of payment cards, IBANs and social security numbers.
+
+A card's number has 12 to 19 digits that an issuer uses, with the check digit of Luhn.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""E-mail addresses, those with letters of any script too (RFC 6531)."""
+"""E-mail addresses, those with letters of any script too (RFC 6531); IP addresses; phones."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from typing import Any
 
 from omsgrain.privacy.detectors.base import MARKS, NO_SPACES, Spans, Words, library, lower
@@ -248,12 +249,12 @@ class Phones:
         if _DIGIT.search(text) is None:
             return
         if "+" in text or "00" in text:
-            yield from _abroad(phones, text)
+            yield from _numbers(phones, text, _ABROAD, _counted, None)
         for found in _AMERICAN.finditer(text):
             yield found.span()
         yield from _told(text)
         if self.region is not None:
-            yield from _national_numbers(phones, text, self.region)
+            yield from _numbers(phones, text, _HOME, _no_phone, self.region)
 
     def find_under(self, key: str, text: str) -> Spans:
         """Yield the numbers in a text that stands under a word for a phone."""
@@ -263,14 +264,21 @@ class Phones:
                     yield found.span()
 
 
-def _abroad(phones: Any, text: str) -> Spans:
-    found = _ABROAD.search(text)
+def _numbers(
+    phones: Any,
+    text: str,
+    pattern: re.Pattern[str],
+    is_other: Callable[[str, re.Match[str]], bool],
+    region: str | None,
+) -> Spans:
+    """The valid numbers among what a pattern matches; the next search begins behind each."""
+    found = pattern.search(text)
     while found is not None:
-        end = None if _counted(text, found) else _valid(phones, found[0], None)
+        end = None if is_other(text, found) else _valid(phones, found[0], region)
         past = found.end() if end is None else found.start() + end
         if end is not None:
             yield found.start(), past
-        found = _ABROAD.search(text, past)
+        found = pattern.search(text, past)
 
 
 def _counted(text: str, found: re.Match[str]) -> bool:
@@ -279,14 +287,8 @@ def _counted(text: str, found: re.Match[str]) -> bool:
     return _COUNTED.search(text[max(0, found.start() - 40) : found.start()]) is not None
 
 
-def _national_numbers(phones: Any, text: str, region: str) -> Spans:
-    found = _HOME.search(text)
-    while found is not None:
-        end = None if _NO_PHONE.fullmatch(found[0]) else _valid(phones, found[0], region)
-        past = found.end() if end is None else found.start() + end
-        if end is not None:
-            yield found.start(), past
-        found = _HOME.search(text, past)
+def _no_phone(_text: str, found: re.Match[str]) -> bool:
+    return _NO_PHONE.fullmatch(found[0]) is not None
 
 
 def _told(text: str) -> Spans:

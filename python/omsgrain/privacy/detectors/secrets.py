@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and tokens that a word names: ``api_key = x``, ``API key is x``, and under such a key."""
+"""Keys, tokens and passwords: those that a word names, and those that their form tells."""
 
 from __future__ import annotations
 
