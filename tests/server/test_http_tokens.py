@@ -275,7 +275,7 @@ def test_the_use_of_a_token_is_noted_once_an_hour(below: Storage) -> None:
         found = tokens.find(secret)
         assert found == token  # it is the same one to who keeps something for it
         assert found is not None and found.used == used
-        assert not tokens.is_used_anew(found)
+        assert not tokens.is_use_due(found)
     tokens.note_use("omg_" + "a" * 43)
     assert len(tokens.list()) == 1
 

@@ -311,13 +311,13 @@ def pack_states(states: Manifest) -> dict[str, bytes]:
             raise SchemaError("the state of a grain is not a map")
         if unknown := state.keys() - _DEFAULTS.keys():
             raise SchemaError("unknown state field", expected=_names(), found=str(min(unknown)))
-        told = {
+        said = {
             registry.short_key(name): value
             for name, value in state.items()
             if value is not None and _checked(name, value) != _DEFAULTS[name]
         }
-        if told:
-            packed[address] = msgpack.packb(dict(sorted(told.items())))
+        if said:
+            packed[address] = msgpack.packb(dict(sorted(said.items())))
     return packed
 
 

@@ -34,7 +34,7 @@ _LISTED = 1000  # problems; a hostile file could have as many as it has bytes
 
 
 class _Enough(Exception):
-    """So many problems that listing more would help nobody."""
+    """So many problems that the rest is not listed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,28 +170,28 @@ class ExportFiles:
     def __exit__(self, *_: object) -> None:
         self._open.close()
         for path in self._complete:
-            with suppress(OSError):  # what happened first is to be told
+            with suppress(OSError):  # the first error is the one to raise
                 path.unlink(missing_ok=True)
 
     def add(self, block: Block) -> None:
         """Take some more grains."""
-        told = self._told_of(block)
-        self._missing.difference_update(told.values())
+        listed = self._listed_in(block)
+        self._missing.difference_update(listed.values())
         self.grains += len(block)
         while block:
-            fit, cost = self._fitting(block, told)
+            fit, cost = self._fitting(block, listed)
             if not fit and self._part.empty:
                 limit, size = f"at most {self._max_bytes} bytes", f"{block.sizes[0]} bytes"
                 raise TooLargeError("a grain does not fit into a file", expected=limit, found=size)
             here, rest = (block, _NONE) if fit == len(block) else block.cut(fit)
             with os_errors("write", self._target):
-                self._part.add(here, {a for i, a in told.items() if i < fit}, cost)
+                self._part.add(here, {a for i, a in listed.items() if i < fit}, cost)
                 if rest:
                     self._complete_part()
-            told = {i - fit: address for i, address in told.items() if i >= fit}
+            listed = {i - fit: address for i, address in listed.items() if i >= fit}
             block = rest
 
-    def _told_of(self, block: Block) -> dict[int, str]:
+    def _listed_in(self, block: Block) -> dict[int, str]:
         """By position, the addresses of those grains that the manifest speaks of."""
         if not self._states:
             return {}
@@ -199,9 +199,9 @@ class ExportFiles:
         names = (self._names.get(digest(found, i)) for i in range(len(block)))
         return {i: name for i, name in enumerate(names) if name is not None}
 
-    def _fitting(self, block: Block, told: Mapping[int, str]) -> tuple[int, int]:
+    def _fitting(self, block: Block, listed: Mapping[int, str]) -> tuple[int, int]:
         """How many of the grains the part has room for, and what they cost."""
-        states = {i: entry_size(self._states[address]) for i, address in told.items()}
+        states = {i: entry_size(self._states[address]) for i, address in listed.items()}
         cost = len(block.data) + ENTRY_SIZE * len(block) + sum(states.values())
         room = self._room - self._part.cost
         if cost <= room:
@@ -276,7 +276,7 @@ class _Part:
         self._loose: list[bytes] = []  # not yet in a frame
         self._loose_size = 0
         self._last = b""
-        self._told: set[str] = set()
+        self._listed: set[str] = set()
         self.cost = 0
 
     @property
@@ -284,13 +284,13 @@ class _Part:
         """Whether there are no grains yet."""
         return not self._sizes
 
-    def add(self, block: Block, told: set[str], cost: int) -> None:
+    def add(self, block: Block, listed: set[str], cost: int) -> None:
         """Take grains, with the addresses of those that the manifest speaks of."""
         if not block:
             return
         self._sizes.extend(block.sizes)
         self._last = block.data[-block.sizes[-1] :]
-        self._told |= told
+        self._listed |= listed
         self.cost += cost
         if not self._codec or self._frame is not None:
             self._spool.write(block.data)
@@ -322,7 +322,7 @@ class _Part:
     def assemble(self, path: Path, old: Path, flags: int, states: Mapping[str, bytes]) -> None:
         """Write the file, for those who may read an old one, and bring it to the disk."""
         region = self._region()
-        manifest = pack_manifest({address: states[address] for address in self._told})
+        manifest = pack_manifest({address: states[address] for address in self._listed})
         flags |= PACKED * bool(self._codec) | MANIFEST * bool(manifest)
         header = ContainerHeader(flags, len(self._sizes), CODECS[self._codec])
         if manifest and is_sealed(self._last):

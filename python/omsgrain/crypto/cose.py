@@ -376,7 +376,7 @@ def verify_signed(
         address: what the grain's address must be, if that is known.
 
     Returns:
-        The grain. Who signed it is told by `open_signed`.
+        The grain; `open_signed` also returns the signer.
 
     Raises:
         SignatureError: the signature does not hold.

@@ -204,7 +204,7 @@ def fetch_https(url: str, timeout: float = 5.0, deadline: float = 15.0) -> bytes
 class _Cut:
     """Cuts a connection when its time is over.
 
-    The time-outs of a connection begin anew with each byte, and its head can trickle for hours.
+    The time-outs of a connection restart with each byte, and its head can trickle for hours.
 
     Attributes:
         over: the time is over.

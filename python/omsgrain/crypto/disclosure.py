@@ -40,7 +40,7 @@ from omsgrain.header import SIGNED_BIT, Header, as_bytes, read_header
 ELIDED, ORIGINAL = "_elided", "_disclosure_of"
 PREFIX = "sha256:"
 
-#: Bytes that nobody tries through: what is made of fewer can be found by its hash.
+#: Unknown bytes from which on a value cannot be found by trying; one of fewer can, by its hash.
 ENOUGH = 16
 _NUMBER = 4  # bytes that a number or a time is counted as: those in use are soon tried
 _PLAIN = re.compile(PLAIN_NAME)

@@ -45,7 +45,7 @@ def create(path: Path) -> int:
     if _NAMELESS:
         try:
             return os.open(path.parent, os.O_RDWR | _NAMELESS | _FLAGS, 0o600)
-        except OSError:  # a file system without them; or the reason is told below
+        except OSError:  # a file system without them; or the next call raises the reason
             pass
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
 

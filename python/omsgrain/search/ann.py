@@ -115,7 +115,7 @@ class VectorGraph:
             self._add_units(self._numpy.array(seqs, "u8"), self._unit(matrix))
 
     def _add_units(self, keys: Any, matrix: Any) -> None:
-        sound = self._numpy.isfinite(matrix).all(axis=1)  # a damaged row is nobody's neighbour
+        sound = self._numpy.isfinite(matrix).all(axis=1)  # a damaged row has no neighbours
         self._index.add(keys[sound], matrix[sound])
 
     def _unit(self, matrix: Any) -> Any:
@@ -129,7 +129,7 @@ class VectorGraph:
         """Take vectors out, and their bytes too.
 
         usearch only marks what it removes, and puts the next vector into its place. So noise is
-        put there, under keys that are nobody's, and stays: then no other place is free next time.
+        put there, under keys of no grain, and stays: then no other place is free next time.
         """
         before, count = self._index.serialized_length, len(seqs)
         noise = self._numpy.random.default_rng(forgotten).normal(size=(count, self._dimension))
@@ -254,7 +254,7 @@ def _seq(key: bytes) -> int:
 def follow(
     store: Storage, model: Model, graph: VectorGraph, stamp: Stamp
 ) -> tuple[VectorGraph, Stamp] | None:
-    """Bring a graph up to the store; None if it has to be made anew."""
+    """Bring a graph up to the store; None if it has to be made again."""
     with store.read() as reader:
         changed, deleted, _ = events(reader, stamp.event)
         last = reader.last_row(EVENTS)

@@ -3,7 +3,7 @@
 
 A page is read in a snapshot of its own, and written in a transaction together with the number it
 reaches to. So a process that is killed has the pages before, another that feeds at the same time
-takes turns, and nobody holds a snapshot of the store while he waits for the index.
+takes turns, and no process holds a snapshot of the store while it waits for the index.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class FeedPage:
     """What is to be taken in next.
 
     Attributes:
-        anew: the index is not of this store, or the store has fallen back: begin again.
+        restart: the index is not of this store, or the store has fallen back: begin again.
         blobs: new ones, with their numbers.
         removed: numbers of grains that are gone.
         last: the number that this reaches to.
     """
 
-    anew: bool
+    restart: bool
     blobs: list[tuple[int, bytes]]
     removed: list[int]
     last: int
@@ -94,13 +94,13 @@ def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) ->
         end = reader.last_seq()
         if sure and end == before.last:
             return None
-        anew = end < before.last or not _knows(reader, before)
-        if end == before.last and not anew:
+        restart = end < before.last or not _knows(reader, before)
+        if end == before.last and not restart:
             return None
-        last = 0 if anew else before.last
+        last = 0 if restart else before.last
         blobs = reader.page(last, min(PAGE, most))
         upto = blobs[-1][0] if blobs else end
-        return FeedPage(anew, blobs, list(_removed(reader, last, upto)), upto)
+        return FeedPage(restart, blobs, list(_removed(reader, last, upto)), upto)
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def write(db: sqlite3.Connection, page: FeedPage, before: FeedState) -> None:
     with transaction(db):
         if state(db) != before:
             return
-        if page.anew:
+        if page.restart:
             _wipe(db)
             before = state(db)
         taken = 0
@@ -152,7 +152,7 @@ def rows_of(page: FeedPage) -> Iterator[list[Words]]:
 
 
 def fill(db: sqlite3.Connection, read: Read) -> int:
-    """Catch up an index that nobody else has; return the number that it has come to."""
+    """Catch up an index that no other process has; return the number that it has come to."""
     while True:
         before = state(db)
         page = next_page(read, before, sure=True)
@@ -193,7 +193,7 @@ def gone(db: sqlite3.Connection) -> set[int]:
 
 
 def empty(db: sqlite3.Connection) -> None:
-    """Take out everything, so that the index is made anew."""
+    """Empty the index, so that the next feed starts from the beginning."""
     with transaction(db):
         _wipe(db)
 

@@ -270,7 +270,7 @@ class TextIndex(ABC):
 
     @abstractmethod
     def rebuild(self, read: Read) -> None:
-        """Make an index that exists anew from the blobs; nothing else stays in it."""
+        """Rebuild an index that exists from the blobs; nothing else stays in it."""
 
     @abstractmethod
     def scrub(self, read: Read) -> None:
@@ -278,7 +278,7 @@ class TextIndex(ABC):
 
     @contextmanager
     def scrubbing(self, read: Read) -> Iterator[None]:
-        """Scrub while the store itself is written anew, which is done inside."""
+        """Scrub while the store itself is rewritten, which is done inside the block."""
         yield
         self.scrub(read)
 

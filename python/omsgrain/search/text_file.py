@@ -12,7 +12,7 @@ power cut can take the last ones, but what is left fits together.
 
 The text itself is not kept (``content=''``), only where which words stand: half the size. Its
 price is that FTS5 cannot take out a grain, for which it would need the text. So a removed grain is
-noted in ``gone``, and what must not stay in the file goes when the file is filled anew.
+noted in ``gone``, and what must not stay in the file goes when the file is filled again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def in_memory() -> sqlite3.Connection:
 
 
 def in_file(path: Path) -> sqlite3.Connection:
-    """Open the file for writing; make it, or make it anew, if need be."""
+    """Open the file for writing; make it if it is missing or of no use."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -116,10 +116,10 @@ def _usable(path: Path, options: str) -> sqlite3.Connection | None:
 
 
 def _still(path: Path) -> sqlite3.Connection | None:
-    """Copy a file to memory that nobody writes meanwhile; None if somebody does.
+    """Copy a file to memory, or return None if a process writes to it meanwhile.
 
-    Where SQLite may make no file beside a WAL database, it reads it only if told that nobody
-    writes. Every writer makes the log before it changes the file.
+    Where SQLite may make no file beside a WAL database, it reads it only as a file that never
+    changes. Every writer makes the log before it changes the file.
     """
     log = path.with_name(f"{path.name}-wal")
     before = None if log.exists() else _changed(path)
@@ -232,7 +232,7 @@ def _opened(path: Path) -> sqlite3.Connection | None:
 
 
 def _make(connection: sqlite3.Connection) -> None:
-    """Make the tables, if nobody has."""
+    """Make the tables if they are missing."""
     with transaction(connection):
         if _version(connection) == (_PROGRAM, _FORMAT):
             return
@@ -475,13 +475,13 @@ class SqliteTextIndex(TextIndex):
                 continue
             if page is not None:
                 return Start(page, partial(self._next, walk))
-        raise StoreError("the text index is made anew again and again", expected="one at a time")
+        raise StoreError("the text index is rebuilt again and again", expected="one at a time")
 
     def _next(self, walk: RankedMatches, size: int) -> list[Row]:
         return self._handle.read(walk.page, size)
 
     def rebuild(self, read: Read) -> None:
-        """Make an index that exists anew from the blobs; nothing else stays in its files."""
+        """Rebuild an index that exists from the blobs; nothing else stays in its files."""
         if self.exists:
             self._handle.truncate()
             self._handle.write(feed.empty)
@@ -498,9 +498,9 @@ class SqliteTextIndex(TextIndex):
                 self._handle.truncate()
 
     def check(self, read: Read) -> tuple[CheckProblem, ...]:
-        """Compare an index that exists, word by word, with one that is made anew in memory.
+        """Compare an index that exists, word by word, with a new one in memory.
 
-        SQLite notices most damage when it meets it, and then the index is made anew unasked. This
+        SQLite notices most damage when it meets it, and then the index is rebuilt. This
         finds what it cannot notice.
         """
         if not self.exists:
@@ -513,7 +513,7 @@ class SqliteTextIndex(TextIndex):
                 if wrong is None:
                     wrong = self._alive(read)
             except DamagedError:
-                return (CheckProblem("text", None, "the text index was damaged; it is made anew"),)
+                return (CheckProblem("text", None, "the text index was damaged and is rebuilt"),)
         if wrong is None:
             return ()
         return (CheckProblem("text", wrong, "the text index is not what the grains give"),)
@@ -530,7 +530,7 @@ class SqliteTextIndex(TextIndex):
 
 
 def _page_of(db: Connection, walk: RankedMatches, size: int, upto: int) -> list[Row] | None:
-    """Read a page of an index that has come so far; None if somebody makes it anew just now."""
+    """Read a page of an index that has come so far; None if another process rebuilds it now."""
     db.execute("BEGIN")
     try:
         return walk.page(db, size) if feed.state(db).last >= upto else None

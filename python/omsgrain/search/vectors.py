@@ -2,7 +2,7 @@
 """Vectors of grains, as an embedding model gave them: kept in the store's own tables.
 
 A grain has one vector of each model name at most. A model is a name and a dimension: vectors of
-one name and different lengths belong to different models, so that nobody fixes the dimension for
+one name and different lengths belong to different models, so that no user fixes the dimension for
 others. Vectors of different models are never compared. A model is forgotten with its last vector.
 Each vector is kept as it came, not normalised, so that it can be given out again.
 """
@@ -257,11 +257,11 @@ def _first(reader: Reader, known: Iterable[Model]) -> Iterator[int]:
 
 
 def _owner(reader: Reader, seq: int) -> bytes | str | None:
-    """Whose grain it is: the number of the key that seals it, or a user; None if nobody's."""
+    """Whose grain it is: the number of the key that seals it, or a user; None without either."""
     key = reader.row(SEALED, SEQUENCE.pack(seq))
     if key is not None:
         return key
-    with suppress(OmsError):  # a damaged grain is nobody's
+    with suppress(OmsError):  # a damaged grain has no owner
         grain = reader.grain(seq)
         user = None if grain is None else grain.get("user_id")
         return user if isinstance(user, str) else None

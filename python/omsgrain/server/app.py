@@ -148,7 +148,7 @@ class _Resource:
             token = await service.quick(
                 lambda: request.token_of(service.tokens, secret, route.scopes)
             )
-            if service.tokens.is_used_anew(token):
+            if service.tokens.is_use_due(token):
                 service.note_use(secret)
             if service.options.log_tokens:
                 scope[TOKEN] = token.name

@@ -2,8 +2,8 @@
 """The rows of sealed grains: which key seals which, and what those with the key can look up.
 
 A row of blind-0 says that a grain has a term or a word, in the place of the term its HMAC under a
-key of its user. So equal values of two users have nothing in common, and without the key nobody
-can make the token to ask for. The rows of a key stand together: they can all go when it does.
+key of its user. So equal values of two users have nothing in common, and only a holder of the key
+can make the token to ask for. The rows of a key are neighbours: they can all go when it does.
 
     token    HMAC-SHA256(token key, key of the index row | "w" ++ word), 16 bytes
     place    as in the index, of the sealed address; the time masked (``crypto.seal.mask``)
@@ -125,8 +125,8 @@ def seqs_of(reader: Reader, number: bytes, *, kept: bool = False) -> Iterator[in
 def forget(writer: Writer, seq: int) -> None:
     """Delete the rows of a sealed grain.
 
-    Without its key nobody can tell which rows of blind-0 are its own but by their places, so all
-    rows of that key are read.
+    Without its key only the places tell which rows of blind-0 are its own, so all rows of that
+    key are read.
     """
     number = key_of(writer, seq)
     if number is not None:

@@ -125,7 +125,7 @@ _KEY = SEQUENCE.size + 16
 def signature_problems(reader: CheckReader) -> Iterator[CheckProblem]:
     """Yield what is wrong with the signatures, and the signed grains that have none.
 
-    A signature by a DID that needs a resolver is only taken apart: a check asks nobody.
+    A signature by a DID that needs a resolver is only taken apart: a check asks no resolver.
     """
     numbers: list[int] = []
     envelopes: list[bytes] = []
@@ -354,7 +354,7 @@ def _state_problem(table: Table, seq: int | None, message: str) -> CheckProblem:
     return CheckProblem("state", seq, f"{table.name.decode()}: {message}")
 
 
-_MOST = 1_000  # problems that are told one by one
+_MOST = 1_000  # problems that are reported one by one
 
 Hashed = tuple[int, bytes, bytes | None]
 """A number, a blob, and its address; no address for a damaged blob."""
@@ -388,7 +388,7 @@ class Pass(ABC, Generic[R]):
         yield from (
             CheckProblem("blob", seq, "the bytes are not those that were put") for seq in bad
         )
-        # Of a sealed one only its address can be told; signatures are looked at elsewhere.
+        # Of a sealed one only its address can be checked; signatures are looked at elsewhere.
         good = [(seq, blob) for seq, blob, digest in page if digest is not None]
         plain = [(seq, bare(blob)) for seq, blob in good if not blob[1] & ENCRYPTED_BIT]
         for index, error in _core.check_many([blob for _, blob in plain])[1]:

@@ -315,7 +315,7 @@ class DecryptingReader:
         return found
 
     def _shortest(self, lists: list[bytes]) -> bytes:
-        """The masked places that are in all lists, told by what their rows begin with."""
+        """The masked places that are in all lists, each given as the beginning of its rows."""
         row, rows = self.inner.row, self.inner.rows
         if len(lists) > 1:
             most = _COUNTED
@@ -436,7 +436,7 @@ class EncryptedStorage:
         self.inner.flush()
 
     def rebuild(self) -> RebuildReport:
-        """Make the index anew; blind rows stay, since nothing else could tell them."""
+        """Rebuild the index; blind rows stay, since they cannot be made from the blobs."""
         return self.inner.rebuild()
 
     def check(self) -> CheckReport:
@@ -444,7 +444,7 @@ class EncryptedStorage:
         return self.inner.check()
 
     def compact(self) -> CompactReport:
-        """Write the store's file anew."""
+        """Rewrite the store's file."""
         return self.inner.compact()
 
     def backup(self, path: str | os.PathLike[str]) -> None:

@@ -219,7 +219,7 @@ class MemoryStorage:
         self._check_open()
 
     def rebuild(self) -> RebuildReport:
-        """Make the index anew."""
+        """Rebuild the index."""
         with self._exclusive():
             self._memtable = Memtable(0)
             with self.read() as reader:
@@ -426,7 +426,7 @@ class _MemoryWriter(_MemoryReader):
             self.set_row(table, key, value)
 
     def set_past(self, seq: int, past: bool) -> None:
-        """Nothing to do: what is past is told by the states."""
+        """Nothing to do: the states say what is past."""
 
     def remove(self, seq: int) -> None:
         key = SEQUENCE.pack(seq)

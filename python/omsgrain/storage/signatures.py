@@ -150,7 +150,7 @@ def _row(blob: bytes, signature: Signature) -> bytes:
 def _make_room(
     writer: Writer, key: bytes, proven: bool, read: Callable[[bytes, bytes], bytes]
 ) -> None:
-    """Take out one that is not proven, if there are too many: it costs nobody anything to make."""
+    """Remove one that is not proven, if there are too many: anybody can make such signatures."""
     rows = list(writer.rows(SIGNATURES, prefix=key[: SEQUENCE.size]))
     if len(rows) < MOST:
         return

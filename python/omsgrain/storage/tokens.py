@@ -8,7 +8,7 @@
             "s"  list of scopes   "w"  list of namespaces; left out where it is for all
 
 The token itself stands nowhere: it is 32 random bytes, so its hash needs no salt, and looking it
-up by its hash tells nobody by the time it takes how much of a guess was right.
+up by its hash takes the same time however much of a guess is right.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BYTES = 32
 _TOKEN = re.compile(r"omg_[A-Za-z0-9_-]{43}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONE = re.compile("[\ud800-\udfff]")  # what a byte that is no UTF-8 becomes in an argument
-_SELDOM = 3_600_000  # ms after which it is noted anew that a token is used
+_SELDOM = 3_600_000  # ms after which the use of a token is noted again
 _MOST_TENANT = 1_024
 _MOST_NAMESPACE = 256
 _MOST_NAMESPACES = 64
@@ -141,7 +141,7 @@ class Tokens:
         token = None if row is None else _unpack(row)
         return token if token is not None and token.holds(self._clock()) else None
 
-    def is_used_anew(self, token: Token) -> bool:
+    def is_use_due(self, token: Token) -> bool:
         """Whether it was last noted so long ago that ``note_use`` would write."""
         return token.used is None or self._clock() - token.used >= _SELDOM
 
@@ -151,7 +151,7 @@ class Tokens:
         def work(writer: Writer) -> None:
             row = writer.row(TOKENS, _key(secret))
             token = None if row is None else _unpack(row)
-            if token is not None and self.is_used_anew(token):
+            if token is not None and self.is_use_due(token):
                 writer.set_row(TOKENS, _key(secret), _pack(replace(token, used=self._clock())))
 
         self._store.write(work)

@@ -328,7 +328,7 @@ class RingFile:
             )
 
     def is_same(self) -> bool:
-        """Tell whether the file is in its place and nobody has changed it since we last looked."""
+        """Tell whether the file is in its place and unchanged since we last looked."""
         try:
             same = private_file.read_at(self.handle, _SPAN, _SLOTS[0]) == self._raw
             return same and os.fstat(self.handle).st_nlink > 0
@@ -403,7 +403,7 @@ class RingFile:
             if _check(wrapped) == head.check:
                 return wrapped
             self.look()
-            if self.head == head:  # and were not wrapped anew just now
+            if self.head == head:  # and no other process has rewrapped them
                 raise damaged("wrapped secrets with another checksum", at)
 
     def rewrap(self, wrapped: bytes, generation: int) -> None:
@@ -495,8 +495,8 @@ class RecordIndex:
 
     Attributes:
         numbers: offset by number.
-        living: the numbers of those that nobody has met destroyed: who wants all that live need
-            not read again each that was ever destroyed.
+        living: the numbers of those not known to be destroyed, so that a walk over all users does
+            not read again each record that was ever destroyed.
         identities: offset of the last record by identity.
         erased: how many were destroyed when they were read.
         pending: a destruction was cut off.

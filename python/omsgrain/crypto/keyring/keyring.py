@@ -3,10 +3,10 @@
 
 A random root stands in the file, wrapped under the master key, and a random salt for each user,
 encrypted under a key of the file; `derive` makes the user's keys of both. To erase a user is to
-overwrite his salt: nobody can make his keys again, whoever has the master key.
+overwrite his salt: his keys cannot be made again, even with the master key.
 
 That holds for this file. A copy made before still has the salt, and so may a medium that does not
-overwrite in place (flash, file systems that copy on write): `rekey` writes the file anew under
+overwrite in place (flash, file systems that copy on write): `rekey` rewrites the file under
 other keys, and then the old master key has to be destroyed where it is kept.
 
 What Python had in memory can't be wiped; it is dropped.
@@ -102,7 +102,7 @@ class KeyRing(Ring):
         Args:
             path: the file; only its owner may read it.
             master: as for `create`. A path is read again, or a function called, when another
-                process has written the file anew.
+                process has rewritten the file.
 
         Raises:
             KeyMissingError: the file is missing, none of ours, cut off or damaged; or the master
@@ -127,7 +127,7 @@ class KeyRing(Ring):
         Who was erased gets another record, of the next generation.
 
         Args:
-            user_ids: whose; at most 1,024 bytes of UTF-8 each. "" stands for nobody.
+            user_ids: whose; at most 1,024 bytes of UTF-8 each. "" stands for no user.
 
         Raises:
             RangeError: no such user id; nothing was done.
@@ -313,7 +313,7 @@ class KeyRing(Ring):
                 self._catch_up()
 
     def rekey(self, master: MasterKey) -> None:
-        """Write the file anew under fresh keys, and overwrite the old one.
+        """Rewrite the file under fresh keys, and overwrite the old one.
 
         Users, numbers and keys stay; what was destroyed stays so. Other processes open the new
         file at their next `refresh`, if their master key opens it. To make old copies of the file
@@ -342,8 +342,8 @@ class KeyRing(Ring):
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the key file into a new one, which the same master key opens.
 
-        Who is erased later is still in the copy: write it anew after each erasure, and destroy the
-        one before.
+        A user who is erased later is still in the copy: make a new one after each erasure, and
+        destroy the one before.
 
         Raises:
             OSError: the file is there (FileExistsError), or cannot be written.

@@ -138,7 +138,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def has_leftovers(path: Path) -> bool:
-    """Tell whether a file was being written anew."""
+    """Tell whether a rewrite of the file was interrupted."""
     return _new(path).exists() or _old(path).exists()
 
 
@@ -449,7 +449,7 @@ class Ring:
         return keys
 
     def _glance(self, offset: int, record: KeyRecord | None) -> UserKeys:
-        """The same, for who asks for all in turn: nobody else's keys make room for them."""
+        """The same for a walk over all users, whose keys do not displace others in the cache."""
         if record is None or len(self._cache) < CACHED:
             return self._keys(offset, record)
         return self._derive(offset, record)

@@ -42,7 +42,7 @@ class Detector(Protocol):
         Args:
             text: a view of the text. Digits, spaces, dashes, quotes and full-width letters of
                 any script are in ASCII, and what was redacted before is a hole. A second view,
-                of a text that has such, is without what nobody sees, and with entities of HTML
+                of a text that has such, is without invisible characters, and with entities of HTML
                 and compatibility forms as plain letters. Places are those of the view.
         """
         ...
@@ -75,7 +75,7 @@ IGNORED = (
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Default_Ignorable_Code_Point of Unicode, as a part of a class: nobody sees them."""
+"""Default_Ignorable_Code_Point of Unicode, as a part of a class: invisible characters."""
 
 _UNSEEN = f"{IGNORED}\\x00-\\x08\\x0e-\\x1b\\x7f-\\x84\\x86-\\x9f"  # and controls but spaces
 _LIKE = {
@@ -123,7 +123,7 @@ class TextView(NamedTuple):
     def places(self, start: int, end: int) -> tuple[int, int]:
         """Where something stands in the text itself; a piece that it touches belongs to it whole.
 
-        What nobody sees at its edges stays outside.
+        Invisible characters at its edges stay outside.
         """
         return self._place(start)[0], self._place(end - 1)[1]
 
@@ -141,8 +141,8 @@ class TextView(NamedTuple):
 def views(text: str) -> tuple[TextView, ...]:
     """The text as it stands, and, if that is something else, as a reader takes it.
 
-    In the first, what nobody sees parts words; in the second it is gone, entities of HTML are
-    what they stand for, and compatibility forms (full-width, mathematical, circled) are plain
+    In the first, invisible characters part words. In the second they are gone, entities of HTML
+    are what they stand for, and compatibility forms (full-width, mathematical, circled) are plain
     letters. What is found in either is found: a zero-width space may hide an address, or end one.
 
     Cost: linear.
@@ -281,7 +281,7 @@ class Words:
             if word in small and (ends := list(_ends(small, word, alone))):
                 yield ends
 
-    def told(self, text: str, start: int) -> bool:
+    def before(self, text: str, start: int) -> bool:
         """Tell whether one of the words stands shortly before a place."""
         return any(True for _ in self.places(lower(text[max(0, start - _NEAR) : start])))
 

@@ -56,8 +56,8 @@ class Cards:
         """
         for run in _RUN.finditer(text):
             if run.end() - run.start() >= LEAST:
-                told = WORDS.told(text, run.start())
-                yield from _cards(text, run.start(), run.end(), told)
+                named = WORDS.before(text, run.start())
+                yield from _cards(text, run.start(), run.end(), named)
 
     def find_under(self, key: str, text: str) -> Spans:
         """Yield the numbers in a text that stands under a word for a card."""
@@ -74,21 +74,21 @@ def luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
-def _cards(text: str, start: int, end: int, told: bool) -> Spans:
+def _cards(text: str, start: int, end: int, named: bool) -> Spans:
     groups = [m.span() for m in _GROUP.finditer(text, start, end)]
     first = 0
     while first < len(groups):
-        told = told and first < _MOST_TOLD
+        named = named and first < _MOST_TOLD
         length = groups[first][1] - groups[first][0]
-        if told or length in _FIRST or LEAST <= length <= MOST:
-            last = _last(text, groups, first, told)
+        if named or length in _FIRST or LEAST <= length <= MOST:
+            last = _last(text, groups, first, named)
             if last is not None:
                 yield groups[first][0], groups[last][1]
                 first = last
         first += 1
 
 
-def _last(text: str, groups: list[tuple[int, int]], first: int, told: bool) -> int | None:
+def _last(text: str, groups: list[tuple[int, int]], first: int, named: bool) -> int | None:
     digits, best = "", None
     shape: tuple[int, ...] = ()
     for at in range(first, min(first + MOST, len(groups))):
@@ -98,8 +98,8 @@ def _last(text: str, groups: list[tuple[int, int]], first: int, told: bool) -> i
         digits += text[start:end]
         shape = (*shape, end - start)
         whole = len(shape) == 1 and not _decimal(text, start, end)
-        if len(digits) >= LEAST and (told or whole or shape in _SHAPES):
-            if (told or _ISSUED.fullmatch(digits)) and len(set(digits)) > 1 and luhn(digits):
+        if len(digits) >= LEAST and (named or whole or shape in _SHAPES):
+            if (named or _ISSUED.fullmatch(digits)) and len(set(digits)) > 1 and luhn(digits):
                 best = at
     return best
 
@@ -185,7 +185,7 @@ class SocialSecurityNumbers:
             if valid(found[0]):
                 yield found.span()
         for found in _TOLD.finditer(text):
-            if SSN_WORDS.told(text, found.start()):
+            if SSN_WORDS.before(text, found.start()):
                 yield found.span()
 
     def find_under(self, key: str, text: str) -> Spans:

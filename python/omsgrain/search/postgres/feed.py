@@ -146,7 +146,7 @@ def write(connection: Connection, store_id: int, page: FeedPage, before: FeedSta
     now = progress(connection, store_id, lock=True)
     if now.state != before:
         return
-    if page.anew:
+    if page.restart:
         now = _cleared(connection, store_id, now)
     if page.removed:
         given = {"store": store_id, "gone": page.removed}
@@ -165,7 +165,7 @@ def write(connection: Connection, store_id: int, page: FeedPage, before: FeedSta
 
 
 def empty(connection: Connection, store_id: int) -> None:
-    """Take out everything, so that it is made anew."""
+    """Delete all rows, so that the next feed starts from the beginning."""
     now = progress(connection, store_id, lock=True)
     _go_on(connection, store_id, _cleared(connection, store_id, now))
 
@@ -207,7 +207,7 @@ class Sessions:
     Attributes:
         store_id: the number of the store.
         place: the database, for errors.
-        parts: it keeps what was deleted, and samples, unless it is told not to.
+        parts: it keeps what was deleted until a vacuum, and samples every column by default.
         policies: it keeps tenants apart by row-level security.
     """
 
@@ -257,7 +257,7 @@ class Sessions:
                 return result
 
     def rewrite(self, table: str) -> None:
-        """Have a table written anew, without what was deleted, where the engine does not itself.
+        """Rewrite a table without what was deleted, where the engine does not do so itself.
 
         Raises:
             StoreError: the role does not own it, or an older transaction keeps what was deleted.

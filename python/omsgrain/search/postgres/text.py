@@ -65,7 +65,7 @@ class PhraseQuery:
         return {self.name: self.pattern, f"{self.name}_size": len(self.pattern.encode())}
 
     @property
-    def told(self) -> bool:
+    def by_word(self) -> bool:
         """Whether the words of a row alone tell that it has the phrase."""
         return len(self.words) == 1
 
@@ -148,7 +148,7 @@ def _counted(
         one = asked[phrase]
         given |= one.given | {f"{one.name}_asked": one.tsquery(source.store_id)}
         rows = source.matching(f"{one.name}_asked")
-        sure = f"(NOT w.wide OR {one.has})" if one.told else one.has
+        sure = f"(NOT w.wide OR {one.has})" if one.by_word else one.has
         parts[phrase] = f"(SELECT count(*) FROM (SELECT 1 {rows} AND {sure} LIMIT {most}) c)"
     text = f"SELECT {', '.join(parts.values())}"
     row = connection.execute(text, given, prepare=False).fetchone()
@@ -352,7 +352,7 @@ class PostgresTextIndex(TextIndex):
             )
             if found[2] >= upto:
                 return Start(found[0], _Rest(partial(self._next, walk), found[1]))
-        raise StoreError("the text index is made anew again and again", expected="one at a time")
+        raise StoreError("the text index is rebuilt again and again", expected="one at a time")
 
     def _read(
         self, connection: Connection, walk: PostgresMatches, at: WalkPosition, size: int
@@ -378,7 +378,7 @@ class PostgresTextIndex(TextIndex):
         return self._instead
 
     def rebuild(self, read: Read) -> None:
-        """Make an index that exists anew from the blobs."""
+        """Rebuild an index that exists from the blobs."""
         if self.exists:
             self._check_writable()
             self._sessions.write(partial(postgres_feed.empty, store_id=self._store_id))
@@ -394,7 +394,7 @@ class PostgresTextIndex(TextIndex):
 
     @contextmanager
     def scrubbing(self, read: Read) -> Iterator[None]:
-        """Take out rows before the store's tables are written anew: these are among them.
+        """Delete rows before the store's tables are rewritten: these are among them.
 
         Else they would be written twice, and wait twice for older transactions, the second time
         when all others are written already.
@@ -409,7 +409,7 @@ class PostgresTextIndex(TextIndex):
         self.scrub(read)  # of what was removed meanwhile
 
     def _clean(self) -> None:
-        """Have the table written anew: what was deleted stays in it, and in its index, else."""
+        """Rewrite the table, which otherwise keeps what was deleted, as its index does."""
         gone = self._progress().gone
         if gone:
             self._sessions.rewrite(WORDS)

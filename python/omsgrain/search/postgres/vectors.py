@@ -120,7 +120,7 @@ class PostgresGraphs:
     def catch_up(self, store: Storage, make: bool) -> None:
         """Bring the table up to the store: what was removed goes.
 
-        Its bytes go when all tables are written anew, which only ``compact`` asks for: nobody can
+        Its bytes go when all tables are rewritten, which only ``compact`` asks for: no client can
         use the table meanwhile, and it is that of all stores.
         """
         if store.readonly or not self._is_able():
@@ -256,7 +256,7 @@ def _some(reader: Reader, seqs: Iterable[int]) -> Iterator[tuple[int, int, str]]
 
 
 def _row(model: Model, seq: int, row: bytes | None) -> Iterator[tuple[int, int, str]]:
-    """A row of the table; none of a vector that is not there, or damaged: it is nobody's."""
+    """A row of the table; none of a vector that is missing or damaged."""
     if row is not None and len(row) == 4 * model.dimension:
         values = unpacked(row)
         if 0 < math.hypot(*values) < math.inf:

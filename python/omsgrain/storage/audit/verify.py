@@ -58,7 +58,7 @@ class Arrivals:
     def are_named(self, body: dict[str, Any], count: int) -> bool:
         """Tell whether the grains that arrived with an entry, and are left, are those it names.
 
-        Of a large batch this can be told only while all of it is left.
+        Of a large batch this is known only while all of it is left.
         """
         if "h" not in body:
             tags = body.get("g", b"")
@@ -275,7 +275,7 @@ class _Last:
 
     ``hashes`` are what it says its hash is and, if that is not so, what it should be: where only
     the former was damaged, the entries behind it are sound. Behind an entry that is out of place
-    or cannot be read, nobody can tell whether the next one is to blame.
+    or cannot be read, it is unknown whether the next one is to blame.
     """
 
     number: int = 0

@@ -49,7 +49,7 @@ _OWN = {"22", "23", "54"}
 """Classes of errors in values, in what rows must be, and in how much one statement may be."""
 
 _KNOWN = {
-    "55P03": "another process writes to the store, or writes its tables anew, and does not end,",
+    "55P03": "another process writes to the store, or rewrites its tables, and does not end,",
     "57014": "one statement took too long, or was ended by somebody,",
     "53100": "the disk of the database is full",
     "42501": "the role may not do that in the database",
@@ -95,7 +95,7 @@ class FullError(RefusedError, DiskFullError):
 
 
 class DeniedError(RefusedError, AccessDeniedError):
-    """The role may not do that, or nobody may write to the database."""
+    """The role may not do that, or the database is read-only."""
 
 
 _KINDS: dict[str, type[RefusedError]] = {
@@ -123,7 +123,7 @@ def failure(place: ConnectionTarget, doing: str, error: psycopg.Error) -> Refuse
 
 
 def uncertain(place: ConnectionTarget) -> StoreError:
-    """Make the error for a commit whose answer was lost, and whose end cannot be told."""
+    """Make the error for a commit whose answer was lost, and whose outcome is unknown."""
     return StoreError(
         f"the connection to {place.shown!r} broke while it committed: "
         "what was written may be stored, or not; look before you write it again",
@@ -132,7 +132,7 @@ def uncertain(place: ConnectionTarget) -> StoreError:
 
 
 PATIENCE = 30.0
-"""Seconds to wait for a server, if nobody says otherwise."""
+"""Seconds to wait for a server, by default."""
 
 _PAUSE = 0.02, 1.0  # seconds between two tries, at first and at the most
 # Whatever the server's own setting: what has returned must not be lost. Stricter ones stay.

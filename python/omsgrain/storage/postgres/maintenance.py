@@ -67,7 +67,7 @@ _FROZEN = (
 
 
 def rebuild(writer: PostgresWriter) -> RebuildReport:
-    """Make anew all that follows from the blobs and their states.
+    """Rebuild all that follows from the blobs and their states.
 
     That is: the terms and their counts, the addresses that are missing or lead nowhere, the way
     from a grain to those that it superseded, and the counts of the head.
@@ -120,7 +120,7 @@ def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
 
 
 def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
-    """Write tables anew, without what was removed, one after the other.
+    """Rewrite tables without what was removed, one after the other.
 
     Each is locked meanwhile.
     """
@@ -145,7 +145,7 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
 
 
 def _wait(connection: Connection, patience: float) -> None:
-    """Wait until nobody has a snapshot of before, which rows that were removed are kept for."""
+    """Wait until no snapshot is left that removed rows are kept for."""
     pause = Pause(patience)
     now = connection.execute(_NEXT).fetchone()
     while True:

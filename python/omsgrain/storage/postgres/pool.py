@@ -178,7 +178,7 @@ Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 _INT8 = Struct(">q").pack
 _BOOL = b"\0", b"\1"
 _BINARY = Format.BINARY
-_ROWS, _SYNC = object(), object()  # what an answer is; that to a preparation is told by its text
+_ROWS, _SYNC = object(), object()  # what an answer is of; of a preparation it is the text
 
 
 class Wire:
@@ -203,15 +203,14 @@ class Wire:
             return self._answers()
         except psycopg.Error:
             raise
-        except BaseException:  # an interrupt: nobody knows what has been read
+        except BaseException:  # an interrupt: what has been read is unknown
             self.close()
             raise
 
     def tell(self, text: str) -> None:
         """Send a statement without waiting for its answer.
 
-        What the server refuses of it is told to nobody: it is for the ends of transactions that
-        leave nothing behind.
+        Errors of it are dropped: it is for the ends of transactions that leave nothing behind.
         """
         self._send([(text, ())])
         self._pg.flush()  # it may not have left whole; the next one sends the rest
@@ -305,7 +304,7 @@ def _dumped(param: Any) -> bytes:
 
 
 _PREPARED = 2, 400  # of the driver's own: how often one is run before it is prepared; how many
-_IDLE = 300.0  # seconds after which a connection that nobody needs is given up
+_IDLE = 300.0  # seconds after which an idle connection is closed
 
 # The tables are asked in few ways, each by its keys: so a plan that is made once serves every key,
 # and it must look keys up one by one. What the planner guesses of lists, and of tables that were
@@ -331,7 +330,7 @@ _PATH = "SET search_path = pg_catalog, pg_temp"
 
 
 def opened(place: ConnectionTarget, **options: Any) -> Connection:
-    """Make a connection on which nobody else's functions, operators and types are found."""
+    """Make a connection that finds only the server's own functions, operators and types."""
     connection = psycopg.connect(place.conninfo, autocommit=True, **options)
     try:
         connection.execute(_PATH)

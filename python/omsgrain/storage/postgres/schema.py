@@ -95,7 +95,7 @@ def first_tables(partitions: int, policies: bool) -> Iterator[str]:
         "",
         0,
         policies,
-        full=10 if partitions else None,  # its one row is written anew at every commit
+        full=10 if partitions else None,  # its one row is updated at every commit
     )
     yield from stored_table(
         f"{SCHEMA}.blobs",

@@ -169,7 +169,7 @@ class Commits:
 
 
 def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
-    """Tell whether a commit was made, by the names of the last ones; None: nobody can tell."""
+    """Tell whether a commit was made, by the names of the last ones; None if they do not say."""
     names = [commits[at : at + NAME] for at in range(0, len(commits), NAME)]
     if writer.name in names:
         return True
@@ -303,7 +303,7 @@ class PostgresStorage:
         self._writable()
 
     def rebuild(self) -> RebuildReport:
-        """Make the index rows anew from the blobs, in one transaction; other writers wait."""
+        """Rebuild the index rows from the blobs, in one transaction; other writers wait."""
         self._writable()
         return cast("RebuildReport", self._queue.write(rebuild, alone=True))
 
@@ -313,7 +313,7 @@ class PostgresStorage:
         return check(self)
 
     def compact(self) -> CompactReport:
-        """Write the tables anew, without what was removed, of all stores in the database."""
+        """Rewrite the tables of all stores in the database without what was removed."""
         self._writable()
         return compact(self._database)
 

@@ -25,7 +25,7 @@ MANY = 1_024
 """Grains of a term that is worth a row."""
 
 GENERATION = 1 << 32
-"""Ordinals of a generation: a rebuild takes the next one, so that all are learnt anew."""
+"""Ordinals of a generation: a rebuild takes the next one, so that all are learnt again."""
 
 _SEEN = 1_023  # a mask: of one grain in 1,024 the terms are looked at
 
