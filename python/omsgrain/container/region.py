@@ -51,17 +51,11 @@ DIGEST = 32
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some grains.
+    """Some grains."""
 
-    Attributes:
-        data: their bytes.
-        sizes: how many of them each has; type code "I".
-        digests: their addresses, 32 bytes each, if they are known.
-    """
-
-    data: bytes
-    sizes: array[int]
-    digests: bytes | None = None
+    data: bytes  # their bytes
+    sizes: array[int]  # how many of them each has; type code "I"
+    digests: bytes | None = None  # their addresses, 32 bytes each, if they are known
 
     @classmethod
     def of(cls, grains: list[bytes]) -> Block:
@@ -321,17 +315,12 @@ _TWO = Struct(">II")
 
 
 class Inside:
-    """The parts of a memory-mapped container.
-
-    Attributes:
-        header: its first 16 bytes.
-        limit: where the footer begins.
-    """
+    """The parts of a memory-mapped container."""
 
     def __init__(self, file: mmap, header: ContainerHeader) -> None:
         self._file = file
-        self.header = header
-        self.limit = len(file) - FOOTER_SIZE
+        self.header = header  # its first 16 bytes
+        self.limit = len(file) - FOOTER_SIZE  # where the footer begins
         self._region: PlainRegion | Frames = PlainRegion(file, self.limit)
         if header.packed:
             codec = CODECS.index(header.codec)

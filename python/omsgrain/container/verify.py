@@ -131,11 +131,7 @@ def check_footer(container: Container) -> None:
 
 
 class _Check:
-    """One verification: what was found so far.
-
-    Attributes:
-        hashing: of the file, as far as its grains were looked at.
-    """
+    """One verification: what was found so far."""
 
     def __init__(self, inside: Inside, stop: bool) -> None:
         self._inside = inside
@@ -147,7 +143,7 @@ class _Check:
         self._twins = _Twins() if inside.header.deduplicated else None
         self._blamed = -1  # a grain for which the index is wrong
         self._missing: set[bytes] = set()
-        self.hashing = Hashing()
+        self.hashing = Hashing()  # of the file, as far as its grains were looked at
         self._hashed = 0
 
     def _add(self, found: ContainerProblem) -> None:

@@ -261,11 +261,7 @@ def _room(max_bytes: int, codec: int) -> int:
 
 
 class _Part:
-    """One file in the making.
-
-    Attributes:
-        cost: what grains, index and manifest take so far, unpacked.
-    """
+    """One file in the making."""
 
     def __init__(self, spool: IO[bytes], frame: IO[bytes] | None, codec: int) -> None:
         _empty(spool)
@@ -277,7 +273,7 @@ class _Part:
         self._loose_size = 0
         self._last = b""
         self._listed: set[str] = set()
-        self.cost = 0
+        self.cost = 0  # what grains, index and manifest take so far, unpacked
 
     @property
     def empty(self) -> bool:

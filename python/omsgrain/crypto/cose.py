@@ -53,27 +53,16 @@ _LONGEST = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Sign1:
-    """A COSE_Sign1 taken apart; nothing is verified.
+    """A COSE_Sign1 taken apart; nothing is verified."""
 
-    Attributes:
-        protected: the signed headers, as their bytes stand.
-        payload: what is signed, or None if it is kept elsewhere.
-        signature: as it stands.
-        alg: number of the algorithm.
-        kid: who signed, as he wrote it.
-        did: the same, taken apart.
-        content_type: of the payload.
-        iat: when it was signed, in epoch seconds. Nothing proves it.
-    """
-
-    protected: bytes
-    payload: bytes | None
-    signature: bytes
-    alg: int
-    kid: str
-    did: Did
-    content_type: str | int | None
-    iat: int | None
+    protected: bytes  # the signed headers, as their bytes stand
+    payload: bytes | None  # what is signed, or None if it is kept elsewhere
+    signature: bytes  # as it stands
+    alg: int  # number of the algorithm
+    kid: str  # who signed, as he wrote it
+    did: Did  # the same, taken apart
+    content_type: str | int | None  # of the payload
+    iat: int | None  # when it was signed, in epoch seconds. Nothing proves it
 
     def check(
         self, payload: bytes | memoryview, external_aad: bytes, resolver: Resolver | None
@@ -151,23 +140,14 @@ def write(
 
 
 class EnvelopeParts(NamedTuple):
-    """A COSE_Sign1 as it stands.
+    """A COSE_Sign1 as it stands."""
 
-    Attributes:
-        protected: the signed headers, as their bytes stand.
-        signed: the same, read.
-        unprotected: the others.
-        payload: what is signed, or None if it is kept elsewhere.
-        signature: as it stands.
-        at: where the signed headers begin.
-    """
-
-    protected: bytes
-    signed: Mapping[Any, Any]
-    unprotected: Mapping[Any, Any]
-    payload: bytes | None
-    signature: bytes
-    at: int
+    protected: bytes  # the signed headers, as their bytes stand
+    signed: Mapping[Any, Any]  # the same, read
+    unprotected: Mapping[Any, Any]  # the others
+    payload: bytes | None  # what is signed, or None if it is kept elsewhere
+    signature: bytes  # as it stands
+    at: int  # where the signed headers begin
 
 
 def read(cose: bytes) -> Sign1:

@@ -205,13 +205,10 @@ class _Cut:
     """Cuts a connection when its time is over.
 
     The time-outs of a connection restart with each byte, and its head can trickle for hours.
-
-    Attributes:
-        over: the time is over.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.over = seconds <= 0
+        self.over = seconds <= 0  # the time is over
         self._stream: Any = None
         self._timer = threading.Timer(seconds, self._end)
         self._timer.daemon = True

@@ -317,19 +317,12 @@ class RecordScan(NamedTuple):
     """What was found in records, and left there.
 
     Attributes:
-        pii_detected: something is about a person.
-        secrets_detected: something gives access to something.
+        flags: what a document says about it; no field was redacted.
         counts: how often each type was found.
     """
 
-    pii_detected: bool
-    secrets_detected: bool
+    flags: Flags
     counts: dict[str, int]
-
-    @property
-    def flags(self) -> Flags:
-        """What a document says about it: nothing was redacted."""
-        return Flags(self.pii_detected, self.secrets_detected)
 
 
 def scan_records(
@@ -342,4 +335,4 @@ def scan_records(
         flags |= found.flags
         for several in (*found.redactions.values(), *found.keys.values()):
             counts.update(one["type"] for one in several)
-    return RecordScan(flags.pii_detected, flags.secrets_detected, dict(sorted(counts.items())))
+    return RecordScan(flags._replace(redacted_fields=()), dict(sorted(counts.items())))

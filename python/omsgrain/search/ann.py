@@ -49,21 +49,13 @@ def library() -> tuple[Any, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a graph covers.
+    """What a graph covers."""
 
-    Attributes:
-        model: id of the model.
-        dimension: values of each vector.
-        forgotten: how many were taken out since the graph was made.
-        event: number of the last event that it knows.
-        row: the row of that event, by which a store knows that it is its own.
-    """
-
-    model: int
-    dimension: int
-    forgotten: int
-    event: int
-    row: bytes
+    model: int  # id of the model
+    dimension: int  # values of each vector
+    forgotten: int  # how many were taken out since the graph was made
+    event: int  # number of the last event that it knows
+    row: bytes  # the row of that event, by which a store knows that it is its own
 
 
 class VectorGraph:
@@ -298,19 +290,12 @@ C = TypeVar("C", bound=Candidates)
 
 @dataclass(slots=True)
 class Covered(Generic[C]):
-    """Candidates for a snapshot.
+    """Candidates for a snapshot."""
 
-    Attributes:
-        stamp: what they cover.
-        graph: the candidates: a graph that is open, or what a server compares.
-        tail: numbers of grains that got a vector later.
-        tail_to: the last event that ``tail`` knows.
-    """
-
-    stamp: Stamp
-    graph: C
-    tail: frozenset[int]
-    tail_to: int
+    stamp: Stamp  # what they cover
+    graph: C  # the candidates: a graph that is open, or what a server compares
+    tail: frozenset[int]  # numbers of grains that got a vector later
+    tail_to: int  # the last event that ``tail`` knows
 
     def follow(self, reader: Reader, model: Model) -> None:
         """Bring ``tail`` up to a snapshot."""

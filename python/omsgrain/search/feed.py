@@ -48,36 +48,22 @@ _PUT = (
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """How far an index has come.
+    """How far an index has come."""
 
-    Attributes:
-        last: the last sequence number of the store that it has seen.
-        known: the number of a grain that it has taken in; 0 without one.
-        digest: SHA-256 of that grain's bytes.
-        grains: how many it has, those that are gone too.
-    """
-
-    last: int
-    known: int
-    digest: bytes
-    grains: int
+    last: int  # the last sequence number of the store that it has seen
+    known: int  # the number of a grain that it has taken in; 0 without one
+    digest: bytes  # SHA-256 of that grain's bytes
+    grains: int  # how many it has, those that are gone too
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """What is to be taken in next.
+    """What is to be taken in next."""
 
-    Attributes:
-        restart: the index is not of this store, or the store has fallen back: begin again.
-        blobs: new ones, with their numbers.
-        removed: numbers of grains that are gone.
-        last: the number that this reaches to.
-    """
-
-    restart: bool
-    blobs: list[tuple[int, bytes]]
-    removed: list[int]
-    last: int
+    restart: bool  # the index is not of this store, or the store has fallen back: begin again
+    blobs: list[tuple[int, bytes]]  # new ones, with their numbers
+    removed: list[int]  # numbers of grains that are gone
+    last: int  # the number that this reaches to
 
 
 def state(db: sqlite3.Connection) -> FeedState:

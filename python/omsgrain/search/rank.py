@@ -98,15 +98,10 @@ def common(grains: int, counts: Mapping[Phrase, int]) -> set[Phrase]:
 
 
 class Stage(NamedTuple):
-    """Matches that come after those of the stages before.
+    """Matches that come after those of the stages before."""
 
-    Attributes:
-        weighed: by their weight, best first; else the newest come first.
-        query: what they match; only its phrases are weighed.
-    """
-
-    weighed: bool
-    query: Query
+    weighed: bool  # by their weight, best first; else the newest come first
+    query: Query  # what they match; only its phrases are weighed
 
 
 def stages(query: Query, common: set[Phrase]) -> list[Stage]:

@@ -38,17 +38,11 @@ _PART = re.compile(r'([+-]?)(?:"([^"]*)"?|(\S+))')
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words next to each other, mostly one.
+    """Words next to each other, mostly one."""
 
-    Attributes:
-        words: folded.
-        prefix: the last one is only the beginning of a word.
-        joined: there is one sign between any two.
-    """
-
-    words: tuple[str, ...]
-    prefix: bool = False
-    joined: bool = False
+    words: tuple[str, ...]  # folded
+    prefix: bool = False  # the last one is only the beginning of a word
+    joined: bool = False  # there is one sign between any two
 
     def __str__(self) -> str:
         """The phrase in the language of FTS5; a word has letters, digits and emoji only."""
@@ -63,17 +57,11 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Query:
-    """A search.
+    """A search."""
 
-    Attributes:
-        required: all of them must be there.
-        optional: any, if nothing is required; otherwise they move a grain up.
-        excluded: none may be there.
-    """
-
-    required: tuple[Phrase, ...]
-    optional: tuple[Phrase, ...]
-    excluded: tuple[Phrase, ...]
+    required: tuple[Phrase, ...]  # all of them must be there
+    optional: tuple[Phrase, ...]  # any, if nothing is required; otherwise they move a grain up
+    excluded: tuple[Phrase, ...]  # none may be there
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -185,15 +173,10 @@ class TextMatches:
 
 
 class Start(NamedTuple):
-    """The matches of a query, begun.
+    """The matches of a query, begun."""
 
-    Attributes:
-        page: the first of them, best first.
-        more: gives the next.
-    """
-
-    page: list[Row]
-    more: More
+    page: list[Row]  # the first of them, best first
+    more: More  # gives the next
 
 
 class TextIndex(ABC):

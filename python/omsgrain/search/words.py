@@ -171,18 +171,13 @@ def for_index(text: str) -> str:
 
 
 class Places:
-    """A text in normal form, its prepared form, and the way back from there.
-
-    Attributes:
-        text: the text, in normal form.
-        spaced: its words, with spaces or hyphens between.
-    """
+    """A text in normal form, its prepared form, and the way back from there."""
 
     __slots__ = ("_ends", "spaced", "text")
 
     def __init__(self, text: str) -> None:
-        self.text = normal(text)
-        self.spaced = self.text.translate(_FOLDS)
+        self.text = normal(text)  # the text, in normal form
+        self.spaced = self.text.translate(_FOLDS)  # its words, with spaces or hyphens between
         self._ends: list[int] | None = None
 
     def back(self, start: int, end: int) -> tuple[int, int]:

@@ -51,23 +51,14 @@ NONE_SEALED, SOME_SEALED = b"\0", b"\1"
 
 
 class BlindEntry(NamedTuple):
-    """What is stored beside a sealed grain, made from what is in it.
+    """What is stored beside a sealed grain, made from what is in it."""
 
-    Attributes:
-        number: of the key that seals it.
-        digest: its plain address.
-        plain: token of its plain address.
-        tokens: of its terms and words, 16 bytes each, together.
-        created_at: ms, for its place.
-        kept: it has a policy or a retention of its own, which an erasure must look at.
-    """
-
-    number: bytes
-    digest: bytes
-    plain: bytes
-    tokens: bytes
-    created_at: int
-    kept: bool
+    number: bytes  # of the key that seals it
+    digest: bytes  # its plain address
+    plain: bytes  # token of its plain address
+    tokens: bytes  # of its terms and words, 16 bytes each, together
+    created_at: int  # ms, for its place
+    kept: bool  # it has a policy or a retention of its own, which an erasure must look at
 
 
 class KeyTrial:

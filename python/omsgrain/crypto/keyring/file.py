@@ -87,23 +87,14 @@ class RecordState(Enum):
 
 
 class KeyRecord(NamedTuple):
-    """A record as it stands in the file.
+    """A record as it stands in the file."""
 
-    Attributes:
-        state: zeros, or the mark of destruction.
-        head: what does not change; it is authenticated with the secret part.
-        number: what the store's tables call it.
-        identity: an HMAC of the user id.
-        generation: from 1.
-        body: the secret part: nonce, cipher text, tag; or zeros.
-    """
-
-    state: bytes
-    head: bytes
-    number: bytes
-    identity: bytes
-    generation: int
-    body: bytes
+    state: bytes  # zeros, or the mark of destruction
+    head: bytes  # what does not change; it is authenticated with the secret part
+    number: bytes  # what the store's tables call it
+    identity: bytes  # an HMAC of the user id
+    generation: int  # from 1
+    body: bytes  # the secret part: nonce, cipher text, tag; or zeros
 
 
 def damaged(what: str, offset: int | None = None) -> KeyMissingError:
@@ -245,15 +236,7 @@ _TRIES = 100
 
 
 class RingFile:
-    """An open key file.
-
-    Attributes:
-        handle: its descriptor.
-        head: what its slots said when we last looked.
-        settled: both slots said the same, and that nothing is left to do.
-        doubt: a sync failed, so that the disk may have less than we read.
-        readonly: it cannot be written.
-    """
+    """An open key file."""
 
     __slots__ = (
         "_lock",
@@ -267,14 +250,14 @@ class RingFile:
         "settled",
     )
 
-    head: SlotHead
+    head: SlotHead  # what its slots said when we last looked
 
     def __init__(self, path: Path, handle: int, *, readonly: bool = False) -> None:
         self.path = path
-        self.handle = handle
-        self.readonly = readonly
-        self.settled = False
-        self.doubt = False
+        self.handle = handle  # its descriptor
+        self.readonly = readonly  # it cannot be written
+        self.settled = False  # both slots said the same, and that nothing is left to do
+        self.doubt = False  # a sync failed, so that the disk may have less than we read
         self._raw = b""
         self._second: SlotHead | None = None  # what slot 1 says
         self._lock = threading.Lock()  # so that what a thread reads last is what stays

@@ -110,19 +110,12 @@ _CLEAR = f"DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint"
 
 
 class IndexProgress(NamedTuple):
-    """How far the table of a store has come.
+    """How far the table of a store has come."""
 
-    Attributes:
-        state: what it has seen of the store.
-        size: how many words its grains have together.
-        gone: how many rows were deleted since what they held was wiped out.
-        key: opens the words of the store to a role that may see them; None before any.
-    """
-
-    state: FeedState
-    size: int
-    gone: int
-    key: Any
+    state: FeedState  # what it has seen of the store
+    size: int  # how many words its grains have together
+    gone: int  # how many rows were deleted since what they held was wiped out
+    key: Any  # opens the words of the store to a role that may see them; None before any
 
 
 _NOTHING = IndexProgress(FeedState(0, 0, b"", 0), 0, 0, None)

@@ -42,17 +42,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PhraseQuery:
-    """A phrase, as the tables are asked for it.
+    """A phrase, as the tables are asked for it."""
 
-    Attributes:
-        words: the words that the table has for it.
-        prefix: the last one is only the beginning of a word.
-        name: of its parameter.
-    """
-
-    words: tuple[str, ...]
-    prefix: bool
-    name: str
+    words: tuple[str, ...]  # the words that the table has for it
+    prefix: bool  # the last one is only the beginning of a word
+    name: str  # of its parameter
 
     @property
     def pattern(self) -> str:
@@ -109,15 +103,10 @@ _LEAST = 1e-6  # what a word that most grains have is worth there
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Where the rows of a store come from.
+    """Where the rows of a store come from."""
 
-    Attributes:
-        store_id: the number of the store.
-        secured: row-level security holds the role back.
-    """
-
-    store_id: int
-    secured: bool
+    store_id: int  # the number of the store
+    secured: bool  # row-level security holds the role back
 
     def matching(self, parameter: str, *, among: bool = False) -> str:
         """The rows that a tsquery gives, and those that are wide, as a FROM and a WHERE."""

@@ -31,17 +31,11 @@ class _Has(Protocol):
 
 
 class ExpectedPlaces(NamedTuple):
-    """What will be asked of the places of the next walk.
+    """What will be asked of the places of the next walk."""
 
-    Attributes:
-        grains: how many of those that have all terms will be read.
-        terms: what each is looked up in.
-        states: whether its state is asked.
-    """
-
-    grains: int
-    terms: tuple[bytes, ...]
-    states: bool
+    grains: int  # how many of those that have all terms will be read
+    terms: tuple[bytes, ...]  # what each is looked up in
+    states: bool  # whether its state is asked
 
     @property
     def places(self) -> int:

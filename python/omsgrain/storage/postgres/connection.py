@@ -144,19 +144,12 @@ _STUCK = 300  # seconds that a writer may do nothing, before the server takes ba
 
 
 class Dialect(NamedTuple):
-    """What a server is, and so what may be asked of it.
+    """What a server is, and so what may be asked of it."""
 
-    Attributes:
-        name: as it calls itself.
-        parts: it spreads no tables by itself, so growing ones are cut into parts.
-        tuned: it knows PostgreSQL's settings of the planner.
-        policies: it has row-level security.
-    """
-
-    name: str
-    parts: bool = True
-    tuned: bool = True
-    policies: bool = True
+    name: str  # as it calls itself
+    parts: bool = True  # it spreads no tables by itself, so growing ones are cut into parts
+    tuned: bool = True  # it knows PostgreSQL's settings of the planner
+    policies: bool = True  # it has row-level security
 
     @classmethod
     def of(cls, version: str) -> Dialect:
@@ -169,19 +162,12 @@ class Dialect(NamedTuple):
 
 
 class PostgresHead(NamedTuple):
-    """How far a store has come.
+    """How far a store has come."""
 
-    Attributes:
-        last_seq: the last sequence number given.
-        blob_bytes: bytes of all blobs.
-        grains: how many there are.
-        ordinal: of the last term that got a count of its own.
-    """
-
-    last_seq: int
-    blob_bytes: int
-    grains: int
-    ordinal: int
+    last_seq: int  # the last sequence number given
+    blob_bytes: int  # bytes of all blobs
+    grains: int  # how many there are
+    ordinal: int  # of the last term that got a count of its own
 
 
 class Pause:
@@ -223,13 +209,7 @@ def lock_timeout(patience: float) -> str:
 
 
 class Database:
-    """Connections to one database.
-
-    Attributes:
-        engine: what the server is.
-        pool: its connections.
-        closed: they were let go of.
-    """
+    """Connections to one database."""
 
     def __init__(
         self,
@@ -243,8 +223,8 @@ class Database:
         self.place = place.waiting(timeout, patience)
         self.patience = patience
         self._owner = os.getpid()
-        self.closed = False
-        self.engine = Dialect.of(str(self.asked("SELECT version()")))
+        self.closed = False  # they were let go of
+        self.engine = Dialect.of(str(self.asked("SELECT version()")))  # what the server is
         settings = (
             f"SET statement_timeout = {math.ceil(timeout * 1000)}; "
             f"{lock_timeout(patience)}; "
@@ -253,7 +233,7 @@ class Database:
         if self.engine.tuned:
             settings += "; " + (_DURABLE if durable else "SET synchronous_commit = off")
         self._settings = settings
-        self.pool = Pool(self.place, pool_size, settings, self.engine.tuned)
+        self.pool = Pool(self.place, pool_size, settings, self.engine.tuned)  # its connections
 
     def enter(self, store_id: int) -> None:
         """Say of which store all rows are that the connections of the pool will be asked for."""

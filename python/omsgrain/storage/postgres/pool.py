@@ -46,19 +46,12 @@ _ALWAYS = {"client_encoding": "utf8"}  # or the driver gives bytes for the texts
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTarget:
-    """A database.
+    """A database."""
 
-    Attributes:
-        conninfo: what the driver needs to connect, with its secrets: never shown.
-        shown: the same for people, without them.
-        secrets: what must not be shown.
-        timed: the URL says itself how long a question may be on its way.
-    """
-
-    conninfo: str
-    shown: str
-    secrets: tuple[str, ...]
-    timed: bool
+    conninfo: str  # what the driver needs to connect, with its secrets: never shown
+    shown: str  # the same for people, without them
+    secrets: tuple[str, ...]  # what must not be shown
+    timed: bool  # the URL says itself how long a question may be on its way
 
     def __repr__(self) -> str:
         return f"ConnectionTarget({self.shown!r})"

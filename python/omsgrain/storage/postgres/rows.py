@@ -46,15 +46,10 @@ Added = tuple[int, bytes, bytes]
 
 
 class IndexRows(NamedTuple):
-    """Index rows of some grains.
+    """Index rows of some grains."""
 
-    Attributes:
-        lists: each key with its places, sorted.
-        past: the ends of the places of past grains.
-    """
-
-    lists: list[tuple[bytes, list[bytes]]]
-    past: AbstractSet[bytes]
+    lists: list[tuple[bytes, list[bytes]]]  # each key with its places, sorted
+    past: AbstractSet[bytes]  # the ends of the places of past grains
 
     def changes(self) -> dict[bytes, tuple[int, int]]:
         """How many more grains each key has: current ones, past ones."""

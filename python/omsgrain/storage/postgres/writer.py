@@ -31,18 +31,13 @@ _SEEN = 1_023  # a mask: of one grain in 1,024 the terms are looked at
 
 
 class TermCounts:
-    """The terms that have a row, as far as this process knows.
-
-    Attributes:
-        ordinal: of the last of them.
-        keys: all of them.
-    """
+    """The terms that have a row, as far as this process knows."""
 
     __slots__ = ("keys", "ordinal")
 
     def __init__(self, ordinal: int = 0, keys: frozenset[bytes] = frozenset()) -> None:
-        self.ordinal = ordinal
-        self.keys = keys
+        self.ordinal = ordinal  # of the last of them
+        self.keys = keys  # all of them
 
     def loaded(self, writer: PostgresWriter) -> TermCounts:
         """Return what is known in a transaction, with what others have found since."""
