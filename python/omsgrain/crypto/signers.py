@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeAlias, TypeVar
 
 import cbor2
 from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
@@ -450,7 +450,6 @@ def _digest(pieces: Iterable[bytes]) -> bytes:
     return found.digest()
 
 
-MEDIA_TYPE: Final = "application/cose-key"
 _MOST = 64  # keys of a file
 _BROKEN = (OmsError, *BROKEN)
 _KTY, _KID, _ALG, _CRV, _X, _Y = 1, 2, 3, -1, -2, -3

@@ -19,22 +19,8 @@ _ROUNDS = 8
 that kept something else from being found, and the result must be one in which nothing is."""
 
 
-class Detection(NamedTuple):
-    """Something found in a text.
-
-    Attributes:
-        type: of the detector that found it; of several that overlap, the first in their order.
-        start: its first byte in UTF-8.
-        end: the byte after its last.
-    """
-
-    type: str
-    start: int
-    end: int
-
-
 class Span(NamedTuple):
-    """The same in code points, with all that was found in one place.
+    """All that was found in one place.
 
     Attributes:
         start: its first code point.
@@ -51,19 +37,10 @@ class Span(NamedTuple):
     personal: bool
 
 
-def detect(text: str, detectors: Sequence[Detector] = DEFAULT) -> list[Detection]:
-    """Find secrets and personal data in a text."""
-    found = spans(text, detectors)
-    return [
-        Detection(span.types[0], *at)
-        for span, at in zip(found, in_bytes(text, found), strict=True)
-    ]
-
-
 def spans(
     text: str, detectors: Sequence[Detector] = DEFAULT, key: str | None = None
 ) -> list[Span]:
-    """Find the same, as spans."""
+    """Find secrets and personal data in a text; `in_bytes` gives their places in UTF-8."""
     if key is not None:
         key = folded_key(key)
     left = text.replace(HOLE, _UNSEEN)

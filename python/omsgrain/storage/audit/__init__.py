@@ -17,7 +17,7 @@ from omsgrain.storage.audit.log import (
     append,
     erase_notes,
 )
-from omsgrain.storage.audit.trail import AuditLog, entries, tag
+from omsgrain.storage.audit.trail import AuditLog, tag
 from omsgrain.storage.audit.verify import AuditProblem, AuditReport, Checkpoint, checkpoint, verify
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "Operation",
     "append",
     "checkpoint",
-    "entries",
     "erase_notes",
     "tag",
     "verify",

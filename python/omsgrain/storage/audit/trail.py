@@ -44,35 +44,6 @@ def tag(reader: Reader, address: str) -> bytes | None:
     return None if key is None or len(key) != KEY_BYTES else hmac(key, digest)[:TAG]
 
 
-def entries(
-    reader: Reader,
-    after: int = 0,
-    *,
-    address: str | None = None,
-    operation: str | None = None,
-) -> Iterator[AuditEntry]:
-    """Walk the entries of a snapshot.
-
-    Args:
-        reader: the snapshot.
-        after: the last number already seen; 0 from the start.
-        address: only entries about the grain with this address. Grains that came in large batches
-            are found by their sequence number; that of an erased grain is not known any more.
-        operation: only entries of this operation.
-
-    Yields:
-        The entries in order; one whose row is damaged has ``sound`` False, and comes whatever was
-        asked for.
-
-    Raises:
-        SchemaError: an operation that there is not.
-        HashFormatError, HashLengthError: that is no address.
-    """
-    walk = _TrailWalk(reader, after, address, operation)
-    while (page := walk.page(reader)) is not None:
-        yield from page
-
-
 class AuditLog:
     """The audit trail of a store.
 
@@ -90,8 +61,22 @@ class AuditLog:
     ) -> Iterator[AuditEntry]:
         """Walk the entries, those that arrive meanwhile too.
 
-        Arguments, results and errors are those of the function ``entries``. Each thousand is a
-        snapshot of its own, so that a long walk holds back no pages of the file.
+        Each thousand is a snapshot of its own, so that a long walk holds back no pages of the
+        file.
+
+        Args:
+            after: the last number already seen; 0 from the start.
+            address: only entries about the grain with this address. Grains that came in large
+                batches are found by their sequence number; that of an erased grain is unknown.
+            operation: only entries of this operation.
+
+        Yields:
+            The entries in order; one whose row is damaged has ``sound`` False, and comes whatever
+            was asked for.
+
+        Raises:
+            SchemaError: an operation that there is not.
+            HashFormatError, HashLengthError: that is no address.
         """
         with self._store.read() as reader:
             walk = _TrailWalk(reader, after, address, operation)
