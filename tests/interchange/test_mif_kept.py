@@ -164,6 +164,24 @@ def test_nothing_of_our_own_is_left_over(store: og.GrainStore) -> None:
     assert "vendor_extensions" not in json.loads(export_document(store, USER)[0].data)
 
 
+@pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite"])
+@pytest.mark.parametrize("tags", [[], ["hot"]])
+def test_what_is_said_of_a_duplicate_is_lost_by_name(
+    store: og.GrainStore, strategy: str, tags: list[str]
+) -> None:
+    """The memory that it repeats leaves under another id, and keeps what is said of that one."""
+    rules(store, document(1))
+    again = document(2, memories=[MIF2.memory(2, "text 1", tags=tags)])
+    rules(store, again, merge_strategy=strategy)
+    assert said(store) == vendors(1)
+    losses = export_document(store, USER)[1].losses
+    assert [(one.record, one.field) for one in losses if one.record == uuid(2)] == [
+        (uuid(2), "vendor_extensions")
+    ]
+    memory.forget(store, USER, uuid(1))
+    assert not export_document(store, USER)[1].losses
+
+
 def test_what_is_said_stays_with_what_does_not_leave(store: og.GrainStore) -> None:
     old = MIF2.memory(1, "old", created_at="2020-01-01T00:00:00Z")
     said_of = vendors(1, 2, of={"ent-1": "hot", uuid(77): "a session"})

@@ -27,7 +27,7 @@ from omsgrain.formats.document import Dump, Loss, Manifest, Vector, keyed, lift,
 from omsgrain.formats.json_text import JsonTexts, drained
 from omsgrain.formats.mif1.envelope import seal_document
 from omsgrain.formats.problems import MEMBER, OURS
-from omsgrain.formats.records import Record
+from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Get, Source, checking, getter
 from omsgrain.formats.table import FORMATS, VERSIONS, version
 from omsgrain.grain import Grain, as_put
@@ -273,7 +273,7 @@ class MifExport(MemoryExport):
         if self._format.vendors and self.foreign:
             found = found._replace(envelope=self._with_foreign(found))
         document, flags = redactor.finish(found.envelope, found.arrays, self._format)
-        return document, found.losses, flags
+        return document, [*found.losses, *self.foreign.losses], flags
 
     def _gathered(self, options: BuildOptions) -> GatheredDocument:
         """Make records of what leaves."""
@@ -395,11 +395,15 @@ def _asked(
     return {name: value for name, value in record.items() if name != member}
 
 
+_OF_COPY: Final = "kept under the id of a duplicate, which does not leave"
+
+
 class Foreign:
     """What other systems say in documents, in the order in which the documents came.
 
     Attributes:
         format: the only one that has a place for it.
+        losses: what stays under the ids of duplicates, once ``said`` was called.
     """
 
     format: Final = next(one for one in VERSIONS.values() if one.vendors)
@@ -408,6 +412,7 @@ class Foreign:
         self._envelopes: list[Mapping[str, Any]] = []
         self._keyed: set[str] = set()
         self._stays: set[str] = set()
+        self.losses: list[Loss] = []
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
@@ -441,8 +446,15 @@ class Foreign:
         asked = [(kind, name) for name in names for kind in self.format.arrays.values()]
         with open_sources(context_of(store), user_id) as snapshot:
             told = snapshot.erased(asked, format=self.format.name)
+            stay = names & (self._keyed | self._stays)
+            copies = {
+                name
+                for name, grains in snapshot.find(stay).items()
+                if all(is_duplicate(one.grain) for one in grains)
+            }
         gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
-        gone |= names & (self._keyed | self._stays)
+        self.losses = [Loss(name, MEMBER, _OF_COPY) for name in sorted(copies - gone)]
+        gone |= stay
         left: dict[str, Any] = problems.without(whole, gone)[MEMBER]
         return left
 
