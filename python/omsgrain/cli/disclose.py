@@ -94,7 +94,7 @@ def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bo
     from omsgrain.crypto.cose import verify_signed
     from omsgrain.crypto.disclosure import view_of
     from omsgrain.durable import write_new
-    from omsgrain.interchange.blob_file import BLOB_LIMIT, one_grain
+    from omsgrain.interchange.ingest import BLOB_LIMIT, one_grain
 
     data = file.read(BLOB_LIMIT)
     view = view_of(verify_signed(data) if _is_signed(data) else one_grain(data), names)
@@ -125,7 +125,7 @@ def _disclose(file: BinaryIO, names: list[str], target: Path | None, as_json: bo
 def _check(
     file: BinaryIO, original: BinaryIO | None, trust: tuple[str, ...], as_json: bool
 ) -> None:
-    from omsgrain.interchange.blob_file import BLOB_LIMIT
+    from omsgrain.interchange.ingest import BLOB_LIMIT
 
     whole = None if original is None else original.read(BLOB_LIMIT)
     found = _checked(file.read(BLOB_LIMIT), whole, trust)

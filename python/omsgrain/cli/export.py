@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +27,7 @@ from omsgrain.cli.params import (
     EXISTING,
     TABLES,
     NewPath,
+    options,
     refuse_given,
     shape_option,
     store_argument,
@@ -39,8 +39,6 @@ from omsgrain.storage.location import Where
 if TYPE_CHECKING:
     from omsgrain.interchange.report import ExportReport
     from omsgrain.query.filters import Filters
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES = """
 One run of a robot, compressed:
@@ -71,69 +69,56 @@ _TABLE = ("columns", "unsealed")
 """The options that only tables have."""
 
 
-def _bundle_options(command: F) -> F:
-    for option in (
-        click.option("--strict", is_flag=True,
-                     help="Write no member that the format does not define."),
-        click.option("--key-url", metavar="URL",
-                     help="The URL where the key is published; with --sign."),
-        click.option("--sign", "key", type=click.Path(dir_okay=False, path_type=Path),
-                     help="Sign with the private key in this file; writes FILE.sig too."),
-        click.option("--model", "embedding_model", metavar="NAME",
-                     help="The embedding model, if there are several."),
-        click.option("--embeddings", "include_embeddings", is_flag=True,
-                     help="Include embeddings, from which content can be guessed."),
-        click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
-                     help="The namespace of records that were never AIMEM."),
-        click.option("--since", metavar="TIME",
-                     help="Only chunks since this time: 2026-01-15T10:00:00Z."),
-        click.option("--scope", type=click.Choice(["FULL", "DNA_ONLY", "SINCE"]),
-                     help="Which chunks: all, DNA-class ones only, or those --since a time."),
-        click.option("--stream", "lines", is_flag=True,
-                     help="Write lines, for memories of any size, as for FILE.ndjson."),
-        click.option("--tenant-id", metavar="ID",
-                     help="The tenant id in the bundle: a UUID or a URI, if ID is neither."),
-        click.option("--tenant", metavar="ID", help="The tenant: the user_id of the grains."),
-        click.option("--format", type=click.Choice(("mg", *NAMES)),
-                     help="The format; by default from the name of FILE."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def _document_options(command: F) -> F:
-    for option in (
-        click.option("--passphrase-file", type=EXISTING,
-                     help="Encrypt the document (MIF 1.0) with the first line of this file."),
-        shape_option,
-        click.option("--local", is_flag=True, help="Include memories of the namespace _local."),
-        click.option("--document", metavar="ID",
-                     help="Write this document as it was imported."),
-        click.option("--redact", "redact_pii", is_flag=True,
-                     help="Remove secrets and personal data."),
-        click.option("--scan/--no-scan", default=True, show_default=True,
-                     help="Warn of secrets and personal data in the document."),
-        click.option("--graph/--no-graph", "include_graph", default=True, show_default=True,
-                     help="Include entities and relationships."),
-        click.option("--layout", type=click.Choice(["json", "yaml", "jsonl"]),
-                     help="The layout of MIF 1.0; by default from the name of FILE."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def _table_options(command: F) -> F:
-    for option in (
-        click.option("--unsealed", is_flag=True,
-                     help="Decrypt the fields of encrypted grains, where the keys open them."),
-        click.option("--columns", metavar="NAME,NAME",
-                     help="Only these columns; without address and blob the file cannot be "
-                     "imported."),
-        click.option("--parquet", is_flag=True,
-                     help="Write a Parquet table, as for FILE.parquet."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+_bundle_options = options(
+    click.option("--strict", is_flag=True,
+                 help="Write no member that the format does not define."),
+    click.option("--key-url", metavar="URL",
+                 help="The URL where the key is published; with --sign."),
+    click.option("--sign", "key", type=click.Path(dir_okay=False, path_type=Path),
+                 help="Sign with the private key in this file; writes FILE.sig too."),
+    click.option("--model", "embedding_model", metavar="NAME",
+                 help="The embedding model, if there are several."),
+    click.option("--embeddings", "include_embeddings", is_flag=True,
+                 help="Include embeddings, from which content can be guessed."),
+    click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
+                 help="The namespace of records that were never AIMEM."),
+    click.option("--since", metavar="TIME",
+                 help="Only chunks since this time: 2026-01-15T10:00:00Z."),
+    click.option("--scope", type=click.Choice(["FULL", "DNA_ONLY", "SINCE"]),
+                 help="Which chunks: all, DNA-class ones only, or those --since a time."),
+    click.option("--stream", "lines", is_flag=True,
+                 help="Write lines, for memories of any size, as for FILE.ndjson."),
+    click.option("--tenant-id", metavar="ID",
+                 help="The tenant id in the bundle: a UUID or a URI, if ID is neither."),
+    click.option("--tenant", metavar="ID", help="The tenant: the user_id of the grains."),
+    click.option("--format", type=click.Choice(("mg", *NAMES)),
+                 help="The format; by default from the name of FILE."),
+)  # fmt: skip
+_document_options = options(
+    click.option("--passphrase-file", type=EXISTING,
+                 help="Encrypt the document (MIF 1.0) with the first line of this file."),
+    shape_option,
+    click.option("--local", is_flag=True, help="Include memories of the namespace _local."),
+    click.option("--document", metavar="ID",
+                 help="Write this document as it was imported."),
+    click.option("--redact", "redact_pii", is_flag=True,
+                 help="Remove secrets and personal data."),
+    click.option("--scan/--no-scan", default=True, show_default=True,
+                 help="Warn of secrets and personal data in the document."),
+    click.option("--graph/--no-graph", "include_graph", default=True, show_default=True,
+                 help="Include entities and relationships."),
+    click.option("--layout", type=click.Choice(["json", "yaml", "jsonl"]),
+                 help="The layout of MIF 1.0; by default from the name of FILE."),
+)  # fmt: skip
+_table_options = options(
+    click.option("--unsealed", is_flag=True,
+                 help="Decrypt the fields of encrypted grains, where the keys open them."),
+    click.option("--columns", metavar="NAME,NAME",
+                 help="Only these columns; without address and blob the file cannot be "
+                 "imported."),
+    click.option("--parquet", is_flag=True,
+                 help="Write a Parquet table, as for FILE.parquet."),
+)  # fmt: skip
 
 
 @click.command(

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,7 @@ from omsgrain.cli.params import (
     TABLES,
     is_given,
     mode_option,
+    options,
     refuse_given,
     refuse_pipe,
     store_argument,
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
     from omsgrain.store.state_merge import ImportReport
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 EXAMPLES = """
 Grains, with their states:
     omsgrain import copy.omsg robot.mg
@@ -68,39 +67,31 @@ _DOCUMENT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "us
 """The options that only documents of MIF have."""
 
 
-def _bundle_options(command: F) -> F:
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Change nothing; report what would change."),
-        click.option("--require-signature", is_flag=True,
-                     help="Refuse a file without the signature of a trusted key."),
-        trust_option,
-        click.option("--allow-dna-updates", is_flag=True,
-                     help="Let newer chunks replace DNA-class ones: preferences, decisions and "
-                     "the like."),
-        click.option("--tenant", metavar="ID",
-                     help="The tenant who gets the memory; by default that of the bundle."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def _document_options(command: F) -> F:
-    for option in (
-        click.option("--passphrase-file", type=EXISTING,
-                     help="Decrypt the document (MIF 1.0) with the first line of this file."),
-        click.option("--keep/--no-keep", "keep_document", default=True, show_default=True,
-                     help="Keep what stood around the records, so that the document can be "
-                     "exported again."),
-        click.option("--atomic", is_flag=True, help="Import all records, or none."),
-        click.option("--merge-strategy", type=click.Choice(_STRATEGIES),
-                     default=_STRATEGIES[0], show_default=True,
-                     help="What to do with a record whose id or text is already stored."),
-        click.option("--user", metavar="ID",
-                     help="The user who gets the memory of a MIF document."),
-        mode_option,
-    ):  # fmt: skip
-        command = option(command)
-    return command
+_bundle_options = options(
+    click.option("--dry-run", is_flag=True, help="Change nothing; report what would change."),
+    click.option("--require-signature", is_flag=True,
+                 help="Refuse a file without the signature of a trusted key."),
+    trust_option,
+    click.option("--allow-dna-updates", is_flag=True,
+                 help="Let newer chunks replace DNA-class ones: preferences, decisions and "
+                 "the like."),
+    click.option("--tenant", metavar="ID",
+                 help="The tenant who gets the memory; by default that of the bundle."),
+)  # fmt: skip
+_document_options = options(
+    click.option("--passphrase-file", type=EXISTING,
+                 help="Decrypt the document (MIF 1.0) with the first line of this file."),
+    click.option("--keep/--no-keep", "keep_document", default=True, show_default=True,
+                 help="Keep what stood around the records, so that the document can be "
+                 "exported again."),
+    click.option("--atomic", is_flag=True, help="Import all records, or none."),
+    click.option("--merge-strategy", type=click.Choice(_STRATEGIES),
+                 default=_STRATEGIES[0], show_default=True,
+                 help="What to do with a record whose id or text is already stored."),
+    click.option("--user", metavar="ID",
+                 help="The user who gets the memory of a MIF document."),
+    mode_option,
+)  # fmt: skip
 
 
 @click.command(
@@ -207,13 +198,13 @@ def import_(
         given |= {"allow_erased": allow_erased}
         return _import_bundle(store, file, trusted, actor, as_json, **given)
     refuse_given(TABLES if named == "parquet" else CONTAINERS, *_BUNDLE, *document)
-    options = {"errors": errors, "allow_erased": allow_erased}
+    how = {"errors": errors, "allow_erased": allow_erased}
     if named == "parquet":
         refuse_given(TABLES, "adapt", "trust_state_from")
-        report = _import_table(store, file, trusted, actor, **options)
+        report = _import_table(store, file, trusted, actor, **how)
     else:
-        options |= {"adapt": adapt, "trust_state_from": trust_state_from}
-        report = _import_container(store, file, trusted, actor, **options)
+        how |= {"adapt": adapt, "trust_state_from": trust_state_from}
+        report = _import_container(store, file, trusted, actor, **how)
     _tell_grains(report, as_json)
     refused = [one.error for one in report.errors[:1]] or [error for _, error in report.refused]
     return refused[0].exit_code if refused else 0

@@ -80,6 +80,17 @@ def store_argument(
     return argument("store", type=kind, help=told)
 
 
+def options(*several: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Some options as one decorator; the help lists the last one first."""
+
+    def decorated(command: F) -> F:
+        for option in several:
+            command = option(command)
+        return command
+
+    return decorated
+
+
 def create_option(command: F) -> F:
     """``--create``, of a command that can create STORE: see ``store_argument``."""
     return click.option("--create", is_flag=True, help="Create STORE if it does not exist.")(

@@ -124,7 +124,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
         raise click.UsageError("a FILE takes no ADDRESS")
     signers: list[dict[str, Any]] = []
     if file is not None:
-        from omsgrain.interchange.blob_file import one_grain, read_blob
+        from omsgrain.interchange.ingest import one_grain, read_blob
 
         blob = one_grain(read_blob(file))
         explanation = explain(blob, lenient=lenient)

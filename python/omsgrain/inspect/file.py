@@ -18,7 +18,7 @@ from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.inspect.graph import chains, triples
 from omsgrain.inspect.shown import FAILURES, failure, moment, said, shown
 from omsgrain.inspect.tally import Newest, Tally
-from omsgrain.interchange.blob_file import read_blob
+from omsgrain.interchange.ingest import read_blob
 from omsgrain.interchange.verify import VerifyOptions, verify_file
 
 if TYPE_CHECKING:

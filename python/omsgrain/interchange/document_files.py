@@ -7,14 +7,16 @@ document makes no store.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from omsgrain.crypto.detached import beside, signature_path
+from omsgrain.crypto.detached import SUFFIX, beside, signature_path
+from omsgrain.crypto.trust import Trust, look
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem import document
@@ -26,7 +28,7 @@ from omsgrain.interchange.aimem_export import export_bundle, export_stream
 from omsgrain.interchange.mif_export import USUAL, export_pieces
 from omsgrain.interchange.parse import ParsedDocument, arrived, read
 from omsgrain.interchange.report import AimemExportReport, ExportReport
-from omsgrain.interchange.signed_files import look_beside, signed_text_of
+from omsgrain.interchange.signed_files import signed_data, signed_text, signed_text_of
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
@@ -56,11 +58,27 @@ class Trusted:
     resolver: Resolver | None = None
     required: bool = False
 
-    def look(self, file: Path, **given: Any) -> Checked:
-        """Look at the signature in FILE.sig; arguments are those of ``look_beside``."""
-        if not self.keys and not self.required and beside(file) is None:
+    def look(
+        self, file: Path, *, source: IO[bytes] | None = None, data: bytes | None = None
+    ) -> Checked:
+        """Check the signature in FILE.sig before FILE is imported, whatever FILE is.
+
+        Args:
+            file: the file.
+            source: the same file, open, if it is a bundle.
+            data: its bytes, if they are known.
+        """
+        # Most files have no signature, and most imports need none.
+        if not (self.keys or self.required or os.path.lexists(f"{file}{SUFFIX}")):
             return "missing"
-        return look_beside(file, self.keys, self.resolver, required=self.required, **given)
+        known = Trust.load(self.keys, self.resolver)
+        mark = beside(file)
+        if mark is None:
+            return look(None, b"", known, required=self.required)
+        if source is not None:
+            data = signed_text(source, sniff_file(file).lines)
+        with signed_data(file) if data is None else nullcontext(data) as signed:
+            return look(mark, signed, known, required=self.required, resolver=self.resolver)
 
 
 def read_document(

@@ -3,20 +3,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypedDict
 
 import omsgrain as og
+from omsgrain.container.layout import MAGIC
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import source_lines
 from omsgrain.formats.source_lines import Format, SourceLines
 from omsgrain.header import ENVELOPE_BYTE
-from omsgrain.interchange.blob_file import BLOB_LIMIT
 
 if TYPE_CHECKING:
     from omsgrain.batch import GrainBatch, ItemError
     from omsgrain.store import GrainStore
+
+
+BLOB_LIMIT: Final = 4 << 20
+"""Bytes that are read: four times the largest grain, so that the core can tell its size."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_HEAD = 4 << 10
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -126,3 +134,28 @@ def _place(lines: SourceLines, batch: GrainBatch, item: ItemError) -> OmsError:
     item.error.line = given[batch.indices[item.index]]
     lines.place(item.error)
     return item.error
+
+
+def read_blob(path: Path) -> bytes:
+    """Return the content of a file; of one too large for a grain, its beginning."""
+    with path.open("rb") as file:
+        return file.read(BLOB_LIMIT)
+
+
+def one_grain(data: bytes) -> bytes:
+    """Refuse what is no blob: a container, whose name ends in .mg too, or text."""
+    if data.startswith(MAGIC):
+        raise UnsupportedError(
+            "a container of many grains",
+            expected="one grain; import it, and name the grain by its address",
+        )
+    head = data[:_HEAD]
+    if head and not _CONTROL.search(head):  # a blob begins with a version, which is a small number
+        from omsgrain.formats.table import FORMATS
+
+        is_json = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+        raise UnsupportedError(
+            "JSON of no known format" if is_json else "a file of no known format",
+            expected=f"a grain, or a document: {', '.join(FORMATS)}",
+        )
+    return data

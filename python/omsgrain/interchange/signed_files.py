@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from omsgrain import _core, crypto
 from omsgrain.crypto import cose, detached
-from omsgrain.crypto.trust import Trust, check, look, missing
+from omsgrain.crypto.trust import Trust, check, missing
 from omsgrain.durable import write_new
 from omsgrain.errors import (
     IntegrityError,
@@ -29,14 +29,13 @@ from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.fields import LIMITS
 from omsgrain.formats.table import FORMATS, sniff_file, sniffed
 from omsgrain.header import SIGNED_BIT
-from omsgrain.interchange.blob_file import BLOB_LIMIT
+from omsgrain.interchange.ingest import BLOB_LIMIT
 from omsgrain.storage.audit.verify import Checkpoint
 from omsgrain.store.privacy.certificate import KIND, Certificate
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.signers import Signer
-    from omsgrain.crypto.trust import Checked
 
 STATEMENT_LIMIT: Final = 64 << 10
 """Bytes of a checkpoint or a certificate at the most."""
@@ -133,7 +132,7 @@ def signed_text_of(file: Path) -> bytes:
 
 
 @contextmanager
-def _signed_data(file: Path) -> Iterator[bytes | memoryview]:
+def signed_data(file: Path) -> Iterator[bytes | memoryview]:
     """The signed bytes of a file: all of them, or the canonical content of a bundle."""
     if is_bundle(file):
         yield signed_text_of(file)
@@ -149,7 +148,7 @@ def is_bundle(file: Path) -> bool:
 
 
 def _signer(mark: bytes, file: Path, trust: Trust | None, resolver: Resolver | None) -> SignedBy:
-    with _signed_data(file) as data:
+    with signed_data(file) as data:
         proof = check(mark, data, trust, required=True, resolver=resolver)
     assert proof is not None  # it was required
     return SignedBy(str(file), proof.signer, proof.iat)
@@ -165,26 +164,6 @@ def verify_beside(
     if required:
         raise missing()
     return None
-
-
-def look_beside(
-    file: Path,
-    trust: Sequence[str] = (),
-    resolver: Resolver | None = None,
-    *,
-    required: bool = False,
-    source: IO[bytes] | None = None,
-    data: bytes | None = None,
-) -> Checked:
-    """Check the signature in FILE.sig before FILE is imported, whatever FILE is."""
-    known = Trust.load(trust, resolver)
-    mark = detached.beside(file)
-    if mark is None:
-        return look(None, b"", known, required=required)
-    if source is not None:
-        data = signed_text(source, sniff_file(file).lines)
-    with _signed_data(file) if data is None else nullcontext(data) as signed:
-        return look(mark, signed, known, required=required, resolver=resolver)
 
 
 def verify_detached(

@@ -22,7 +22,7 @@ from omsgrain.formats.problems import DocumentError, DocumentFindings
 from omsgrain.formats.table import CONTAINER, FORMATS, sniffed
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.interchange import signed_files
-from omsgrain.interchange.blob_file import one_grain, read_blob
+from omsgrain.interchange.ingest import one_grain, read_blob
 from omsgrain.interchange.signed_files import SignedBy
 from omsgrain.store.state_merge import is_sync_file
 
