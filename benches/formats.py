@@ -13,7 +13,7 @@ import orjson
 
 from benches.measure import Case, Plan, Row, check, timed
 from omsgrain import formats
-from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem.document import checksum_of
 
 _KINDS = ("fact", "preference", "decision", "identity", "pitfall", "procedure", "episodic", "goal")
 _ZONES = ("critical", "important", "standard")
@@ -58,7 +58,7 @@ def _bundle(count: int) -> bytes:
         "entities": [],
         "chunk_entities": [],
     }
-    total = checksum.of_document(json.dumps(document).encode())
+    total = checksum_of(json.dumps(document).encode())
     return json.dumps(document | {"checksum": total}).encode()
 
 

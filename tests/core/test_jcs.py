@@ -16,7 +16,7 @@ import jcs
 from conftest import Scale
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem.document import checksum_of
 from support.aimem_strategies import ANY, documents
 
 
@@ -59,7 +59,7 @@ def test_documents(value: Any, escaped: bool) -> None:
 @given(documents())
 def test_checksums(document: dict[str, Any]) -> None:
     text = json.dumps(document | {"checksum": "sha256:0"}).encode()
-    assert checksum.of_document(text) == jcs.checksum(document)
+    assert checksum_of(text) == jcs.checksum(document)
 
 
 # RFC 8785, sections 3.2.2 and 3.2.3.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from omsgrain.formats.mif_ld.finding import CODES
+from omsgrain.formats.mif_ld.defects import CODES
 from omsgrain.formats.mif_ld.validate import MODES
 from support.markdown_page import table
 from support.paths import ROOT

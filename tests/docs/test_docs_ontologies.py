@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from omsgrain.formats.ontology.discover import INSTRUCTIONS, PROGRAMS
-from omsgrain.formats.ontology.integrity import MOST
+from omsgrain.formats.ontology.integrity import MOST, RULES, WARNINGS
 from omsgrain.formats.ontology.load import DEPTH, LARGEST
-from omsgrain.formats.ontology.rules import RULES, WARNINGS
 from support.markdown_page import table
 from support.paths import ROOT
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats.mif1.document import CHECKSUM as MIF1
-from omsgrain.formats.mif2.document import CHECKSUM as MIF2
+from omsgrain.formats.mif2.format import CHECKSUM as MIF2
 from support.aimem_strategies import TENANT, embedding, hash_of
 from support.conversion_pairs import (
     DOCUMENTS,

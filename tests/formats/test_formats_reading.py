@@ -19,7 +19,7 @@ from omsgrain.formats.aimem import fields as aimem_times
 from omsgrain.formats.json_text import parse, parse_canonical
 from omsgrain.formats.mif1 import check as mif1
 from omsgrain.formats.mif2 import check as mif2
-from omsgrain.formats.mif_ld import forms as mif_ld
+from omsgrain.formats.mif_ld import records as mif_ld
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.source import same
 from omsgrain.formats.table import sniff

@@ -15,7 +15,7 @@ from omsgrain.conformance.aimem import sample, sealed
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.check import AimemChecker
 from omsgrain.formats.mif1 import document as mif1
-from omsgrain.formats.mif2 import document as mif2
+from omsgrain.formats.mif2 import format as mif2
 from omsgrain.formats.schema import DocumentChecker, Shapes
 from support import aimem_strategies, mif1_documents, mif2_documents
 from support.edited_documents import damaged

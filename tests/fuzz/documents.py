@@ -18,9 +18,9 @@ from omsgrain import formats
 from omsgrain.errors import OmsError
 from omsgrain.formats import ontology
 from omsgrain.formats.aimem import check as aimem_check
-from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif1.check import Mif1Limits
@@ -198,7 +198,7 @@ def with_checksum(data: bytes) -> bytes:
     """A bundle with the checksum of what stands in it now."""
     try:
         document = json.loads(data)
-        document["checksum"] = checksum.of_document(json.dumps(document).encode())
+        document["checksum"] = checksum_of(json.dumps(document).encode())
         return json.dumps(document).encode()
     except Exception:  # of the mutation, not of what is tried
         return data

@@ -128,7 +128,7 @@ def test_figures_are_made_anew(store: og.GrainStore, maker: Maker) -> None:
         assert document["metadata"]["total_memories"] == 2
         assert document["metadata"]["date_range"] == {"earliest": TIME, "latest": TIME}
     else:
-        from omsgrain.formats.mif2.document import CHECKSUM
+        from omsgrain.formats.mif2.format import CHECKSUM
     assert CHECKSUM.verify(document) == "matched-jcs"
 
 

@@ -14,7 +14,7 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError
 from omsgrain.formats.mif1.document import validate as validate1
-from omsgrain.formats.mif2.document import validate as validate2
+from omsgrain.formats.mif2.format import validate as validate2
 from omsgrain.interchange import merge
 from omsgrain.interchange.mif import MifReport, export_document, export_kept
 from support.aimem_imports import holdings

@@ -10,7 +10,7 @@ from pathlib import Path, PureWindowsPath
 import pytest
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.mif_ld import corpus
+from omsgrain.formats.mif_ld import directory
 from support.paths import TESTS
 
 HERE = TESTS
@@ -105,8 +105,8 @@ def test_work_without_posix(tmp_path: Path) -> None:
     "name", ["C:/a.json", "C:a.json", "\\a.json", "..\\a.json", "a\\..\\..\\b"]
 )
 def test_paths_of_windows_stay_inside(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert str(corpus._inside(name)) == name  # here it is but an odd name
-    monkeypatch.setattr(corpus, "PurePath", PureWindowsPath)
+    assert str(directory._inside(name)) == name  # here it is but an odd name
+    monkeypatch.setattr(directory, "PurePath", PureWindowsPath)
     with pytest.raises(SchemaError):
-        corpus._inside(name)
-    assert str(corpus._inside("a/b.json")) == "a/b.json"
+        directory._inside(name)
+    assert str(directory._inside("a/b.json")) == "a/b.json"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats import Import
-from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem.document import checksum_of
 from support import aimem_strategies, mif1_documents, mif2_documents, mif_ld_documents
 from support.paths import ROOT
 
@@ -25,7 +25,7 @@ NOBODY = "urn:example:somebody"
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(document).encode()
-    return document | {"checksum": checksum.of_document(text)}
+    return document | {"checksum": checksum_of(text)}
 
 
 def unsummed(document: dict[str, Any]) -> dict[str, Any]:

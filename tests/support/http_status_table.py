@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omsgrain import _core
-from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.sync import protocol
 from omsgrain.sync.peer import ITEMS, START, Batch, GrainState, Hello, Position, SyncItem
 from omsgrain.sync.protocol import (
@@ -50,7 +50,7 @@ def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
     change(whole)
     whole.pop("checksum", None)
     text = json.dumps(whole).encode()
-    return json.dumps(whole | {"checksum": checksum.of_document(text)}).encode()
+    return json.dumps(whole | {"checksum": checksum_of(text)}).encode()
 
 
 def with_chunk(**more: Any) -> bytes:

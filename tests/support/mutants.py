@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.formats.mif_ld import schema_walk
+from omsgrain.formats.mif_ld.schema import checker
 
 __all__ = ["Mutant", "always", "deaf", "drop", "forget_schemas", "instead", "nothing", "reader",
            "rewritten", "schema", "strip", "writer"]  # fmt: skip
@@ -138,7 +138,7 @@ def schema(file: str, change: Callable[[dict[str, Any]], object]) -> Callable[[A
 
 def forget_schemas() -> None:
     """Schemas are compiled once."""
-    schema_walk.checker.cache_clear()
+    checker.cache_clear()
 
 
 _BELIEF = _core.encode(

@@ -21,7 +21,7 @@ _AIMEM = "omsgrain.formats.aimem."
 _HEARD = f"{_AIMEM}check.Values._wrong"
 _SHAPED = "omsgrain.formats.schema.DocumentChecker._wrong"
 _WARNED = "omsgrain.formats.schema.DocumentChecker._warn"
-_LOADED = ("omsgrain.formats.mif_ld.schema_walk.load",)
+_LOADED = ("omsgrain.formats.mif_ld.schema.load",)
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # AIMEM

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from omsgrain.formats.ontology import Library, load
-from omsgrain.formats.ontology.load import Known
+from omsgrain.formats.ontology import load
+from omsgrain.formats.ontology.load import Known, Library
 from omsgrain.formats.problems import Problem
 from support.paths import TEST_DATA
 

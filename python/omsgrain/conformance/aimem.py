@@ -32,8 +32,9 @@ from omsgrain.conformance.rule import (
 )
 from omsgrain.conformance.vectors import data
 from omsgrain.crypto import signers, trust
-from omsgrain.formats.aimem import checksum, document, signature
+from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.check import RULES
+from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange import aimem
@@ -165,7 +166,7 @@ def renamed(document: Document, producer: str) -> Document:
 
 def sealed(document: Document) -> Document:
     """The same with its checksum."""
-    return document | {"checksum": checksum.of_document(spelled(document))}
+    return document | {"checksum": checksum_of(spelled(document))}
 
 
 def changed(change: Mapping[str, Any]) -> Document:
@@ -257,7 +258,7 @@ def checksums(_: Bench, entry: Entry) -> Iterator[Tried]:
     """The checksums of bundles that another program made."""
     for one in data("bundles"):
         text = one["bundle"].encode()
-        yield Tried(one["description"], one["checksum"], checksum.of_document(text))
+        yield Tried(one["description"], one["checksum"], checksum_of(text))
         yield Tried("taken with it", TAKEN, _first(text))
 
 
@@ -265,7 +266,7 @@ def canonical(_: Bench, entry: Entry) -> Iterator[Tried]:
     """The checksum of a text is that of its canonical form, which is written beside it."""
     for case in entry["cases"]:
         wanted = sha256("".join(case["canonical"]).encode()).hexdigest()
-        found = checksum.of_document("".join(case["json"]).encode())
+        found = checksum_of("".join(case["json"]).encode())
         yield Tried(case["try"], f"sha256:{wanted}", found)
 
 

@@ -27,7 +27,7 @@ from omsgrain.conformance.rule import (
 )
 from omsgrain.errors import packages_of
 from omsgrain.formats import ontology, times
-from omsgrain.formats.base import Mif
+from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif2 import check
 from omsgrain.formats.mif_ld import temporal, validate

@@ -27,9 +27,9 @@ from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.rule import Entry, Tried, table
 from omsgrain.crypto import seal
 from omsgrain.errors import NotFoundError, OmsError, OmsWarning, SchemaError, UnsupportedError
-from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem import document as bundles
 from omsgrain.formats.aimem.check import RULES
+from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.document import Import, open_manifest
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.source import same
@@ -437,7 +437,7 @@ def _run_bundle(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
     if status != vector["status"]:
         return expected, f"the status is {status}"
     if not problems and vector["form"] == "document":
-        own = checksum.of_document(data)
+        own = checksum_of(data)
         if {own, json.loads(data)["checksum"]} != {vector["checksum"]}:
             return expected, f"the checksum is {own}"
     return expected, None

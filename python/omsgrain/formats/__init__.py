@@ -69,7 +69,7 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
 
 
 def _taken_back(found: Import, user_id: str | None) -> Import:
-    from omsgrain.formats.convert.returning import taken_back
+    from omsgrain.formats.convert.convert import taken_back
 
     return taken_back(found, user_id)
 

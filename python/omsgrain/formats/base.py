@@ -5,25 +5,25 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from omsgrain import _core, formats
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
-from omsgrain.formats import model, times
+from omsgrain.formats import model
 from omsgrain.formats.document import Dump, Import, Loss, Manifest
-from omsgrain.formats.json_text import looked_into, pieces, spell
-from omsgrain.formats.problems import DocumentFindings, Problem, Verdict
-from omsgrain.formats.records import Record, RecordTable
+from omsgrain.formats.json_text import looked_into, spell
+from omsgrain.formats.problems import DocumentFindings
+from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
     from omsgrain.formats.convert.base import Hub
-    from omsgrain.formats.mif_ld.finding import Shape
+    from omsgrain.formats.mif_ld.records import Shape
 
 Records: TypeAlias = dict[str, list[Record]]
 """By pointer of their array."""
@@ -292,150 +292,3 @@ class Format(ABC):
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
         """A document in an envelope, where its format has one."""
         return data
-
-
-class Mif(Format):
-    """A version of MIF.
-
-    Attributes:
-        table: its kinds of records as grains.
-        embedding_member: the member of a record that is its embedding, if that is taken out where
-            embeddings do not leave.
-        references: of each kind the members that hold ids of other records, and of which kind
-            these are; a member of a member with a slash.
-        renamed: the kinds that have an id of their own, which ``rename`` changes.
-        single: pointers of records that stand in no array.
-        layouts: in which layouts an export can be.
-        no_exports: how its files are called that are no export.
-        exported: the kinds of the records of an export, by pointer of their array.
-        says_content: whether a field of a grain says what its memory says, in the words of it.
-        in_pieces: whether a document can be written record by record.
-        formed: members that are ids, references or times.
-    """
-
-    table: ClassVar[RecordTable]
-    embedding_member: ClassVar[str | None] = None
-    references: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    renamed: ClassVar[frozenset[str]] = frozenset()
-    single: ClassVar[frozenset[str]] = frozenset()
-    layouts: ClassVar[tuple[str, ...]] = ("json",)
-    no_exports: ClassVar[tuple[str, ...]] = ()
-    says_content: ClassVar[bool] = True
-    in_pieces: ClassVar[bool] = True
-    formed: ClassVar[frozenset[str]] = frozenset()
-
-    @property
-    def exported(self) -> Mapping[str, str]:
-        """The kinds of the records of an export, by pointer of their array."""
-        return self.arrays
-
-    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
-        """The kind and the record that a grain was; None if it was none of this format."""
-        return self.table.from_grain(grain, get)
-
-    def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
-        """Find all defects of the document in a file."""
-        verdict = self.validate(self.read_bytes(file), passphrase)
-        problems = (*verdict.faults, *verdict.problems)
-        counts: dict[str, int] = {}
-        for pointer in self.arrays:
-            value = verdict.document
-            for name in pointer.split("/")[1:]:
-                value = value.get(name) if isinstance(value, dict) else None
-            if isinstance(value, list):
-                counts[name] = len(value)
-        return DocumentFindings(
-            str(file), self.name, counts, problems, verdict.total, verdict.warnings
-        )
-
-    @abstractmethod
-    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        """Say all that is wrong with a document."""
-
-    def left_out(self, found: Import) -> list[Loss]:
-        """The records that are bad, each once, whatever is wrong with it besides the first."""
-        bad: dict[tuple[str, int | None, int | None], Problem] = {}
-        for one in found.problems:
-            bad.setdefault((*self.place_of(one.pointer), one.line), one)
-        return [Loss(one.pointer, "record", f"it was left out: {one.rule}")
-                for one in bad.values()]  # fmt: skip
-
-    def place_of(self, pointer: str) -> tuple[str, int | None]:
-        """The array and the number of the record that a pointer leads to, or into."""
-        for array in self.arrays:
-            if pointer.startswith(f"{array}/") and array not in self.single:
-                digits = pointer[len(array) + 1 :].split("/", 1)[0]
-                if digits.isdecimal():
-                    return array, int(digits)
-        single = next((one for one in self.single if f"{pointer}/".startswith(f"{one}/")), None)
-        return (pointer, None) if single is None else (single, 0)
-
-    def record_at(self, pointer: str) -> tuple[str, str]:
-        """The pointer and the kind of the record that a pointer leads into."""
-        array, at = self.place_of(pointer)
-        kind = self.arrays.get(array, "record")
-        return (array if at is None or array in self.single else f"{array}/{at}"), kind
-
-    def order(self, pointer: str) -> Any:
-        """Where a record stands, to be compared with others of its document."""
-        array, at = self.place_of(pointer)
-        arrays = list(self.arrays)
-        return (arrays.index(array) if array in arrays else len(arrays)), at or 0
-
-    @abstractmethod
-    def reads_of(
-        self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
-    ) -> Reads | None:
-        """How often a memory of a document was read; None if nothing says so."""
-
-    def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
-        """A record that says how often it was read by now, by id, where it has a place for it."""
-        return record
-
-    def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
-        """A document by pieces, in UTF-8."""
-        return pieces(document)
-
-    def current(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A document whose checksum, if it is ours, is that of what it says now."""
-        return document
-
-    def finished(
-        self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
-    ) -> dict[str, Any]:
-        """An export with what it says of itself: what was found in it, counts, checksum."""
-        return document
-
-
-class Reads(NamedTuple):
-    """How often a record was read, and when last in ms since 1970."""
-
-    times: int
-    last: int | None
-
-    @classmethod
-    def of(cls, count: Any, at: Any) -> Reads | None:
-        """What a document says of it; None if that is nothing."""
-        instant = times.parse(at, floating=True) if isinstance(at, str) else None
-        last = None if instant is None or instant.seconds < 0 else instant.millis
-        number = count if type(count) is int and count > 0 else 0
-        return cls(number, last) if number or last is not None else None
-
-    def newer(self, said: Any) -> str | None:
-        """The last time as text, if it is not the one that a record says."""
-        instant = times.parse(said, floating=True) if isinstance(said, str) else None
-        if self.last is None or (instant is not None and instant.millis == self.last):
-            return None
-        return times.spell(self.last)
-
-
-def with_room(envelope: dict[str, Any], pointers: Iterable[str]) -> dict[str, Any]:
-    """The envelope with a place for each of some arrays."""
-    for pointer in pointers:
-        *way, last = pointer.split("/")[1:]
-        if not way:
-            envelope = envelope if last in envelope else envelope | {last: []}
-            continue
-        inner = envelope.get(way[0]) or {}
-        envelope = envelope | {way[0]: inner if last in inner else inner | {last: []}}
-    return envelope

@@ -369,3 +369,8 @@ def _inner(page: bytes) -> bytes:
 
 def _utf16(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
+
+
+def of_bytes(data: bytes) -> str:
+    """SHA-256 as all formats write it."""
+    return f"sha256:{sha256(data).hexdigest()}"

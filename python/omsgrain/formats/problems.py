@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -251,3 +251,8 @@ def _without(value: Any, gone: frozenset[str]) -> Any:
     if isinstance(value, list):
         return [_without(one, gone) for one in value]
     return value
+
+
+def pointer_to(way: Sequence[str | int]) -> str:
+    """The JSON pointer of a way of keys."""
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in way)

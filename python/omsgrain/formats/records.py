@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats import source as raw
+from omsgrain.formats import times
 from omsgrain.formats.json_text import MemberOrders
 from omsgrain.formats.source import (
     KEY,
@@ -348,3 +350,56 @@ def _same_texts(one: Any, other: Any) -> bool:
 
 def _nothing(address: str) -> Grain:
     raise OmsError("a record in one piece has no parts")
+
+
+TEXT = 65_536
+"""Code points of a text that are searched; all of a longer one is kept."""
+_TIME: Final = 128  # characters of a time, those of its fraction counted
+
+
+def somebody(owner: str | None) -> str:
+    """The subject of what is known of a user, who may have no name."""
+    return owner or "user"
+
+
+def grain_fields(kind: str, record: Record, owner: str | None, *, namespace: str) -> Fields:
+    """The fields that say what a grain is, when it was made, and whose it is."""
+    made = record.get("created_at")
+    created_at = times.of_grain(instant(made) if isinstance(made, str) else None)
+    fields: Fields = {"type": kind, "created_at": created_at, "namespace": namespace}
+    if owner is not None:
+        fields["user_id"] = owner
+    return fields
+
+
+def belief_fields(
+    record: Record,
+    owner: str | None,
+    subject: str | None,
+    relation: str,
+    object_: Any,
+    *,
+    namespace: str,
+) -> Fields:
+    """A belief; without a subject it is one about the user."""
+    fields = grain_fields("belief", record, owner, namespace=namespace)
+    about = somebody(owner) if subject is None else value_text(subject) or "-"
+    fields["subject"], fields["relation"], fields["object"] = about, relation, object_
+    fields["confidence"] = 1.0
+    return fields
+
+
+@lru_cache(1_024)
+def instant(text: str) -> times.Instant | None:
+    """A time of any spelling; None if it is none. The check and the grain both read it."""
+    return times.parse(text, floating=True) if len(text) <= _TIME else None
+
+
+def value_text(value: str) -> str:
+    """As much of a text as a grain takes."""
+    return value if len(value) <= TEXT else value[:TEXT]
+
+
+def short_name(value: Any) -> str | None:
+    """A name that a grain can have; None if it cannot."""
+    return value if isinstance(value, str) and 0 < len(value) <= NAME else None

@@ -9,6 +9,7 @@ validator of JSON Schema is as fast as the look, but knows nothing of warnings, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
@@ -16,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from omsgrain import _core
+from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import FIRSTS, Problem, Problems
 
@@ -172,7 +174,68 @@ def _row(field: SchemaField, records: Collection[str], loose: bool) -> SchemaRow
     return SchemaRow(field, KINDS[field.kind][1], bool(more) and field.of not in records, loose)
 
 
-class DocumentChecker:
+_JSON_TYPES: Final = {"str": "string", "bool": "boolean", "int": "integer"}
+
+
+def json_schema(
+    title: str,
+    shapes: Mapping[str, Sequence[SchemaField]],
+    forms: Mapping[str, str],
+    *,
+    nulls: bool = False,
+    loose: Callable[[str, str], bool] = _never,
+) -> dict[str, Any]:
+    """The JSON Schema of the shape ``document``, with the others as its definitions.
+
+    Args:
+        title: of the schema.
+        shapes: the fields of each shape.
+        forms: what JSON Schema calls the forms of texts that it has, too.
+        nulls: whether null may stand for any field that is not required.
+        loose: whether a field of a shape may hold anything.
+    """
+
+    def of_field(field: SchemaField) -> dict[str, Any]:
+        kind, value = _JSON_TYPES.get(field.kind, field.kind), {"description": field.says}
+        nullable = field.nullable or (nulls and not field.required)
+        if field.of is not None and field.kind == "object":
+            inner = {"$ref": f"#/$defs/{field.of}"}
+            # A reference is of its own type, so null stands beside it.
+            return value | ({"anyOf": [inner, {"type": "null"}]} if nullable else inner)
+        found: dict[str, Any] = {**value, "type": [kind, "null"] if nullable else kind}
+        named = forms.get(field.form or "")
+        form = {"format": named} if named and (field.required or not nulls) else {}
+        if field.kind == "array" and field.of is not None:
+            of = {"type": _JSON_TYPES.get(field.of, field.of)}
+            items = of | form if field.of in PLAIN else {"$ref": f"#/$defs/{field.of}"}
+            return found | {"items": items}
+        if field.known:
+            found["examples"] = list(field.known)
+        if field.hard:
+            ends = {"minimum": field.least, "maximum": field.most}
+            found |= {name: end for name, end in ends.items() if end is not None}
+        return found | form
+
+    def of_shape(name: str) -> dict[str, Any]:
+        value: dict[str, Any] = {"type": "object"}
+        if required := [field.name for field in shapes[name] if field.required]:
+            value["required"] = required
+        fields = {
+            field.name: {"description": field.says} if loose(name, field.name) else of_field(field)
+            for field in shapes[name]
+        }
+        return value | {"properties": fields}
+
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        "description": "Whatever is not named here is allowed, kept and given back.",
+        **of_shape("document"),
+        "$defs": {name: of_shape(name) for name in shapes if name != "document"},
+    }
+
+
+class DocumentChecker(ABC):
     """Checks one document: what stands around its records first, then its records.
 
     A format says in a class of its own what else it asks. Of what was seen only hashes are kept.
@@ -201,6 +264,12 @@ class DocumentChecker:
         self._shapes, self._rules, self._told = shapes, rules, warnings
         self._ids: defaultdict[str, set[int]] = defaultdict(set)
         self._contents: dict[bytes, str] = {}
+
+    @abstractmethod
+    def record(
+        self, kind: str, record: Any, pointer: str, line: int | None = None
+    ) -> RecordItem | None:
+        """Check one record; None if it is bad."""
 
     def refuse(self) -> None:
         """Refuse the document if it must be, also for more bad records than are told."""
@@ -276,7 +345,9 @@ class DocumentChecker:
         if shape in self._shapes.more:
             self._more(pointer, shape, value)
 
-    def _more(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
+    def _more(  # noqa: B027 most formats ask no more
+        self, pointer: str, shape: str, value: dict[str, Any]
+    ) -> None:
         """Check what a table cannot say of a shape."""
 
     def _odd(self, pointer: str, row: SchemaRow, value: Any) -> None:

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.format import AIMEM
-from omsgrain.formats.base import HEAD, Format, Mif, Said
+from omsgrain.formats.base import HEAD, Format, Said
+from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif1.format import MIF1
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif_ld.format import MIF_LD

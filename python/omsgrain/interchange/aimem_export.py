@@ -18,8 +18,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.errors import SchemaError, StoreError, UnsupportedError
-from omsgrain.formats.aimem import checksum, document, fields
-from omsgrain.formats.aimem.document import Bundle
+from omsgrain.formats.aimem import document, fields
+from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind, Scope
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import checked, from_grain, native
@@ -505,7 +505,7 @@ class AimemExport(MemoryExport):
         records = {kind: list(self.records(producer, kind)) for kind in ARRAYS.values()}
         made = Bundle(self.envelope(producer), records)
         text = json.dumps(made.to_dict()).encode("ascii")
-        made.envelope[checksum.MEMBER] = checksum.of_document(text)
+        made.envelope[document.MEMBER] = checksum_of(text)
         return made
 
     def note(self, actor: str | None) -> None:

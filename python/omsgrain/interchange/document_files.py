@@ -22,7 +22,7 @@ from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.signature import sign_bundle
-from omsgrain.formats.mif_ld.corpus import files_in, load_directory, shape_of_name
+from omsgrain.formats.mif_ld.directory import files_in, load_directory, shape_of_name
 from omsgrain.formats.table import sniff_file, version
 from omsgrain.interchange.aimem_export import export_bundle, export_stream
 from omsgrain.interchange.mif_export import USUAL, export_pieces

@@ -26,7 +26,6 @@ from omsgrain.formats.aimem import fields
 from omsgrain.formats.aimem.check import WARNINGS
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.formats.aimem.records import FORMAT as AIMEM
-from omsgrain.formats.base import Mif
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import (
     KIND,
@@ -40,6 +39,7 @@ from omsgrain.formats.document import (
     open_manifest,
 )
 from omsgrain.formats.json_text import COMPACT, JsonTexts
+from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif1.check import SHAPES as MIF1
 from omsgrain.formats.mif1.document import together
 from omsgrain.formats.mif2.check import SHAPES as MIF2

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats import problems, times
-from omsgrain.formats.base import Mif, Reads
 from omsgrain.formats.convert import convert
 from omsgrain.formats.convert.base import NOT_ASKED, BuildOptions
 from omsgrain.formats.convert.gather import heap
 from omsgrain.formats.convert.mif2 import METADATA, about
 from omsgrain.formats.document import Dump, Loss, Manifest, Vector, keyed, lift, parted
 from omsgrain.formats.json_text import JsonTexts, drained
+from omsgrain.formats.mif import Mif, Reads
 from omsgrain.formats.mif1.envelope import seal_document
 from omsgrain.formats.problems import MEMBER, OURS
 from omsgrain.formats.records import Record, is_duplicate

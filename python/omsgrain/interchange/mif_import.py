@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain.formats import times
-from omsgrain.formats.base import Reads
 from omsgrain.formats.document import Import
 from omsgrain.formats.json_text import drained
+from omsgrain.formats.mif import Reads
 from omsgrain.formats.mif1.document import DocumentConsent
 from omsgrain.formats.problems import Problem
 from omsgrain.grain import make

@@ -12,9 +12,8 @@ from omsgrain.counts import counted
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import json_text
 from omsgrain.formats.mif_ld import document
-from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
-from omsgrain.formats.mif_ld.finding import kind_of
-from omsgrain.formats.mif_ld.forms import LIMITS
+from omsgrain.formats.mif_ld.directory import layout_of_file, shape_of_name
+from omsgrain.formats.mif_ld.records import LIMITS, kind_of
 from omsgrain.formats.ontology.check import judge_entity
 from omsgrain.formats.ontology.discover import Suggestion, suggest
 from omsgrain.formats.ontology.integrity import Composed, OntologyField

@@ -17,9 +17,10 @@ from omsgrain import _core, formats
 from omsgrain.errors import FormatError, NotFoundError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.aimem.records import text_of
-from omsgrain.formats.base import Format, Mif
+from omsgrain.formats.base import Format
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
+from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif_ld.document import document_of
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate

@@ -17,9 +17,9 @@ from uuid import UUID, uuid5
 
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import times
-from omsgrain.formats.base import Mif, Reads
 from omsgrain.formats.document import Loss, fill
 from omsgrain.formats.json_text import JsonTexts
+from omsgrain.formats.mif import Mif, Reads
 from omsgrain.formats.mif_ld.document import with_counters
 from omsgrain.formats.mif_ld.format import MIF_LD
 from omsgrain.formats.problems import Problem

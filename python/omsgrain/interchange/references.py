@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
-from omsgrain.formats.base import Mif
+from omsgrain.formats.mif import Mif
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.schema import ANY

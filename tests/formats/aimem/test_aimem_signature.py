@@ -35,7 +35,7 @@ from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.check import RULES
-from omsgrain.formats.aimem.checksum import of_document
+from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS
 from support.aimem_strategies import TENANT, documents
 from support.signers import ALICE, BOB, by_hand
@@ -118,7 +118,7 @@ def test_what_is_signed_is_what_the_checksum_is_of() -> None:
     """Another spelling of the bundle has the same signature, another bundle has not."""
     made = signature.sign_bundle(TEXT, ALICE)
     other = json.dumps(json.loads(written()), indent=1, sort_keys=True).encode()
-    assert of_document(other) == of_document(written())
+    assert checksum_of(other) == checksum_of(written())
     assert rule(made, signature.canonical(other), trust(ALICE)) is None
     changed = written(scope="DNA_ONLY")
     assert rule(made, signature.canonical(changed), trust(ALICE)) == "signature_invalid"

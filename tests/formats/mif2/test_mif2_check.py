@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from omsgrain.formats import DocumentError
-from omsgrain.formats.mif2 import document
+from omsgrain.formats.mif2 import format as document
 from omsgrain.formats.mif2.check import RULES, WARNINGS, Mif2Limits
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.problems import MOST

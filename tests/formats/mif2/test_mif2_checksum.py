@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 
 import jcs
-from omsgrain.formats.mif2 import document
-from omsgrain.formats.mif2.document import CHECKSUM, of_counts
-from omsgrain.formats.mif2.format import MIF2
+from omsgrain.formats.mif2 import format as document
+from omsgrain.formats.mif2.format import CHECKSUM, MIF2, of_counts
 from support.conversion_pairs import FEWER
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 

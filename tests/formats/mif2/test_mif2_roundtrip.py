@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import NotFoundError, SchemaError
-from omsgrain.formats.mif2 import document
-from omsgrain.formats.mif2.check import TEXT
+from omsgrain.formats.document import fill
+from omsgrain.formats.mif2 import format as document
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif2.records import TABLE
-from omsgrain.formats.records import is_duplicate
+from omsgrain.formats.records import TEXT, is_duplicate
 from omsgrain.formats.source import Source
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 
@@ -234,6 +234,6 @@ def test_grains_that_are_no_whole_document() -> None:
 
 
 def test_records_are_written_as_they_stand() -> None:
-    read = document.read(spelled(FULL))
-    assert json.loads(document.write(read)) == FULL
+    read = document.of_dict(FULL)
+    assert fill(read.envelope, read.arrays()) == FULL
     assert TABLE.name_of("memory", FULL["memories"][0]) == FULL["memories"][0]["id"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from omsgrain.formats.mif2 import document
+from omsgrain.formats.mif2 import format as document
 from omsgrain.formats.mif2.check import schema, text
 from support.edited_documents import damaged
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled

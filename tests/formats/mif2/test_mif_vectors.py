@@ -11,7 +11,7 @@ import pytest
 from omsgrain.conformance.vectors import run_vector, run_vectors
 from omsgrain.formats.mif1.check import RULES as RULES_1
 from omsgrain.formats.mif2.check import RULES as RULES_2
-from omsgrain.formats.mif_ld.finding import CODES
+from omsgrain.formats.mif_ld.defects import CODES
 from support.paths import ROOT
 
 VECTORS = ROOT / "test_vectors"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld import forms
+from omsgrain.formats.mif_ld import schema
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from omsgrain.formats.mif_ld import forms
     ],
 )  # fmt: skip
 def test_days(text: str, good: bool) -> None:
-    assert forms.date(text) is good
+    assert schema.date(text) is good
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_days(text: str, good: bool) -> None:
     ],
 )  # fmt: skip
 def test_times(text: str, good: bool) -> None:
-    assert forms.date_time(text) is good
+    assert schema.date_time(text) is good
 
 
 @given(st.dates(), st.times(), st.sampled_from(["Z", "z", "+01:00", "-12:45"]))
 def test_every_day_and_time_of_the_calendar(day: dt.date, time: dt.time, offset: str) -> None:
-    assert forms.date(day.isoformat())
+    assert schema.date(day.isoformat())
     text = f"{day.isoformat()}T{time.isoformat()}{offset}"
-    assert forms.date_time(text)
+    assert schema.date_time(text)
     assert times.parse(text) is not None
 
 
@@ -62,7 +62,7 @@ def test_every_day_and_time_of_the_calendar(day: dt.date, time: dt.time, offset:
     ],
 )  # fmt: skip
 def test_uris(text: str) -> None:
-    assert forms.uri(text)
+    assert schema.uri(text)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_uris(text: str) -> None:
     ],
 )  # fmt: skip
 def test_no_uris(text: str) -> None:
-    assert not forms.uri(text)
+    assert not schema.uri(text)
 
 
 @given(st.text(max_size=20))
 def test_what_is_a_uri_has_a_scheme(text: str) -> None:
-    if forms.uri(text):
+    if schema.uri(text):
         assert urlsplit(text).scheme
         assert text.isascii()
 
@@ -96,7 +96,7 @@ def test_what_is_a_uri_has_a_scheme(text: str) -> None:
     ],
 )  # fmt: skip
 def test_durations(text: str, good: bool) -> None:
-    assert forms.duration(text) is good
+    assert schema.duration(text) is good
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_durations(text: str, good: bool) -> None:
     ],
 )  # fmt: skip
 def test_patterns(pattern: str, text: str, good: bool) -> None:
-    assert (forms.pattern(pattern).search(text) is not None) is good
+    assert (schema.pattern(pattern).search(text) is not None) is good

@@ -12,7 +12,7 @@ import pytest
 
 from omsgrain import formats
 from omsgrain.errors import SchemaError
-from omsgrain.formats.mif_ld import corpus, markdown
+from omsgrain.formats.mif_ld import directory, markdown
 from omsgrain.interchange.convert import convert
 from support.mif_ld_documents import CORPUS, FULL, FULL_1X, MINIMAL, MINIMAL_1X, spelled
 from support.paths import ROOT
@@ -89,12 +89,12 @@ def test_bad_files_are_told(tmp_path: Path) -> None:
     (tmp_path / "a.memory.json").write_bytes(spelled(MINIMAL))
     (tmp_path / "b.memory.json").write_bytes(b"{")
     (tmp_path / "c~.memory.json").write_bytes(spelled(MINIMAL | {"created": "yesterday"}))
-    loaded = corpus.load_directory(tmp_path)
+    loaded = directory.load_directory(tmp_path)
     assert [one.pointer for one in loaded.problems] == [
         "/b.memory.json", "/c~0.memory.json/created"
     ]  # fmt: skip
     written: dict[str, bytes] = {}
-    corpus.write_files(loaded.grains, lambda name, data: written.update({str(name): data}))
+    directory.write_files(loaded.grains, lambda name, data: written.update({str(name): data}))
     assert {name: json.loads(data) for name, data in written.items()} == {"a.memory.json": MINIMAL}
 
 
@@ -105,10 +105,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         (one / "a.memory.json").write_bytes(spelled(MINIMAL))
     os.symlink(outside / "a.memory.json", inside / "b.memory.json")
     os.symlink(outside, inside / "more")
-    loaded = corpus.load_directory(inside)
+    loaded = directory.load_directory(inside)
     assert sum(grain.type == "belief" for grain in loaded.grains) == 1
     with pytest.raises(FileNotFoundError):
-        corpus.load_directory(tmp_path / "nothing")
+        directory.load_directory(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("name", ["../a.memory.json", "/a.memory.json", "a/../../b.md"])
@@ -121,7 +121,7 @@ def test_a_path_stays_inside(name: str, tmp_path: Path) -> None:
     entry = {"path": name, "layout": "document", "count": 1}
     loaded = imported([ParsedDocuments(entry, [MINIMAL])], whole, user_id=None)
     with pytest.raises(SchemaError):
-        corpus.write_files(loaded.grains, lambda _, __: None)
+        directory.write_files(loaded.grains, lambda _, __: None)
 
 
 def test_local_memories_stay(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_as_markdown(tmp_path: Path) -> None:
     done = convert(tmp_path / "in.jsonld", tmp_path / "out", format="mif-ld", layout="markdown")
     assert done.losses == []
     assert len(tree(tmp_path / "out")) == 2
-    back = corpus.load_directory(tmp_path / "out")
+    back = directory.load_directory(tmp_path / "out")
     assert back.problems == ()
     one = convert(tmp_path / "out", tmp_path / "one.mif.json")
     assert (one.source, one.target) == ("mif-ld", "mif2")

@@ -15,8 +15,8 @@ from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats.document import Loss
 from omsgrain.formats.mif_ld import markdown
-from omsgrain.formats.mif_ld.corpus import is_file, load_directory, write_files
-from omsgrain.formats.mif_ld.forms import LIMITS
+from omsgrain.formats.mif_ld.directory import is_file, load_directory, write_files
+from omsgrain.formats.mif_ld.records import LIMITS
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.grain import Grain
 from support.mif_ld_documents import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omsgrain import formats
-from omsgrain.formats.mif_ld.corpus import load_directory
+from omsgrain.formats.mif_ld.directory import load_directory
 from omsgrain.formats.mif_ld.validate import judge
 from support.conversion_pairs import BUNDLE
 from support.mif_ld_documents import CITATION, FULL, MINIMAL, MINIMAL_1X, spelled

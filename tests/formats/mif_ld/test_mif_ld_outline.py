@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omsgrain.formats.mif_ld import forms
+from omsgrain.formats.mif_ld import schema
 from omsgrain.formats.mif_ld.validate import MODES, judge, shape_at_sight
 from support.edited_documents import damaged
 from support.mif_ld_cases import BASES, OPTIONS, edited
@@ -87,7 +87,7 @@ def test_a_look_is_enough_for_most(document: Any, shape: str) -> None:
 
 @pytest.mark.parametrize("time", ["2026-03-01T08:00:00+00:00", "2026-03-01T08:00:00.25-05:00"])
 def test_a_look_is_enough_for_times_of_any_zone(time: str) -> None:
-    assert forms.date_time(time)
+    assert schema.date_time(time)
     assert shape_at_sight(MINIMAL | {"created": time}, None, False) == "0.1"
 
 

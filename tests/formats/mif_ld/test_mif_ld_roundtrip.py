@@ -15,8 +15,7 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats.mif_ld.format import MIF_LD
-from omsgrain.formats.mif_ld.forms import MifLdLimits
-from omsgrain.formats.mif_ld.records import TABLE
+from omsgrain.formats.mif_ld.records import TABLE, MifLdLimits
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.source import Source
 from support.conversion_pairs import FEWER

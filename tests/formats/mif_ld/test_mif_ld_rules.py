@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain.formats.mif_ld.finding import CODES
+from omsgrain.formats.mif_ld.defects import CODES
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.formats.problems import Problem
 from support.mif_ld_cases import BASES, OPTIONS, Case, edited

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats.mif_ld import markdown
-from omsgrain.formats.mif_ld.finding import Shape, shape_of
+from omsgrain.formats.mif_ld.records import Shape, shape_of
 from omsgrain.formats.mif_ld.validate import judge
 from support.conversion_pairs import BUNDLE, DOCUMENTS, EXAMPLES, FEWER, load, same_document
 from support.mif_ld_documents import FULL, FULL_1X, MEMORIES, MINIMAL, MINIMAL_1X, spelled

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld import forms
+from omsgrain.formats.mif_ld import schema, temporal
 from omsgrain.formats.mif_ld.temporal import (
     is_known,
     is_valid,
@@ -211,7 +211,7 @@ def test_no_document_makes_it_crash(document: dict[str, Any]) -> None:
     ],
 )
 def test_durations(text: str, expected: tuple[int, Any]) -> None:
-    assert forms.parse(text) == expected and forms.duration(text)
+    assert temporal.parse(text) == expected and schema.duration(text)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,14 @@ def test_durations(text: str, expected: tuple[int, Any]) -> None:
              "P1D\n", "P\u0661D"],
 )  # fmt: skip
 def test_what_is_no_duration(text: str) -> None:
-    assert forms.parse(text) is None and not forms.duration(text)
+    assert temporal.parse(text) is None and not schema.duration(text)
 
 
 @given(st.integers(0, 40_000), st.integers(-(10**9), 10**9), st.integers(0, 999))
 def test_days_are_days_wherever_they_begin(days: int, start: int, millis: int) -> None:
     begun = Instant(start, f"{millis:03}".rstrip("0"))
-    duration = forms.parse(f"P{days}D")
+    duration = temporal.parse(f"P{days}D")
     assert duration is not None
-    end = forms.after(begun, duration)
+    end = temporal.after(begun, duration)
     assert end == Instant(start + days * DAY, begun.fraction)
-    assert forms.between(begun, end) == days * DAY
+    assert temporal.between(begun, end) == days * DAY

@@ -14,8 +14,9 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from jsonschema.validators import extend
 from referencing import Registry, Resource
 
-from omsgrain.formats.mif_ld import forms, schemas
-from omsgrain.formats.mif_ld.finding import CODES, LintFinding, kind_of, shape_of
+from omsgrain.formats.mif_ld import schema
+from omsgrain.formats.mif_ld.defects import CODES, LintFinding
+from omsgrain.formats.mif_ld.records import kind_of, shape_of
 from omsgrain.formats.mif_ld.validate import judge, mended
 from omsgrain.formats.problems import MOST, DocumentError
 from support import mif_ld_documents as documents
@@ -32,12 +33,12 @@ from support.mif_ld_documents import (
 from support.mif_ld_rules import CASES
 
 FORMATS = FormatChecker(formats=[])
-for form in forms.FORMATS:
+for form in schema.FORMATS:
     FORMATS.checks(form)(
-        lambda value, good=forms.FORMATS[form]: not isinstance(value, str) or good(value)
+        lambda value, good=schema.FORMATS[form]: not isinstance(value, str) or good(value)
     )
 REGISTRY: Registry[Any] = Registry().with_resources(
-    (schemas.BASE + name, Resource.from_contents(schemas.load(name))) for name in schemas.NAMES
+    (schema.BASE + name, Resource.from_contents(schema.load(name))) for name in schema.NAMES
 )
 
 
@@ -52,8 +53,8 @@ Oracle = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator, {"pattern": as_ecmascript}
 )
 ORACLES = {
-    name: Oracle(schemas.load(name), registry=REGISTRY, format_checker=FORMATS)
-    for name in schemas.NAMES
+    name: Oracle(schema.load(name), registry=REGISTRY, format_checker=FORMATS)
+    for name in schema.NAMES
 }
 FILES = {
     "citation": "citation.json",
@@ -264,20 +265,20 @@ def oracle(document: Any, base: str = "") -> Any:
     return ORACLES[f"memory-{shape_of(document)}.json"]
 
 
-@pytest.mark.parametrize("name", schemas.NAMES)
+@pytest.mark.parametrize("name", schema.NAMES)
 def test_the_schemas_are_schemas_and_refer_to_nothing_outside(name: str) -> None:
-    Draft202012Validator.check_schema(schemas.load(name))
-    text = schemas.text(name)
+    Draft202012Validator.check_schema(schema.load(name))
+    text = schema.text(name)
     for target in (part.split('"')[0] for part in text.split('"$ref": "')[1:]):
-        assert target.partition("#")[0] in ("", *schemas.NAMES)
+        assert target.partition("#")[0] in ("", *schema.NAMES)
     codes = {part.split('"')[0] for part in text.split('"x-code": "')[1:]}
     assert codes <= CODES.keys()
 
 
 def test_the_context_gives_every_word_a_meaning_and_refers_to_nothing() -> None:
-    context = json.loads(schemas.text(schemas.CONTEXT))["@context"]
+    context = json.loads(schema.text(schema.CONTEXT))["@context"]
     assert context["@vocab"] == context["mif"]
-    texts = "".join(schemas.text(name) for name in schemas.NAMES if name != "ontology.json")
+    texts = "".join(schema.text(name) for name in schema.NAMES if name != "ontology.json")
     terms = {term for term in context if not term.startswith("@")} - {"mif", "prov", "xsd"}
     assert {term for term in terms if f'"{term}":' not in texts} == set()
     assert not any(isinstance(value, dict) and "@context" in value for value in context.values())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain.formats.ontology import judge_entity
+from omsgrain.formats.ontology.check import judge_entity
 from support.ontology_files import Told, kind, library, memory, of, ontology, told
 
 SHOP = library("workshop.yaml")

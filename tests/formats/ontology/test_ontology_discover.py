@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omsgrain.formats.ontology import suggest
 from omsgrain.formats.ontology.discover import (
     INSTRUCTIONS,
     PROGRAMS,
     RegexError,
     of_glob,
     of_regex,
+    suggest,
 )
 from omsgrain.formats.ontology.load import Known
 from support.ontology_files import kind, library, of, only, ontology, told

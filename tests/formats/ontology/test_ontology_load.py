@@ -12,7 +12,7 @@ import yaml
 
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.mif_ld.validate import judge
-from omsgrain.formats.ontology import load, rules
+from omsgrain.formats.ontology import integrity, load
 from omsgrain.formats.ontology.load import LARGEST
 from omsgrain.formats.problems import DocumentError
 from support.ontology_files import DATA, Told, kind, library, of, only, ontology, told
@@ -391,7 +391,7 @@ def test_a_thousand_circles_are_told_in_few_words() -> None:
 def test_an_extra_that_is_not_installed_is_named(
     module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules._validator.cache_clear()
+    integrity._validator.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(UnsupportedError) as caught:
         load([DATA / "workshop.yaml"])

@@ -28,7 +28,7 @@ from omsgrain.conformance.http.probe import (
     must,
 )
 from omsgrain.conformance.rule import edited
-from omsgrain.formats.aimem import checksum
+from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, ENVELOPE
 
 _BRAIN: Final = "/v1/brain"
@@ -273,7 +273,7 @@ def _export(probe: Probe) -> None:
     for name in ARRAYS:
         must(isinstance(document.get(name), list), f"an array {name}", "none")
     must(document["format"] == "aimem-bundle", "aimem-bundle", str(document["format"]))
-    own = checksum.of_document(spelled(document))
+    own = checksum_of(spelled(document))
     must(document["checksum"] == own, "the checksum of the bundle", "another")
 
 
@@ -350,7 +350,7 @@ def _lines(answer: ProbeResponse) -> tuple[Document, dict[str, list[Document]]]:
 def _stream(probe: Probe) -> None:
     probe.taken(probe.fresh(sample()))
     envelope, arrays = _lines(probe.send("GET", STREAM))
-    own = checksum.of_document(spelled(envelope | arrays))
+    own = checksum_of(spelled(envelope | arrays))
     must(envelope.get("checksum") == own, "the checksum of the whole", "another")
 
 

@@ -1,21 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle in one JSON document. Spec: AIMEM §2."""
+"""A bundle: in one JSON document or by lines, and its checksum. Spec: AIMEM §2, §2.8, §3.1.
+
+The checksum is SHA-256 of the bundle's canonical text without the checksum. A bundle by lines is
+never whole in memory. Its canonical text is one object with sorted keys, so the arrays come in
+another order than the lines do. A writer gives the records of each kind when it is their turn; a
+reader keeps the canonical text of each kind in a file of its own until it has all of them (`Sum`).
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import IO, Any
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.formats.aimem import checksum
 from omsgrain.formats.aimem.check import CHECKSUM, RULES, AimemChecker
-from omsgrain.formats.aimem.checksum import MEMBER, Sum, of_parts
 from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, AimemLimits, Kind
-from omsgrain.formats.json_text import MARK, kind_of, parse_canonical, refused, spell
+from omsgrain.formats.json_text import MARK, kind_of, of_bytes, parse_canonical, refused, spell
 from omsgrain.formats.problems import MOST, DocumentError, Problem, Problems
+
+MEMBER = "checksum"
+_IN_MEMORY = 1 << 20  # bytes of records of one kind, before they wait on the disk
+_CHUNK = 1 << 20
+
+
+def checksum_of(text: bytes, depth: int = 128) -> str:
+    """The checksum of a bundle in one document."""
+    return of_bytes(_core.canonical_json(text, MEMBER, depth))
+
+
+def _of_parts(envelope: dict[str, Any], parts: Callable[[Kind], Iterable[bytes]]) -> str:
+    """The checksum of an envelope with records. The envelope's own is not looked at."""
+
+    def array(kind: Kind) -> Iterator[bytes]:
+        comma = b""
+        for part in parts(kind):
+            yield comma + part
+            comma = b","
+
+    digest = sha256()
+    for piece in _pieces(envelope, array):
+        digest.update(piece)
+    return _spell(digest.hexdigest())
+
+
+class Sum:
+    """The checksum of a bundle whose records come one by one. Close it: it has files."""
+
+    def __init__(self) -> None:
+        from omsgrain.crypto.seal import spool  # takes the room of signatures with it
+
+        self._files = ExitStack()
+        self._parts: dict[Kind, IO[bytes]] = {
+            kind: self._files.enter_context(spool(_IN_MEMORY)) for kind in ARRAYS.values()
+        }
+
+    def __enter__(self) -> Sum:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the files."""
+        self._files.close()
+
+    def add(self, kind: Kind, canonical: bytes) -> None:
+        """Take the canonical text of the next record of a kind."""
+        part = self._parts[kind]
+        if part.tell():
+            part.write(b",")
+        part.write(canonical)
+
+    def finish(self, envelope: dict[str, Any]) -> str:
+        """The checksum of the envelope with all records. The envelope's own is not looked at."""
+        digest = sha256()
+        for piece in self.pieces(envelope):
+            digest.update(piece)
+        return _spell(digest.hexdigest())
+
+    def pieces(self, envelope: dict[str, Any]) -> Iterator[bytes]:
+        """The canonical text of the envelope with all records, without a checksum."""
+        return _pieces(envelope, self._gathered)
+
+    def _gathered(self, kind: Kind) -> Iterator[bytes]:
+        part = self._parts[kind]
+        part.seek(0)
+        while piece := part.read(_CHUNK):
+            yield piece
+
+
+def _pieces(envelope: dict[str, Any], array: Callable[[Kind], Iterable[bytes]]) -> Iterator[bytes]:
+    members = {name for name in envelope if name != MEMBER} | set(ARRAYS)
+    comma = b"{"
+    for name in sorted(members, key=lambda text: text.encode("utf-16-be")):
+        yield comma + _canonical(name) + b":"
+        comma = b","
+        if name not in ARRAYS:
+            yield _canonical(envelope[name])
+            continue
+        yield b"["
+        yield from array(ARRAYS[name])
+        yield b"]"
+    yield b"}"
+
+
+def _canonical(value: Any) -> bytes:
+    return _core.canonical_json(json.dumps(value).encode("ascii"))
+
+
+def _spell(digest: str) -> str:
+    return f"sha256:{digest}"
 
 
 @dataclass(slots=True)
@@ -83,8 +182,8 @@ def validate(
         else:
             checker.faults.add(problem("invalid_type", f"/{name}", "an array", kind_of(array)))
     found.extend(checker.faults)
-    if is_other(document.get(checksum.MEMBER), total):
-        found.add(problem("checksum_mismatch", f"/{checksum.MEMBER}"))
+    if is_other(document.get(MEMBER), total):
+        found.add(problem("checksum_mismatch", f"/{MEMBER}"))
     # Edges and links last, when all that they can name was seen.
     for name, kind in sorted(ARRAYS.items(), key=lambda item: item[1] not in ("chunk", "entity")):
         for i, record in enumerate(arrays.get(kind, ())):
@@ -113,9 +212,9 @@ def read_bundle(
 def write_bundle(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
     """Write a bundle, in UTF-8; the checksum is made anew, and the format has today's name."""
     whole = bundle.to_dict() | {"format": FORMAT}
-    left_out = {checksum.MEMBER, *ARRAYS} - set(arrays)
+    left_out = {MEMBER, *ARRAYS} - set(arrays)
     document = {name: value for name, value in whole.items() if name not in left_out}
-    document = document | {checksum.MEMBER: checksum.of_document(spell(document))}
+    document = document | {MEMBER: checksum_of(spell(document))}
     first = [field.name for field in ENVELOPE if field.name in document]
     order = [*first, *(name for name in document if name not in first)]
     return spell({name: document[name] for name in order})
@@ -145,13 +244,13 @@ def _parse(
         data,
         most=limits.document,
         depth=limits.depth,
-        without=checksum.MEMBER,
+        without=MEMBER,
         values=limits.values,
         alive=alive,
     )
     if not isinstance(document, dict):
         raise DocumentError([problem("not_object", "", "an object", kind_of(document))])
-    return document, checksum.of_canonical(canonical)
+    return document, of_bytes(canonical)
 
 
 TAG = "_kind"
@@ -234,7 +333,7 @@ def write_lines(
     """
     envelope = {name: value for name, value in envelope.items() if name != MEMBER}
     envelope["format"] = FORMAT
-    total = of_parts(
+    total = _of_parts(
         envelope,
         lambda kind: (_core.canonical_json(spell(record), TAG) for record in parts(kind)),
     )

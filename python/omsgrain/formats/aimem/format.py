@@ -10,8 +10,8 @@ from typing import IO, Any, Final
 
 from omsgrain.errors import FormatError, OmsError, SchemaError
 from omsgrain.formats import source
-from omsgrain.formats.aimem import checksum, document, fields
-from omsgrain.formats.aimem.document import Bundle
+from omsgrain.formats.aimem import document, fields
+from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.fields import (
     ARRAYS,
     FORMAT,
@@ -26,7 +26,7 @@ from omsgrain.formats.aimem.records import from_grain, native, to_grains
 from omsgrain.formats.base import Format, Records, Said
 from omsgrain.formats.convert.aimem import HUB, tenant_of
 from omsgrain.formats.convert.base import AS_MEMORIES, NOT_ASKED
-from omsgrain.formats.convert.words import SAID_BY_TYPE
+from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
 from omsgrain.formats.document import (
     Dump,
     Import,
@@ -83,7 +83,7 @@ class Aimem(Format):
             return False
         # Without records and without arrays it could be both; the checksum is of one of them.
         try:
-            return checksum.of_document(first) != envelope.get(checksum.MEMBER)
+            return checksum_of(first) != envelope.get(document.MEMBER)
         except OmsError:
             return False
 

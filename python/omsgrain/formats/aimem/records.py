@@ -21,8 +21,8 @@ from omsgrain.formats.aimem import fields as times
 from omsgrain.formats.aimem import fields as urn
 from omsgrain.formats.aimem.check import AimemChecker
 from omsgrain.formats.aimem.fields import DNA, LIMITS, TAG, AimemLimits, Kind
-from omsgrain.formats.checksums import of_bytes
 from omsgrain.formats.document import Added, Loss
+from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.mif2.records import CONTENT
 from omsgrain.formats.records import Fields, Record, RecordShape, RecordTable
 from omsgrain.formats.source import RECORD, Source

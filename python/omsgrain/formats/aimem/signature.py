@@ -20,8 +20,7 @@ from omsgrain.crypto import cose
 from omsgrain.crypto.cose import issued
 from omsgrain.crypto.signers import Pieces, Signer
 from omsgrain.errors import SignatureError
-from omsgrain.formats.aimem.checksum import MEMBER, Sum
-from omsgrain.formats.aimem.document import records
+from omsgrain.formats.aimem.document import MEMBER, Sum, records
 from omsgrain.formats.aimem.fields import LIMITS, AimemLimits
 from omsgrain.formats.json_text import MARK
 

@@ -15,17 +15,18 @@ from urllib.parse import quote, unquote
 from omsgrain.formats import model
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.aimem.fields import (
+    EDGE_TYPES,
+    ENTITY_KINDS,
     ENVELOPE,
     FORMAT,
     LIMITS,
+    MEMORY_TYPES,
     NAME,
     RECORDS,
     TAG,
     TEXT,
     VERSION,
 )
-from omsgrain.formats.checksums import of_bytes
-from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
     PRODUCER,
     BuildOptions,
@@ -41,7 +42,52 @@ from omsgrain.formats.convert.base import (
     shape,
     uuid_of,
 )
+from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.source import float32, unpack
+
+CHUNK_TYPES: Final = {name: name for name in MEMORY_TYPES} | {
+    "fact": "observation",
+    "goal": "intention",
+}
+"""AIMEM's kinds of memory by their names in the model."""
+_CHUNKS: Final = {name: own for own, name in CHUNK_TYPES.items()}
+_FACTS: Final = frozenset(
+    (None, "", "fact", "learning", "discovery", "pattern", "context", "semantic")
+)
+
+OWN_EDGES: Final = {name: name for name in EDGE_TYPES} | {
+    "hebbian": "semantic_association",
+    "temporal": "temporal_sequence",
+}
+"""AIMEM's types of edges by their names in the model, which MIF 1.0 has too."""
+OWN_KINDS: Final = {name: name for name in ENTITY_KINDS} | {"place": "location"}
+"""AIMEM's kinds of entities by their names in the model."""
+
+
+def aimem_memory(name: str | None) -> str:
+    """The kind of memory that AIMEM has for one of the model."""
+    if name == "procedural":
+        return "procedure"
+    return _CHUNKS.get(name or "") or ("fact" if name in _FACTS else "episodic")
+
+
+def from_aimem(word: str, words: Mapping[str, str]) -> str:
+    """A word of AIMEM in the model; those of other makers stand there as ``x-...``."""
+    if word in words:
+        return words[word]
+    bare = word.removeprefix("x-")
+    return word if bare in words.values() or bare.startswith("x-") else bare
+
+
+def own(name: str | None, words: Mapping[str, str]) -> str:
+    """A word of the model in AIMEM; the way back of `from_aimem`."""
+    for word, known in words.items():
+        if known == name:
+            return word
+    if not name or len(name) > NAME - 2:
+        return "x-unknown"
+    return name if name.startswith("x-") and len(name) > 2 else f"x-{name}"
+
 
 CARRIED: Final = "x_omsgrain"
 _USER: Final = "urn:omsgrain:user:"
@@ -57,14 +103,14 @@ CLASSES: Final[dict[str, ClassShape]] = {
         model.Memory, RECORDS["chunk"],
         {"id": "id", "content": "content", "type": "memory_type", "priority": "zone",
          "pinned": "is_pinned", "created_at": "created_at", "tags": "tags"},
-        words={"type": (words.CHUNK_TYPES.__getitem__, words.aimem_memory)},
+        words={"type": (CHUNK_TYPES.__getitem__, aimem_memory)},
     ),
     "edge": shape(
         model.Relation, RECORDS["edge"],
         {"source": "source_id", "target": "target_id", "type": "edge_type", "weight": "weight",
          "created_at": "created_at"},
-        words={"type": (lambda word: words.from_aimem(word, words.OWN_EDGES),
-                        lambda name: words.own(name, words.OWN_EDGES))},
+        words={"type": (lambda word: from_aimem(word, OWN_EDGES),
+                        lambda name: own(name, OWN_EDGES))},
     ),
     "entity": shape(
         model.Entity, RECORDS["entity"], {"id": "id", "name": "name", "created_at": "created_at"}
@@ -142,7 +188,7 @@ def vector_of(data: bytes, name: str | None) -> model.Embedding:
 
 def _mention(link: Record, entity: Record) -> model.Mention:
     rest = {k: v for k, v in link.items() if k not in ("chunk_id", "entity_id")}
-    type_ = words.from_aimem(entity["kind"], words.OWN_KINDS)
+    type_ = from_aimem(entity["kind"], OWN_KINDS)
     return model.Mention(name=entity["name"], type=type_, of=entity["id"], rest=rest)
 
 
@@ -171,7 +217,7 @@ def _edge(record: Record) -> model.Relation:
 def _entity(record: Record) -> model.Entity:
     item: model.Entity = CLASSES["entity"].read(record)
     rest = {name: value for name, value in item.rest.items() if name != "kind"}
-    types = (words.from_aimem(record["kind"], words.OWN_KINDS),)
+    types = (from_aimem(record["kind"], OWN_KINDS),)
     return replace(item, types=types, rest=rest)
 
 
@@ -269,7 +315,7 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
                 linked.add((link["chunk_id"], link["entity_id"]))
                 arrays["chunk_entities"].append((link, -1))
         elif isinstance(item, model.Entity):
-            kind = words.own(next(iter(item.types), None), words.OWN_KINDS)
+            kind = own(next(iter(item.types), None), OWN_KINDS)
             entity = CLASSES["entity"].write(item)
             made = entity.pop("created_at")
             arrays["entities"].append((entity | {"kind": kind, "created_at": made}, at))
@@ -311,13 +357,13 @@ class _Entities:
         self._producer = producer
         self._by_name: dict[tuple[str, str], str] = {}
         for one in given:
-            kind = words.own(next(iter(one.types), None), words.OWN_KINDS)
+            kind = own(next(iter(one.types), None), OWN_KINDS)
             self._by_name.setdefault((one.name, kind), one.id)
 
     def links(self, item: model.Memory) -> Iterator[Record]:
         """The links of a memory to what it mentions."""
         for mention in item.entities:
-            kind = words.own(mention.type, words.OWN_KINDS)
+            kind = own(mention.type, OWN_KINDS)
             id = mention.of if mention.of in self.ids else self._by_name.get((mention.name, kind))
             if id is None:
                 id = fields.urn(self._producer, uuid_of("entity", f"{kind} {mention.name}"))

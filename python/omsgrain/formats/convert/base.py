@@ -18,13 +18,14 @@ from omsgrain._core import __version__
 from omsgrain.formats import model, times
 from omsgrain.formats.aimem import fields as aimem_fields
 from omsgrain.formats.aimem import fields as utc
-from omsgrain.formats.mif_ld import forms
+from omsgrain.formats.mif_ld import schema
 from omsgrain.formats.model import Kind, Part
 from omsgrain.formats.times import is_uuid
 
 if TYPE_CHECKING:
     from omsgrain.formats.base import Format
-    from omsgrain.formats.mif_ld.finding import Shape
+    from omsgrain.formats.mif_ld.records import Shape
+
 
 Record = dict[str, Any]
 
@@ -191,7 +192,7 @@ def rfc3339(text: str | int | None) -> str | None:
 def date_time(text: str | None) -> str | None:
     """A time as `rfc3339` has it, whose leap second is one: the last of a day in UTC."""
     spelled = rfc3339(text)
-    if spelled is None or forms.date_time(spelled):
+    if spelled is None or schema.date_time(spelled):
         return spelled
     instant = times.parse(spelled, floating=True)
     return None if instant is None else _spelled(instant)
@@ -555,3 +556,30 @@ class Hub:
     write: Callable[[Content, BuildOptions], ConvertedDocument]
     id_of: IdOf
     export_id: Callable[[str], tuple[str, bool]]
+
+
+BELIEFS: Final = {
+    "mg:prefers": "preference",
+    "mg:avoids": "pitfall",
+    "aimem:decided": "decision",
+    "aimem:identity": "identity",
+    "mif:decided": "decision",
+    "mif:pattern": "pattern",
+}
+"""What kind of memory a belief is, by its relation."""
+KNOWS: Final = "mg:knows"
+
+_BANDS: Final = ((0.8, "critical"), (0.5, "important"))
+_SHOWN: Final = {"critical": 0.9, "important": 0.6, "standard": 0.3}
+
+
+def priority_of(importance: float | None) -> str | None:
+    """The priority of an importance, by the bands of the SEP. Spec: MIF 1.0 §3.2."""
+    if importance is None:
+        return None
+    return next((name for least, name in _BANDS if importance >= least), "standard")
+
+
+def importance_of(priority: str | None) -> float | None:
+    """An importance in the middle of the band of a priority; its way back is `priority_of`."""
+    return None if priority is None else _SHOWN.get(priority)

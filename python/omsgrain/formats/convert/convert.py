@@ -3,30 +3,52 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from omsgrain.errors import SchemaError
+from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.aimem.records import NO_TEXT
 from omsgrain.formats.base import Format, Records
-from omsgrain.formats.convert.base import NOT_ASKED, BuildOptions
-from omsgrain.formats.convert.build import Made, build
-from omsgrain.formats.convert.carry import has_beside, load_up
-from omsgrain.formats.convert.gather import Born, Heap, bare, heap
+from omsgrain.formats.convert.base import GENERATOR, NOT_ASKED, BuildOptions
+from omsgrain.formats.convert.build import (
+    Made,
+    build,
+    carried,
+    has_beside,
+    load_up,
+    member_of,
+    vector_of,
+)
+from omsgrain.formats.convert.gather import Born, Heap, bare, heap, parts_of
+from omsgrain.formats.convert.mif_ld import SHAPE
 from omsgrain.formats.document import (
     KIND,
     Added,
     Dump,
+    Import,
     Loss,
     Manifest,
     Vector,
+    manifest,
     open_manifest,
     parted,
 )
-from omsgrain.formats.mif_ld.finding import Shape
+from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import KEY, checking, getter
+from omsgrain.formats.source import (
+    KEY,
+    NOT_CHECKED,
+    Source,
+    checking,
+    difference,
+    float32,
+    gather,
+    getter,
+    same,
+)
+from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
 _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
@@ -206,3 +228,189 @@ def with_vector(
     if not options.embeddings or address not in vectors:
         return record
     return to.with_vector(record, vectors[address].data)
+
+
+_EMBEDDINGS = {"embedding", "embeddings"}
+
+
+def taken_back(found: Import, user_id: str | None = None) -> Import:
+    """What was loaded, with the grains that went along in the document."""
+    to = FORMATS[found.format]
+    if not to.carries_inside and not _stands_beside(found):
+        return found
+    looked = heap(found.grains)
+    own = next((one for one in looked.manifests if one.format == found.format), None)
+    records = [one.record for one in looked.records.get(found.format, ())]
+    if own is None:
+        return found
+    grains = carried(own.envelope, records)
+    if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
+        return found
+    options = BuildOptions(shape=_shape(records), generator=_generator(own.envelope))
+    if options.shape == "1.x":
+        own = replace(own, envelope={**own.envelope, SHAPE: options.shape})
+    try:
+        document, _ = tree(looked, to, found.vectors, options)
+        # How a document is spelled stands in its manifest.
+        plain = own.style is None and not own.text and own.layout in (None, "json", "corpus")
+        alone = plain and not found.problems
+        whole = _all(found, looked, document, grains, options) if alone else None
+        return whole or _some(found, looked, own, document, grains, options)
+    except (OmsError, *NOT_CHECKED):
+        return found  # what went along is not what it must be
+
+
+def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
+    """The shape that memories of MIF in JSON-LD have in which grains went along."""
+    of_1_x = any("conceptType" in one for one in records if member_of(one) is not None)
+    return "1.x" if of_1_x else "0.1"
+
+
+def _generator(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What our own documents say wrote them: nothing in early versions, or any version."""
+    found = envelope.get("generator", {})
+    version = found.get("version") if isinstance(found, dict) else None
+    of_ours = isinstance(version, str) and found == {**GENERATOR, "version": version}
+    return found if of_ours or found == {} else GENERATOR
+
+
+def _stands_beside(found: Import) -> bool:
+    """Whether grains stand beside the records of a document, where MIF 2.0 has them."""
+    by_address = {grain.address: grain for grain in found.grains}
+    own = open_manifest(found.grains[-1], getter(by_address)) if found.grains else None
+    return own is None or bool(carried(own.envelope, ()))
+
+
+def _all(
+    found: Import,
+    looked: Heap,
+    document: dict[str, Any],
+    grains: list[Grain],
+    options: BuildOptions,
+) -> Import | None:
+    heaped, to = heap(grains), FORMATS[found.format]
+    if not _has_all(heaped):
+        return None
+    try:
+        vectors = _vectors(found, looked, heaped, None, options)
+        made, _ = tree(heaped, to, vectors, options)
+    except SchemaError:
+        return None  # without being told whose it is, say, none can be made
+    return replace(found, grains=grains, vectors=vectors) if _alike(made, document, to) else None
+
+
+def _some(
+    found: Import,
+    looked: Heap,
+    own: Manifest,
+    document: dict[str, Any],
+    grains: list[Grain],
+    options: BuildOptions,
+) -> Import:
+    heaped, to = heap(grains), FORMATS[found.format]
+    vectors = _vectors(found, looked, heaped, own, options)
+    made = _by_name(remade(heaped, own, to, vectors, options), to)
+    still: dict[Any, str] = {}
+    for one in looked.records.get(found.format, ()):
+        name = _name(one.kind, one.record)
+        record, _ = made.get(name, ({}, ""))
+        said = with_vector(one.record, one.address, to, found.vectors, options)
+        if name in made and _alike(record, said, to):
+            still[name] = one.address
+    # What is not in the document any more does not come back: of a memory and the edges that are
+    # made of it all must be. Where nothing is missing, the document that they were of does too.
+    gone = {address for name, (_, address) in made.items() if name not in still}
+    instead = {still[name]: address for name, (_, address) in made.items()
+               if address not in gone}  # fmt: skip
+    whole = not gone and _has_all(heaped)
+    if not instead and not whole:
+        return found
+    mixed = _mixed(found, looked, own, instead)
+    mixed[:0] = [one for one in grains
+                 if one.address not in gone and (whole or not _is_document(one))]  # fmt: skip
+    kept = {address: one for address, one in found.vectors.items() if address not in instead}
+    vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
+    # What was told of the others may have had its part in what they made.
+    again, _ = tree(heap(mixed), to, vectors, options)
+    alike = _alike(again, document, to)
+    return replace(found, grains=mixed, vectors=vectors) if alike else found
+
+
+def _has_all(heaped: Heap) -> bool:
+    """Whether all that a document lists is there: its record may have been taken out or broken."""
+    listed = (array for one in heaped.manifests for array in one.arrays.values())
+    return all(one in heaped.grains for array in listed for one in array)
+
+
+def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
+    """The grains of the records that stay, and the manifest with others in their places."""
+    stay = [one for one in found.grains
+            if one.address not in instead and one.address not in looked.beside]  # fmt: skip
+    parts = [looked.grains[part] for one in stay for part in parts_of(one)]
+    arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
+    last = found.grains[-1]  # where the manifest stands
+    text = gather(own.text, getter(looked.grains)) if own.text else None
+    around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
+                      user_id=last.get("user_id"), text=text)  # fmt: skip
+    return [*parts, *stay, *around]
+
+
+def _vectors(
+    found: Import, looked: Heap, heaped: Heap, own: Manifest | None, options: BuildOptions
+) -> dict[str, Vector]:
+    """The embeddings of grains that hold none, which the records have that they made."""
+    said = {
+        _name(one.kind, one.record): vector
+        for one in looked.records.get(found.format, ())
+        if (vector := found.vectors.get(one.address) or _vector(one.record)) is not None
+    }
+    if not said:
+        return {}
+    to = FORMATS[found.format]
+    made = _by_name(remade(heaped, own, to, {}, options), to)
+    return {
+        address: said[name]
+        for name, (record, address) in made.items()
+        if name in said and not record.keys() & _EMBEDDINGS
+    }
+
+
+def _vector(record: Mapping[str, Any]) -> Vector | None:
+    """The embedding that stands in a record itself."""
+    if (beside := vector_of(record)) is not None:
+        return beside
+    said = next((record[name] for name in _EMBEDDINGS if name in record), None)
+    if not isinstance(said, dict) or not isinstance(said.get("model"), str):
+        return None
+    data = float32(said.get("vector"))
+    return None if data is None else Vector(said["model"], data)
+
+
+def _by_name(made: Made, format: Format) -> dict[Any, tuple[dict[str, Any], str]]:
+    return {
+        _name(format.arrays[pointer], record): (record, address)
+        for pointer, array in made.arrays.items()
+        for record, address in array
+        if address
+    }
+
+
+def _name(kind: str, record: Mapping[str, Any]) -> Any:
+    """By what a record is found: its kind, and the grain that goes along in it, its id, or all."""
+    member = member_of(record)
+    if isinstance(member, dict):
+        return kind, member.get("address")
+    name = record.get("id", record.get("@id"))
+    return kind, json.dumps(record, sort_keys=True) if name is None else name
+
+
+def _alike(one: Any, other: Any, format: Format) -> bool:
+    """Whether two documents, or two records, are the same."""
+    if format.ordered:
+        return same(one, other)
+    return difference(one, other, ordered=False) is None
+
+
+def _is_document(grain: Grain) -> bool:
+    source = Source.of(grain)
+    return source is not None and source.kind == "document"

@@ -11,11 +11,11 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats import model, times
 from omsgrain.formats import source as raw
 from omsgrain.formats.aimem.records import PLAIN, text_of
-from omsgrain.formats.base import Format, Mif
+from omsgrain.formats.base import Format
 from omsgrain.formats.convert.aimem import vector_of
-from omsgrain.formats.convert.base import NOT_ASKED, Content, of_address
-from omsgrain.formats.convert.words import BELIEFS
+from omsgrain.formats.convert.base import BELIEFS, NOT_ASKED, Content, of_address
 from omsgrain.formats.document import Loss, Manifest, Vector, manifest, open_manifest
+from omsgrain.formats.mif import Mif
 from omsgrain.formats.records import BuiltGrain, Record, is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.formats.table import FORMATS

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.formats import model
-from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
+    BELIEFS,
     ENTITY,
     EXPORT,
+    KNOWS,
     PREFIXES,
     PRODUCER,
     BuildOptions,
@@ -24,8 +26,10 @@ from omsgrain.formats.convert.base import (
     SourcedItem,
     bare_id,
     count,
+    importance_of,
     left,
     near,
+    priority_of,
     rate,
     rfc3339,
     shape,
@@ -34,6 +38,8 @@ from omsgrain.formats.convert.base import (
 )
 from omsgrain.formats.mif1.check import (
     ARRAYS,
+    EDGE_TYPES,
+    MEMORY_TYPES,
     PRIORITIES,
     RECURRENCES,
     SCHEMA,
@@ -43,13 +49,62 @@ from omsgrain.formats.mif1.check import (
 )
 from omsgrain.formats.records import object_of, text_of
 
+NEAREST_PASCAL: Final = {
+    "preference": "Pattern",
+    "pitfall": "Error",
+    "procedure": "Learning",
+    "episodic": "Conversation",
+    "procedural": "Learning",
+}
+"""What MIF 1.0 has no word for, by what comes nearest; all else is an Observation."""
+
+
+def mif1_memory(name: str | None) -> str:
+    """The type of memory that MIF 1.0 has for one of the model."""
+    pascal = _pascal(name or "")
+    if pascal in MEMORY_TYPES:
+        return pascal
+    return NEAREST_PASCAL.get(name or "", "Observation")
+
+
+def mif1_edge(name: str | None) -> str:
+    """The type of edge that MIF 1.0 has for one of the model."""
+    return name if name in EDGE_TYPES else EDGE_TYPES[0]
+
+
+def snake(word: str) -> str:
+    """``CodeEdit`` as ``code_edit``; what is spelled in another way stays."""
+    split = re.sub(r"(?<!^)(?=[A-Z])", "_", word).lower()
+    return split if _pascal(split) == word else word
+
+
+def _pascal(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def cased(word: str) -> str:
+    """``PERSON`` as ``person``; what is spelled in another way stays."""
+    return word.lower() if word.lower().upper() == word else word
+
+
+def shown(name: str) -> str:
+    """The way back of `cased`."""
+    return name.upper() if name.upper().lower() == name else name
+
+
+SAID_BY_TYPE: Final = frozenset(
+    (KNOWS, *(name for name, word in BELIEFS.items() if snake(mif1_memory(word)) == word))
+)
+"""The relations of beliefs that a type of memory says."""
+
+
 CARRIED: Final = "x_omsgrain"
 _DONE = {"dismissed": "done", "expired": "cancelled"}
 
 _MENTION = shape(
     model.Mention, SHAPES["entity"],
     {"name": "text", "type": "type", "confidence": "confidence"},
-    words={"type": (words.cased, words.shown)},
+    words={"type": (cased, shown)},
 )  # fmt: skip
 _EMBEDDING = shape(
     model.Embedding, SHAPES["embedding"],
@@ -78,7 +133,7 @@ CLASSES: Final[dict[str, ClassShape]] = {
          "redactions": "redactions"},
         inner={"entities": _MENTION, "embedding": _EMBEDDING, "origin": _SOURCE},
         items={"redactions": object},
-        words={"type": (words.snake, words.mif1_memory)},
+        words={"type": (snake, mif1_memory)},
     ),
     "todo": shape(
         model.Todo, SHAPES["todo"],
@@ -168,7 +223,7 @@ def _memory(record: Record, entities: Mapping[tuple[str, str | None], str]) -> m
         known = ("related_memories", "related_todos")
         rest |= {f"relations/{k}": v for k, v in relations.items() if k not in known}
     mentions = tuple(replace(one, of=entities.get((one.name, one.type))) for one in item.entities)
-    priority = words.priority_of(item.importance)
+    priority = priority_of(item.importance)
     return replace(item, rest=rest, entities=mentions, priority=priority)
 
 
@@ -204,7 +259,7 @@ def _kind(node: Record) -> model.Kind:
 
 def _type(node: Record) -> str | None:
     said = node.get("entity_type")
-    return words.cased(said) if isinstance(said, str) else None
+    return cased(said) if isinstance(said, str) else None
 
 
 def _end(id: str, kinds: Mapping[str, model.Kind]) -> model.Kind:
@@ -274,7 +329,7 @@ def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Memory):
         importance = item.importance
         if importance is None:
-            importance = words.importance_of(item.priority)
+            importance = importance_of(item.priority)
         times: dict[str, Any] = {
             name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
         }
@@ -298,7 +353,7 @@ def adapt(item: model.Item) -> model.Item | None:
             recurrence=item.recurrence if item.recurrence in RECURRENCES else None,
         )
     if isinstance(item, model.Relation):
-        return replace(item, type=words.mif1_edge(item.type), created_at=rfc3339(item.created_at),
+        return replace(item, type=mif1_edge(item.type), created_at=rfc3339(item.created_at),
                        weight=0.5 if rate(item.weight) is None else item.weight)  # fmt: skip
     return item if isinstance(item, model.Entity | model.Project) else None
 
@@ -341,7 +396,7 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
         elif isinstance(item, model.Entity):
             record["type"] = "entity"
             if item.types:
-                record["entity_type"] = words.shown(item.types[0])
+                record["entity_type"] = shown(item.types[0])
         arrays[_POINTERS[_KINDS[type(item)]]].append((record, at))
     arrays["/graph/nodes"] += [(node, -1) for node in nodes.values()]
     return ConvertedDocument(_envelope(content.document, arrays), _there(arrays))

@@ -9,7 +9,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from omsgrain.formats import model
-from omsgrain.formats.convert import words
 from omsgrain.formats.convert.base import (
     EXPORT,
     PRODUCER,
@@ -23,8 +22,10 @@ from omsgrain.formats.convert.base import (
     SourcedItem,
     bare_id,
     count,
+    importance_of,
     left,
     near,
+    priority_of,
     rate,
     rfc3339,
     shape,
@@ -162,7 +163,7 @@ def _item(
     if isinstance(item, model.Memory):
         more = told.get(item.id, {})
         known: dict[str, Any] = {attribute: more.get(name) for name, attribute in _KNOWN.items()}
-        priority = words.priority_of(known["importance"])
+        priority = priority_of(known["importance"])
         mentions = tuple(replace(m, of=entities.get((m.name, m.type))) for m in item.entities)
         return replace(_agent(item), **known, priority=priority, entities=mentions)
     if isinstance(item, model.Relation):
@@ -299,7 +300,7 @@ def adapt(item: model.Item) -> model.Item | None:
         }
         importance = item.importance
         if importance is None:
-            importance = words.importance_of(item.priority)
+            importance = importance_of(item.priority)
         return replace(item, created_at=rfc3339(made) or rfc3339(0), entities=mentions,
                        embedding=whole(item.embedding), version=count(item.version, 1),
                        importance=importance, **times)  # fmt: skip

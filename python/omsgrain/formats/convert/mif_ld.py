@@ -11,6 +11,7 @@ from typing import Any, Final
 from omsgrain.formats import model
 from omsgrain.formats.convert.base import (
     ENTITY,
+    KNOWS,
     PRODUCER,
     URN,
     Attribute,
@@ -29,11 +30,9 @@ from omsgrain.formats.convert.base import (
     uuid_of,
 )
 from omsgrain.formats.convert.base import ClassShape as Table
-from omsgrain.formats.convert.words import KNOWS
 from omsgrain.formats.mif_ld.document import corpus, together
-from omsgrain.formats.mif_ld.finding import SHAPES, Shape
 from omsgrain.formats.mif_ld.markdown import KEBAB, slug
-from omsgrain.formats.mif_ld.records import CONTEXT, is_memory, type_of
+from omsgrain.formats.mif_ld.records import CONTEXT, SHAPES, Shape, is_memory, type_of
 from omsgrain.formats.records import object_of, objects_of, text_of
 
 ARRAY: Final = "/memories"

@@ -13,10 +13,18 @@ from string import ascii_letters, digits, hexdigits
 from typing import Any, Final, Literal, TypeAlias
 
 from omsgrain.formats import times
+from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.json_text import VALUES, kind_of
-from omsgrain.formats.schema import ANY, Form, SchemaField, SchemaRule, Shapes
-from omsgrain.formats.schema import DocumentChecker as Shaped
+from omsgrain.formats.schema import (
+    ANY,
+    DocumentChecker,
+    Form,
+    SchemaField,
+    SchemaRule,
+    Shapes,
+    json_schema,
+)
 from omsgrain.formats.yaml import RULES as YAML
 
 CONTENT = 100_000
@@ -60,7 +68,6 @@ FORMAT: Final = "mif1"
 VERSION: Final = "1.0"
 """What is written. Every 1.x is read."""
 SCHEMA: Final = "https://shodh-memory.dev/schemas/mif-v1.json"
-MEDIA_TYPE: Final = "application/vnd.memory-interchange+json"
 EXTENSIONS: Final[dict[Layout, str]] = {
     "json": ".mif.json",
     "yaml": ".mif.yaml",
@@ -465,7 +472,7 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "ed
 """Those that are looked at once all records are known; the ends of an edge have a rule."""
 
 
-class Mif1Checker(Shaped):
+class Mif1Checker(DocumentChecker):
     """Checks one document. Of what it saw it keeps only hashes."""
 
     def __init__(self, firsts: int = 0) -> None:
@@ -491,19 +498,24 @@ class Mif1Checker(Shaped):
         else:
             self._object("", "document", document)
 
-    def record(self, kind: Kind, record: Any, pointer: str, line: int | None = None) -> bool:
-        """Check one record, and say whether it is good."""
+    def record(
+        self, kind: str, record: Any, pointer: str, line: int | None = None
+    ) -> RecordItem | None:
+        """Check one record; None if it is bad."""
+        if kind == "consent":
+            return RecordItem(kind, record)  # it was checked with what stands around the records
         self._line = line
         if not self._is_good(kind, record, pointer):
-            return False
+            return None
         if kind == "edge":
             for name in ("source", "target"):
                 mark = hash(record[name])
                 if not any(mark in ids for ids in self._ids.values()):
                     self._warn("unknown_end", f"{pointer}/{name}")
-            return True
-        self._once(kind, record, pointer)
-        return True
+        else:
+            self._once(kind, record, pointer)
+        of = self.first_with(record, pointer) if kind == "memory" else None
+        return RecordItem(kind, record, of)
 
     def counts(self, document: dict[str, Any]) -> None:
         """Tell where a document says another number of records than it has."""
@@ -558,8 +570,6 @@ _COUNTED: Final = {
 }
 
 
-_NAME: Final = "schema.json"
-_TYPES: Final = {"str": "string", "bool": "boolean", "int": "integer"}
 _SCHEMA_VERSION: Final = {
     "description": f"`{VERSION}`; every 1.x is read, as a number too",
     "type": ["string", "number"],
@@ -573,55 +583,23 @@ _PLAIN: Final = {
         {"not": {"required": ["encryption"], "properties": {"encryption": {"type": "object"}}}},
     ]
 }
-"""What is encrypted is no document before it is opened."""
+"""An encrypted document is no document before it is opened."""
 
 
 def schema() -> dict[str, Any]:
     """The schema of a document."""
-    document = _object("document")
-    document["properties"]["mif_version"] = _SCHEMA_VERSION
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A MIF 1.0 document, as omsgrain reads it",
-        "description": "Whatever is not named here is allowed, kept and given back.",
-        **document,
-        **_PLAIN,
-        "$defs": {name: _object(name) for name in SHAPES if name != "document"},
-    }
+    whole = json_schema(
+        "A MIF 1.0 document, as omsgrain reads it",
+        SHAPES,
+        {"time": "date-time"},
+        nulls=True,
+        loose=is_loose,
+    )
+    whole["properties"]["mif_version"] = _SCHEMA_VERSION
+    definitions = whole.pop("$defs")
+    return {**whole, **_PLAIN, "$defs": definitions}
 
 
 def text() -> str:
     """The schema as it is shipped."""
-    return files("omsgrain.formats.mif1").joinpath(_NAME).read_text("utf-8")
-
-
-def _object(name: str) -> dict[str, Any]:
-    shape = SHAPES[name]
-    value: dict[str, Any] = {"type": "object"}
-    if required := [field.name for field in shape if field.required]:
-        value["required"] = required
-    fields = {}
-    for field in shape:
-        loose = is_loose(name, field.name)
-        fields[field.name] = {"description": field.says} if loose else _field(field)
-    return value | {"properties": fields}
-
-
-def _field(field: SchemaField) -> dict[str, Any]:
-    kind = _TYPES.get(field.kind, field.kind)
-    value: dict[str, Any] = {"description": field.says}
-    if field.of is not None and field.kind == "object":
-        # A reference is of its own type, so null stands beside it.
-        return value | {"anyOf": [{"$ref": f"#/$defs/{field.of}"}, {"type": "null"}]}
-    value["type"] = kind if field.required else [kind, "null"]
-    if field.of is not None:
-        plain = field.of == "str"
-        value["items"] = {"type": "string"} if plain else {"$ref": f"#/$defs/{field.of}"}
-    if field.known:
-        value["examples"] = list(field.known)
-    if field.hard:
-        ends = {"minimum": field.least, "maximum": field.most}
-        value |= {name: end for name, end in ends.items() if end is not None}
-    if field.required and field.form == "time":
-        value["format"] = "date-time"
-    return value
+    return files("omsgrain.formats.mif1").joinpath("schema.json").read_text("utf-8")

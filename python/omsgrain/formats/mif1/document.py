@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from omsgrain.formats import json_text, times, yaml
-from omsgrain.formats.checksums import Checksums, of_bytes
-from omsgrain.formats.document import RecordItem, fill, lift
+from omsgrain.formats.document import fill, lift
+from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.json_text import spell as spell_json
+from omsgrain.formats.mif import Checksums, MifDocument
 from omsgrain.formats.mif1 import json_lines
 from omsgrain.formats.mif1.check import (
     ARRAYS,
@@ -173,32 +174,6 @@ def _by_lines(data: bytes, limits: Mif1Limits) -> Parsed:
 _CONSENT: Final = CONSENT.removeprefix("/")
 
 
-@dataclass(slots=True)
-class Mif1Document:
-    """A document that was found good, or is to be written.
-
-    Attributes:
-        envelope: the document with its arrays of records, and its consent, emptied.
-        records: what stood in each array, by its pointer, in order; what was bad is left out.
-        layout: how it was laid out.
-        problems: what is wrong with records that were left out.
-        warnings: what was taken although it looks wrong.
-        left_out: how many records were left out.
-    """
-
-    envelope: dict[str, Any]
-    records: dict[str, list[RecordItem]] = field(default_factory=dict)
-    layout: Layout = "json"
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    left_out: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """The whole document."""
-        arrays = {at: [item.value for item in items] for at, items in self.records.items()}
-        return together(self.envelope, arrays)
-
-
 def validate(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> Verdict:
     """Say all that is wrong with a document; never raises for what the bytes are."""
     try:
@@ -212,19 +187,12 @@ def validate(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None 
     return Verdict(faults, found.problems[:MOST], found.warnings, total, parsed.document)
 
 
-def read(
-    data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None
-) -> Mif1Document:
+def read(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> MifDocument:
     """Read a document; a bad record of it is left out and told."""
     checker = Mif1Checker(FIRSTS)
     found = _checked(parse(data, layout, limits), checker)
     checker.refuse()
     return found
-
-
-def write(document: Mif1Document, layout: Layout | None = None) -> bytes:
-    """Write a document, in UTF-8, as it stands: a checksum that was read is kept."""
-    return spell(document.to_dict(), layout or document.layout)
 
 
 def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
@@ -246,31 +214,14 @@ def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, A
     return document
 
 
-def _checked(parsed: Parsed, checker: Mif1Checker) -> Mif1Document:
+def _checked(parsed: Parsed, checker: Mif1Checker) -> MifDocument:
     document = parsed.document
     checker.document(document, 1 if parsed.layout == "jsonl" else None)
     if checker.faults or not isinstance(document, dict):
-        return Mif1Document({}, {}, parsed.layout)
+        return MifDocument({}, {}, parsed.layout)
     envelope, arrays = apart(document)
-    found = Mif1Document(envelope, {}, parsed.layout, left_out=parsed.left_out)
-    for pointer, array in arrays.items():
-        if pointer == CONSENT:
-            found.records[pointer] = [RecordItem("consent", array[0])]
-            continue
-        kind, items = ARRAYS[pointer], []
-        for i, record in enumerate(array):
-            line = parsed.line(pointer, i)
-            if not checker.record(kind, record, f"{pointer}/{i}", line):
-                found.left_out += 1
-                continue
-            of = checker.first_with(record, f"{pointer}/{i}") if kind == "memory" else None
-            items.append(RecordItem(kind, record, of))
-        found.records[pointer] = items
-    for pointer, items in found.records.items():
-        taken = {id(one.value) for one in items}
-        for i, record in enumerate(arrays[pointer]):
-            if id(record) in taken:
-                checker.refers(items[0].kind, record, f"{pointer}/{i}")
+    found = MifDocument(envelope, {}, parsed.layout, left_out=parsed.left_out)
+    found.take(checker, arrays, {**ARRAYS, CONSENT: "consent"}, parsed.line)
     if not parsed.left_out:
         checker.counts(document)
     verdict = CHECKSUM.verify(document)

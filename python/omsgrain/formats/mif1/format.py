@@ -9,29 +9,24 @@ from pathlib import Path
 from typing import IO, Any, Final, get_args
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats import source, times
-from omsgrain.formats.base import Mif, Reads, Records, Said, with_room
-from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats import source
+from omsgrain.formats.base import Records, Said
 from omsgrain.formats.convert.base import PREFIXES
-from omsgrain.formats.convert.mif1 import HUB, SPACES
-from omsgrain.formats.convert.words import SAID_BY_TYPE
+from omsgrain.formats.convert.mif1 import HUB, SAID_BY_TYPE, SPACES
 from omsgrain.formats.document import (
     CHANGED,
     Dump,
     Import,
     Loss,
     Manifest,
+    RecordItem,
     Vector,
-    gathered,
-    manifest,
-    owner_of,
-    the_one,
     vector_of,
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
 from omsgrain.formats.json_text import spell as spell_json
+from omsgrain.formats.mif import MifDocument, Reads, VersionedMif, check_exact, with_room
 from omsgrain.formats.mif1 import document as documents
-from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif1.check import (
     ARRAYS,
@@ -46,9 +41,8 @@ from omsgrain.formats.mif1.check import (
     Layout,
     Mif1Limits,
 )
-from omsgrain.formats.mif1.document import Mif1Document
 from omsgrain.formats.mif1.records import TABLE
-from omsgrain.formats.problems import Problem, Verdict
+from omsgrain.formats.problems import Verdict
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, same
 from omsgrain.grain import Grain
@@ -56,7 +50,7 @@ from omsgrain.grain import Grain
 _ARRAYS: Final = {**ARRAYS, CONSENT: "consent"}
 
 
-class Mif1(Mif):
+class Mif1(VersionedMif):
     """MIF 1.0 documents, in JSON, YAML and JSON lines. Spec: MIF 1.0."""
 
     name = FORMAT
@@ -73,6 +67,10 @@ class Mif1(Mif):
     table = TABLE
     limits = LIMITS
     embedding_member = "embedding"
+    embedded = frozenset(_ARRAYS.values())
+    around = "export"
+    checksums = documents.CHECKSUM
+    told = WARNINGS
     references = REFERENCES
     renamed = frozenset(("memory", "todo"))
     single = frozenset((CONSENT,))
@@ -84,7 +82,7 @@ class Mif1(Mif):
     def sniff(self, said: Said) -> bool:
         """Whether its version is 1, or it is an envelope as the SEP draws it."""
         if not said.is_object:
-            return not said.is_array and layouts.looks_like_yaml(said.data)
+            return not said.is_array and documents.looks_like_yaml(said.data)
         if said.version is not None:
             return said.is_version_1
         encryption = said.members.get("encryption", "")
@@ -92,7 +90,7 @@ class Mif1(Mif):
 
     def by_lines(self, file: IO[bytes], head: bytes) -> bool:
         """Whether it is laid out as JSON lines."""
-        return layouts.layout_of(head) == "jsonl"
+        return documents.layout_of(head) == "jsonl"
 
     def load(
         self,
@@ -111,31 +109,12 @@ class Mif1(Mif):
                 raise SchemaError("the document is not encrypted", field="/passphrase")
             data = envelope.open_document(data, passphrase, key=key, limits=limits)
         found = documents.read(data, limits, layout=layout)
-        said, warnings = found.envelope.get("export"), found.warnings
-        export = said if isinstance(said, dict) else {}
-        owner, unnamed = owner_of(export.get("user_id"), user_id)
-        if unnamed:
-            says, where = WARNINGS["owner_not_kept"].says, "/export/user_id"
-            warnings = (*warnings, Problem("owner_not_kept", where, says))
-        style = _style(data, found, limits) if exact else None
-        made = gathered(
-            TABLE, found.records, owner, lambda item: vector_of(item.value.get("embedding"))
-        )
-        when, known = export.get("created_at"), export.get("id")
-        instant = times.parse(when, floating=True) if isinstance(when, str) else None
-        whole = Manifest(
-            self.name,
-            known if isinstance(known, str) and known else of_bytes(data),
-            found.envelope,
-            made.arrays,
-            style,
-            layout=found.layout,
-        )
-        text = data if exact and style is None else None
-        more = manifest(whole, created_at=times.of_grain(instant), user_id=owner, text=text)
-        return Import(
-            self.name, [*made.grains.values(), *more], made.vectors, warnings, found.problems
-        )
+        style = _style(data, found) if exact else None
+        return self.imported(data, found, style, user_id=user_id, exact=exact)
+
+    def vector(self, item: RecordItem) -> Vector | None:
+        """What is searched of the embedding of a record."""
+        return vector_of(item.value.get("embedding"))
 
     def dump(
         self,
@@ -149,31 +128,16 @@ class Mif1(Mif):
         key: bytes | None = None,
     ) -> Dump:
         """Make a document of grains that were one; it comes back as it was."""
-        by_address = {grain.address: grain for grain in grains}
-        get = source.getter(by_address)
-        found = the_one(by_address.values(), self.name, get)
         if layout is not None and layout not in get_args(Layout):
             raise SchemaError("no such layout", expected=", ".join(get_args(Layout)))
-        kept = _layout(found)
+        found, get = self.own(grains)
+        kept = _layout(found.layout)
         changed = layout is not None and layout != kept
-        if exact and (changed or (found.style is None and not found.text)):
-            raise SchemaError("how the document was spelled was not kept when it was loaded")
+        check_exact(found, exact=exact, changed=changed)
         losses: list[Loss] = []
-
-        def record(address: str) -> Any:
-            born = TABLE.from_grain(get(address), get)
-            if born is None:
-                raise SchemaError("a record of the document is none", field=f"/{address}")
-            value = born[1]
-            if "embedding" in value and not embeddings:
-                losses.append(Loss(value["id"], "embedding", "embeddings were not asked for"))
-                return {name: one for name, one in value.items() if name != "embedding"}
-            return value
-
-        arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
-        document = documents.CHECKSUM.current(documents.together(found.envelope, arrays))
+        document = self.rebuilt(found, get, losses, embeddings=embeddings)
         data = (
-            layouts.spell(document, layout or kept)
+            documents.spell(document, layout or kept)
             if changed
             else _as_it_was(found, document, get, exact=exact)
         )
@@ -195,7 +159,7 @@ class Mif1(Mif):
         """A document that is made anew, with its counts."""
         counted = documents.counted(with_room(envelope, arrays), arrays, self.arrays)
         whole = documents.together(counted, arrays)
-        return documents.CHECKSUM.sealed(whole) if summed else documents.CHECKSUM.current(whole)
+        return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
 
     def spelled(
         self,
@@ -210,7 +174,7 @@ class Mif1(Mif):
         """The bytes of a document, in the layout that it had if no other one is wanted."""
         if own is not None and layout in (None, own.layout or "json"):
             return _as_it_was(own, document, get, exact=exact), []
-        return layouts.spell(document, layout or "json"), []
+        return documents.spell(document, layout or "json"), []
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
@@ -237,21 +201,17 @@ class Mif1(Mif):
     def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
         """A document by pieces, in a layout."""
         if layout == "jsonl":
-            return layouts.spell_lines(document)
+            return documents.spell_lines(document)
         if layout == "yaml":
-            return iter((layouts.spell(whole(document), "yaml"),))
+            return iter((documents.spell(whole(document), "yaml"),))
         return super().pieces(document, layout)
-
-    def current(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A document whose checksum, if it is ours, is that of what it says now."""
-        return documents.CHECKSUM.current(document)
 
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """An export with its counts and its documents.CHECKSUM."""
+        """An export with its counts and its checksum."""
         made = {**document, "metadata": {"privacy": privacy}}
-        return documents.CHECKSUM.sealed(documents.counted(made, arrays, self.arrays))
+        return self.checksums.sealed(documents.counted(made, arrays, self.arrays))
 
     def options_of_path(self, path: Path) -> dict[str, Any]:
         """The layout that a file is called by."""
@@ -276,21 +236,22 @@ class Mif1(Mif):
 # -- how a document is spelled --------------------------------------------------------------------
 
 
-def _style(data: bytes, found: Mif1Document, limits: Mif1Limits) -> Style | None:
+def _style(data: bytes, found: MifDocument) -> Style | None:
     """The style of a text; of YAML and of lines there is only ours."""
-    tree = found.to_dict()
-    if found.layout == "json":
+    tree, layout = documents.together(found.envelope, found.arrays()), _layout(found.layout)
+    if layout == "json":
         return style_of(data, tree)
-    return COMPACT if layouts.spell(tree, found.layout) == data else None
+    return COMPACT if documents.spell(tree, layout) == data else None
 
 
 _ANY: Final = Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
 """What was kept was taken once, however large it is."""
 
 
-def _layout(found: Manifest) -> Layout:
+def _layout(said: str | None) -> Layout:
+    """The layout that a manifest says."""
     for layout in get_args(Layout):
-        if layout == found.layout:
+        if layout == said:
             return layout  # type: ignore[no-any-return]
     return "json"
 
@@ -299,18 +260,18 @@ def _as_it_was(
     found: Manifest, document: dict[str, Any], get: source.Get, *, exact: bool = False
 ) -> bytes:
     """As `omsgrain.formats.document.spelled`, in the layout that the document had."""
-    layout = _layout(found)
+    layout = _layout(found.layout)
     if found.text:
         text = source.gather(found.text, get)
         # What was changed since is written as it is now.
-        read = layouts.parse(text, layout, _ANY)
+        read = documents.parse(text, layout, _ANY)
         if same(read.document, document):
             return text
         if exact:
             raise SchemaError(CHANGED, field="/exact")
     if layout == "json":
         return spell_json(document, found.style or COMPACT)
-    return layouts.spell(document, layout)
+    return documents.spell(document, layout)
 
 
 MIF1: Final = Mif1()

@@ -1,30 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a document as grains: what each kind of record is among grains.
+"""Records of a document as grains.
 
-A memory is the grain that one of MIF 2.0 would be, which has the same types under other names.
-What is told here is for queries. Whatever a grain's fields do not say, the table of records keeps
-beside them, so nothing here must be complete.
+A memory or a todo is the grain that one of MIF 2.0 would be. The fields of a grain are for
+queries. The table of records keeps beside them whatever they do not say, so nothing here must be
+complete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from omsgrain.formats import times
 from omsgrain.formats.mif1.check import FORMAT, MEMORY_TYPES
 from omsgrain.formats.mif2 import records
-from omsgrain.formats.mif2.check import (
-    base,
-    belief,
-    name,
+from omsgrain.formats.records import (
+    Fields,
+    Record,
+    RecordShape,
+    RecordTable,
+    belief_fields,
+    grain_fields,
+    short_name,
     value_text,
 )
-from omsgrain.formats.records import Fields, Record, RecordShape, RecordTable
-from omsgrain.formats.source import Get, packing
-from omsgrain.grain import Grain
+from omsgrain.formats.source import packing
 
-NAMESPACE: Final = FORMAT
+_fields = partial(grain_fields, namespace=FORMAT)
+_about = partial(belief_fields, namespace=FORMAT)
+
 CONSENT: Final = "mif:consent"
 NODE: Final = "mif:node"
 RELATION: Final = "mif:"
@@ -39,16 +44,8 @@ TYPES: Final = {
 """What MIF 2.0 calls each type of memory."""
 _TYPES_OF = {snake: pascal for pascal, snake in TYPES.items()}
 
-_STATUS = {"blocked": "suspended", "done": "satisfied", "cancelled": "failed"}
-_STATUS_OF = {"active": "todo", **{state: status for status, state in _STATUS.items()}}
-# The reference implementation writes marks for some of them.
-_PRIORITY = {"urgent": 1, "!!!": 1, "high": 2, "!!": 2, "medium": 3, "!": 3, "low": 4, "none": 5}
-_PRIORITY_OF = {1: "urgent", 2: "high", 3: "medium", 4: "low", 5: "none"}
-
-
-def from_grain(grain: Grain, get: Get) -> tuple[str, Record] | None:
-    """The record that a grain was, with its kind; None if it never was one of this format."""
-    return TABLE.from_grain(grain, get)
+_MARKS = {"!!!": 1, "!!": 2, "!": 3}
+"""Priorities as the reference implementation may write them."""
 
 
 def spell(millis: int) -> str:
@@ -73,7 +70,7 @@ def _of_memory(record: Record, owner: str | None) -> Fields:
             "session_id": source.get("session_id"),
             "agent": source.get("agent"),
         }
-    fields = records.to_fields(other, owner) | {"namespace": NAMESPACE}
+    fields = records.to_fields(other, owner) | {"namespace": FORMAT}
     if (importance := record.get("importance")) is not None:
         fields["importance"] = float(importance) + 0.0  # a grain has no -0.0
     return fields
@@ -85,7 +82,7 @@ def _to_memory(fields: Mapping[str, Any], id: str) -> Record:
     record = {"id": id, "content": other["content"], "type": _TYPES_OF.get(what, what)}
     if "importance" in fields:
         record["importance"] = fields["importance"]
-    record |= _when(fields)
+    record |= records.when(fields, spell)
     return record | {"tags": other["tags"]} if "tags" in other else record
 
 
@@ -93,44 +90,22 @@ def _to_memory(fields: Mapping[str, Any], id: str) -> Record:
 
 
 def _of_todo(record: Record, owner: str | None) -> Fields:
-    fields = _base("goal", record, owner)
-    status = record["status"]
-    fields["description"] = value_text(record["content"]) or "-"
-    fields["goal_state"] = _STATUS.get(status, "active")
-    if status == "cancelled":
-        fields["state_reason"] = status
-    if (level := _PRIORITY.get(record.get("priority") or "")) is not None:
+    fields = records.todo_fields(record, owner) | {"namespace": FORMAT}
+    if (level := _MARKS.get(record.get("priority") or "")) is not None:
         fields["priority"] = level
-    if (due := _millis(record.get("due_date"))) is not None:
-        fields["deadline"] = due
-    if again := name(record.get("recurrence")):
-        fields["recurrence"] = again
-    if tags := record.get("tags"):
-        fields["structural_tags"] = list(tags)
     return fields
 
 
 def _to_todo(fields: Mapping[str, Any], id: str) -> Record:
-    record = {"id": id, "content": fields["description"]}
-    record["status"] = _STATUS_OF[fields["goal_state"]]
-    if "priority" in fields:
-        record["priority"] = _PRIORITY_OF[fields["priority"]]
-    record |= _when(fields)
-    if "deadline" in fields:
-        record["due_date"] = spell(fields["deadline"])
-    if "structural_tags" in fields:
-        record["tags"] = list(fields["structural_tags"])
-    if "recurrence" in fields:
-        record["recurrence"] = fields["recurrence"]
-    return record
+    return records.todo_record(fields, id, spell)
 
 
 # -- the graph ------------------------------------------------------------------------------------
 
 
 def _of_node(record: Record, owner: str | None) -> Fields:
-    about = {key: record[key] for key in ("type", "entity_type") if name(record.get(key))}
-    return _belief(record, owner, record["id"], NODE, about)
+    about = {key: record[key] for key in ("type", "entity_type") if short_name(record.get(key))}
+    return _about(record, owner, record["id"], NODE, about)
 
 
 def _to_node(fields: Mapping[str, Any], id: str) -> Record:
@@ -139,8 +114,8 @@ def _to_node(fields: Mapping[str, Any], id: str) -> Record:
 
 
 def _of_edge(record: Record, owner: str | None) -> Fields:
-    relation = RELATION + (name(record.get("type")) or ASSOCIATION)
-    fields = _belief(record, owner, record["source"], relation, value_text(record["target"]))
+    relation = RELATION + (short_name(record.get("type")) or ASSOCIATION)
+    fields = _about(record, owner, record["source"], relation, value_text(record["target"]))
     weight = record.get("weight")
     # A grain has no confidence above 1, and no -0.0.
     within = isinstance(weight, int | float) and 0 <= weight <= 1
@@ -154,7 +129,7 @@ def _to_edge(fields: Mapping[str, Any], id: str) -> Record:
         "target": fields["object"],
         "weight": fields["confidence"],
         "type": fields["relation"].removeprefix(RELATION),
-        **_when(fields),
+        **records.when(fields, spell),
     }
 
 
@@ -162,12 +137,12 @@ def _to_edge(fields: Mapping[str, Any], id: str) -> Record:
 
 
 def _of_consent(record: Record, owner: str | None) -> Fields:
-    """No consent grain: that is between two who have DIDs, and here one says what they want."""
-    fields = _base("state", {"created_at": record.get("timestamp")}, owner)
+    """Not a grain of the type consent: that one is between two DIDs."""
+    fields = _fields("state", {"created_at": record.get("timestamp")}, owner)
     kept = ("exported_by", "purpose", "retention_days", "sharing_allowed", "gdpr_basis")
     context = {key: record[key] for key in kept if _is_plain(record.get(key))}
     fields["context"] = {"kind": CONSENT, **context}
-    if basis := name(record.get("gdpr_basis")):
+    if basis := short_name(record.get("gdpr_basis")):
         fields["processing_basis"] = basis
     return fields
 
@@ -180,28 +155,8 @@ def _to_consent(fields: Mapping[str, Any], id: str) -> Record:
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, str):
-        return name(value) is not None
+        return short_name(value) is not None
     return isinstance(value, bool) or (type(value) is int and value < 1 << 53)
-
-
-def _base(kind: str, record: Record, owner: str | None) -> Fields:
-    return base(kind, record, owner) | {"namespace": NAMESPACE}
-
-
-def _belief(
-    record: Record, owner: str | None, subject: str, relation: str, object_: Any
-) -> Fields:
-    return belief(record, owner, subject, relation, object_) | {"namespace": NAMESPACE}
-
-
-def _millis(value: Any) -> int | None:
-    instant = times.parse(value, floating=True) if isinstance(value, str) else None
-    return None if instant is None else times.of_grain(instant)
-
-
-def _when(fields: Mapping[str, Any]) -> Record:
-    created_at = fields["created_at"]
-    return {"created_at": spell(created_at)} if created_at else {}
 
 
 def _id(record: Record) -> str:
@@ -231,4 +186,3 @@ TABLE: Final = RecordTable(
     },
     ordered=True,
 )
-"""The kinds of records."""

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from omsgrain.formats import times
+from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.json_text import VALUES, kind_of
 from omsgrain.formats.problems import Problems
-from omsgrain.formats.records import NAME, Fields, Record
-from omsgrain.formats.schema import DocumentChecker as Shaped
-from omsgrain.formats.schema import Form, SchemaField, SchemaRule, Shapes
+from omsgrain.formats.records import (
+    instant,
+)
+from omsgrain.formats.schema import (
+    DocumentChecker,
+    Form,
+    SchemaField,
+    SchemaRule,
+    Shapes,
+    json_schema,
+)
 from omsgrain.formats.times import is_uuid
 
 Kind: TypeAlias = Literal[
@@ -282,12 +289,6 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
 """Taken, and told."""
 
 
-TEXT = 65_536
-"""Code points of a text that are searched; all of a longer one is kept."""
-VECTOR = 16_384
-"""Numbers of a vector that stands packed in a grain; a longer one is kept as text."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mif2Limits:
     """What a reader takes. Whatever is larger is refused before it is parsed.
@@ -306,71 +307,6 @@ class Mif2Limits:
 LIMITS = Mif2Limits()
 
 
-NAMESPACE: Final = FORMAT
-_TIME: Final = 128  # characters of a time, those of its fraction counted
-
-
-def somebody(owner: str | None) -> str:
-    """The subject of what is known of a user, who may have no name."""
-    return owner or "user"
-
-
-def base(kind: str, record: Record, owner: str | None) -> Fields:
-    """The fields that say what a grain is, when it was made, and whose it is."""
-    made = record.get("created_at")
-    created_at = times.of_grain(instant(made) if isinstance(made, str) else None)
-    fields: Fields = {"type": kind, "created_at": created_at, "namespace": NAMESPACE}
-    if owner is not None:
-        fields["user_id"] = owner
-    return fields
-
-
-def belief(
-    record: Record, owner: str | None, subject: str | None, relation: str, object_: Any
-) -> Fields:
-    """A belief; without a subject it is one about the user."""
-    fields = base("belief", record, owner)
-    about = somebody(owner) if subject is None else value_text(subject) or "-"
-    fields["subject"], fields["relation"], fields["object"] = about, relation, object_
-    fields["confidence"] = 1.0
-    return fields
-
-
-@lru_cache(1_024)
-def instant(text: str) -> times.Instant | None:
-    """A time of any spelling; None if it is none. It is asked for once to check, once to tell."""
-    return times.parse(text, floating=True) if len(text) <= _TIME else None
-
-
-def value_text(value: str) -> str:
-    """As much of a text as a grain takes."""
-    return value if len(value) <= TEXT else value[:TEXT]
-
-
-def name(value: Any) -> str | None:
-    """A name that a grain can have; None if it cannot."""
-    return value if isinstance(value, str) and 0 < len(value) <= NAME else None
-
-
-class RecordVerdict(NamedTuple):
-    """What becomes of a record.
-
-    Attributes:
-        taken: whether it is; else it is left out.
-        known: whether it is what it stands for; else it is kept without being understood.
-        of: the id of a memory before it that has the same content.
-    """
-
-    taken: bool
-    known: bool = True
-    of: str | None = None
-
-
-GOOD: Final = RecordVerdict(True)
-BAD: Final = RecordVerdict(False)
-OTHER: Final = RecordVerdict(True, known=False)
-
-
 _CHECKSUM = re.compile(r"sha256:[0-9A-Fa-f]+")
 _SNAKE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 _FORMS: Final = {
@@ -384,7 +320,7 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "re
 """Those that are looked at once all records are known; the ends of a relationship have a rule."""
 
 
-class Mif2Checker(Shaped):
+class Mif2Checker(DocumentChecker):
     """Checks one document. Of what it saw it keeps only hashes."""
 
     def __init__(self, firsts: int = 0) -> None:
@@ -409,32 +345,34 @@ class Mif2Checker(Shaped):
             if type(holder) is dict and name in holder and type(holder[name]) is not list:
                 self._warn("foreign_record", pointer, "an array", kind_of(holder[name]))
 
-    def record(self, kind: Kind, record: Any, pointer: str) -> RecordVerdict:
-        """Check one record, and say what becomes of it."""
+    def record(
+        self, kind: str, record: Any, pointer: str, line: int | None = None
+    ) -> RecordItem | None:
+        """Check one record; None if it is bad."""
         if kind in DIALECT:
             return self._of_dialect(kind, record, pointer)
         if not self._is_good(kind, record, pointer):
-            return BAD
+            return None
         self._once(kind, record, pointer)
         if kind == "memory":
             self._memory(pointer, record)
-            return RecordVerdict(True, of=self.first_with(record, pointer))
+            return RecordItem(kind, record, self.first_with(record, pointer))
         if kind == "relationship":
             for name in ("source_entity_id", "target_entity_id"):
                 if hash(record[name]) not in self._ids["entity"]:
                     self._warn("unknown_entity", f"{pointer}/{name}")
-        return GOOD
+        return RecordItem(kind, record)
 
-    def _of_dialect(self, kind: Kind, record: Any, pointer: str) -> RecordVerdict:
-        """The format allows anything here, so what is odd breaks no rule."""
+    def _of_dialect(self, kind: str, record: Any, pointer: str) -> RecordItem:
+        """The format allows anything here, so an odd record breaks no rule."""
         self._found = odd = Problems()
         self._whole(pointer, kind, record)
         if odd:
             first = odd.found[0]
             self._warn("foreign_record", first.pointer, first.expected, first.found)
-            return OTHER
+            return RecordItem("other", {"value": record})
         self._once(kind, record, pointer)
-        return GOOD
+        return RecordItem(kind, record)
 
     def _memory(self, pointer: str, record: dict[str, Any]) -> None:
         kind = record.get("memory_type")
@@ -452,56 +390,16 @@ class Mif2Checker(Shaped):
             self._warn("dimension_mismatch", where, "as many numbers as dimensions", length)
 
 
-_NAME: Final = "schema.json"
-_TYPES: Final = {"str": "string", "bool": "boolean", "int": "integer"}
-_SCHEMA_FORMS: Final = {"uuid": "uuid", "time": "date-time"}
-_DIALECT: Final = DIALECT | {"comment", "trigger"}
-
-
 def schema() -> dict[str, Any]:
     """The schema of a document; the records of the dialect are no part of it."""
-    document = _object(SHAPES["document"])
-    document["properties"]["mif_version"]["pattern"] = f"^{MAJOR.replace('.', chr(92) + '.')}"
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A MIF 2.0 document, as omsgrain reads it",
-        "description": "Whatever is not named here is allowed, kept and given back.",
-        **document,
-        "$defs": {
-            name: _object(shape)
-            for name, shape in SHAPES.items()
-            if name != "document" and name not in _DIALECT
-        },
-    }
+    dialect = DIALECT | {"comment", "trigger"}
+    shapes = {name: shape for name, shape in SHAPES.items() if name not in dialect}
+    forms = {"uuid": "uuid", "time": "date-time"}
+    whole = json_schema("A MIF 2.0 document, as omsgrain reads it", shapes, forms)
+    whole["properties"]["mif_version"]["pattern"] = f"^{re.escape(MAJOR)}"
+    return whole
 
 
 def text() -> str:
     """The schema as it is shipped."""
-    return files("omsgrain.formats.mif2").joinpath(_NAME).read_text("utf-8")
-
-
-def _object(shape: tuple[SchemaField, ...]) -> dict[str, Any]:
-    value: dict[str, Any] = {"type": "object"}
-    if required := [field.name for field in shape if field.required]:
-        value["required"] = required
-    return value | {"properties": {field.name: _field(field) for field in shape}}
-
-
-def _field(field: SchemaField) -> dict[str, Any]:
-    kind = _TYPES.get(field.kind, field.kind)
-    value: dict[str, Any] = {"description": field.says}
-    if field.of is not None and field.kind == "object":
-        inner = {"$ref": f"#/$defs/{field.of}"}
-        # A reference is of its own type, so null stands beside it.
-        return value | ({"anyOf": [inner, {"type": "null"}]} if field.nullable else inner)
-    value["type"] = [kind, "null"] if field.nullable else kind
-    form = {"format": _SCHEMA_FORMS[field.form]} if field.form in _SCHEMA_FORMS else {}
-    if field.kind == "array" and field.of is not None:
-        plain = field.of in ("str", "number")
-        of = {"type": _TYPES.get(field.of, field.of)} if plain else {"$ref": f"#/$defs/{field.of}"}
-        return value | {"items": of | form}
-    if field.least is not None:
-        value["minimum"] = field.least
-    if field.most is not None:
-        value["maximum"] = field.most
-    return value | form
+    return files("omsgrain.formats.mif2").joinpath("schema.json").read_text("utf-8")

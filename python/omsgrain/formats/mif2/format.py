@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from omsgrain.errors import SchemaError
-from omsgrain.formats import json_text, times
-from omsgrain.formats.base import Mif, Reads, Records, Said, with_room
-from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats import json_text
+from omsgrain.formats.base import Records, Said
+from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
 from omsgrain.formats.convert.mif2 import CARRIED, HUB, METADATA, SHODH
-from omsgrain.formats.convert.words import SAID_BY_TYPE
 from omsgrain.formats.document import (
     Dump,
     Import,
@@ -19,35 +17,98 @@ from omsgrain.formats.document import (
     Manifest,
     RecordItem,
     Vector,
-    bare,
     fill,
-    gathered,
-    manifest,
-    owner_of,
+    lift,
     spelled,
-    the_one,
     vector_of,
 )
-from omsgrain.formats.json_text import style_of
-from omsgrain.formats.mif2 import document as documents
+from omsgrain.formats.json_text import of_bytes, style_of
+from omsgrain.formats.mif import (
+    Checksums,
+    MifDocument,
+    Reads,
+    VersionedMif,
+    check_exact,
+    with_room,
+)
 from omsgrain.formats.mif2.check import (
     ARRAYS,
     FORMAT,
     LIMITS,
     REFERENCES,
+    RULES,
     SHAPES,
     WARNINGS,
+    Mif2Checker,
     Mif2Limits,
 )
-from omsgrain.formats.mif2.check import name as name_of
 from omsgrain.formats.mif2.records import TABLE
-from omsgrain.formats.problems import Problem, Verdict
-from omsgrain.formats.records import Record
-from omsgrain.formats.source import Get, getter
+from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
+from omsgrain.formats.records import Record, short_name
+from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
 
+_COUNTED: Final = ("memories", "todos", "projects", "reminders")
 
-class Mif2(Mif):
+
+def of_counts(document: Mapping[str, Any]) -> str:
+    """The checksum that the reference implementation writes: of how many records there are."""
+    arrays = [document.get(name) for name in _COUNTED]
+    counts = (len(array) if isinstance(array, list) else 0 for array in arrays)
+    return of_bytes(":".join(map(str, counts)).encode("ascii"))
+
+
+CHECKSUM: Final = Checksums("export_meta", lambda document: (of_counts(document),))
+"""Ours, and those of the reference implementation."""
+
+
+def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
+    """Say all that is wrong with a document; never raises for what the bytes are."""
+    try:
+        document = parsed(data, limits)
+    except DocumentError as error:
+        return Verdict(error.problems, (), (), error.total)
+    checker = Mif2Checker()
+    _apart(document, checker)
+    faults, problems = checker.faults, checker.problems
+    return Verdict(
+        tuple(faults.found),
+        tuple(problems.found),
+        tuple(checker.warnings.found),
+        faults.total + problems.total,
+        document,
+    )
+
+
+def parsed(data: bytes, limits: Mif2Limits) -> Any:
+    """A document as JSON."""
+    return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
+
+
+def of_dict(document: Any) -> MifDocument:
+    """Take apart what was parsed."""
+    checker = Mif2Checker(FIRSTS)
+    found = _apart(document, checker)
+    checker.refuse()
+    found.problems = tuple(checker.problems.found)
+    found.warnings = tuple(checker.warnings.found)
+    return found
+
+
+def _apart(document: Any, checker: Mif2Checker) -> MifDocument:
+    checker.document(document)
+    if not isinstance(document, dict):
+        return MifDocument({})
+    if CHECKSUM.own(document) and CHECKSUM.verify(document) != "matched-jcs":
+        says = RULES["checksum_mismatch"].says
+        checker.faults.add(Problem("checksum_mismatch", "/export_meta/checksum", says))
+    envelope, arrays = lift(document, ARRAYS)
+    found = MifDocument(envelope)
+    found.take(checker, arrays, ARRAYS)
+    return found
+
+
+class Mif2(VersionedMif):
     """MIF 2.0 documents. Spec: MIF 2.0."""
 
     name = FORMAT
@@ -63,6 +124,10 @@ class Mif2(Mif):
     table = TABLE
     limits = LIMITS
     embedding_member = "embeddings"
+    embedded = frozenset(("memory",))
+    around = "export_meta"
+    checksums = CHECKSUM
+    told = WARNINGS
     references = REFERENCES
     renamed = frozenset(REFERENCES)
     vendors = True
@@ -83,24 +148,21 @@ class Mif2(Mif):
         exact: bool = False,
     ) -> Import:
         """Make grains of a document; a bad record is left out, and told in ``problems``."""
-        read = documents.parsed(data, limits)
+        read = parsed(data, limits)
         style = style_of(data, read) if exact else None
-        found = documents.of_dict(read)
+        found = of_dict(read)
         del read  # or all of it would stay until the end
-        meta, warnings = found.envelope.get("export_meta", {}), found.warnings
-        owner, unnamed = owner_of(meta.get("user_id"), user_id)
-        if unnamed:
-            says, where = WARNINGS["owner_not_kept"].says, "/export_meta/user_id"
-            warnings = (*warnings, Problem("owner_not_kept", where, says))
-        made = gathered(TABLE, found.records, owner, _vector)
-        when = times.parse(meta.get("created_at", ""), floating=True)
-        known = name_of(meta.get("id")) or of_bytes(data)
-        whole = Manifest(self.name, known, found.envelope, made.arrays, style)
-        text = data if exact and style is None else None
-        more = manifest(whole, created_at=times.of_grain(when), user_id=owner, text=text)
-        return Import(
-            self.name, [*made.grains.values(), *more], made.vectors, warnings, found.problems
-        )
+        return self.imported(data, found, style, user_id=user_id, exact=exact)
+
+    def export_name(self, id: Any) -> str | None:
+        """The id of an export, if it is short enough for a grain."""
+        return short_name(id)
+
+    def vector(self, item: RecordItem) -> Vector | None:
+        """What is searched of the embedding of a memory."""
+        if item.kind != "memory" or item.of is not None:
+            return None
+        return vector_of(item.value.get("embeddings"))
 
     def dump(
         self,
@@ -111,30 +173,11 @@ class Mif2(Mif):
         exact: bool = False,
     ) -> Dump:
         """Make a document of grains that were one; it comes back as it was."""
-        by_address = {grain.address: grain for grain in grains}
-        get = getter(by_address)
-        found = the_one(by_address.values(), self.name, get)
-        if exact and found.style is None and not found.text:
-            raise SchemaError("how the document was spelled was not kept when it was loaded")
+        found, get = self.own(grains)
+        check_exact(found, exact=exact)
         losses: list[Loss] = []
-
-        def record(address: str) -> Any:
-            born = TABLE.from_grain(get(address), get)
-            if born is None:
-                raise SchemaError("a record of the document is none", field=f"/{address}")
-            kind, value = born
-            if kind == "memory" and "embeddings" in value and not embeddings:
-                losses.append(Loss(value["id"], "embeddings", "embeddings were not asked for"))
-                return {key: one for key, one in value.items() if key != "embeddings"}
-            return bare(kind, value)
-
-        arrays = {place: [record(one) for one in listed] for place, listed in found.arrays.items()}
-        return Dump(
-            spelled(
-                found, documents.CHECKSUM.current(fill(found.envelope, arrays)), get, exact=exact
-            ),
-            losses,
-        )
+        document = self.rebuilt(found, get, losses, embeddings=embeddings)
+        return Dump(spelled(found, document, get, exact=exact), losses)
 
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
         """Put grains into our place among the vendors' extensions."""
@@ -150,7 +193,7 @@ class Mif2(Mif):
     ) -> dict[str, Any]:
         """A document that is made anew."""
         whole = fill(with_room(envelope, arrays), arrays)
-        return documents.CHECKSUM.sealed(whole) if summed else documents.CHECKSUM.current(whole)
+        return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
 
     def spelled(
         self,
@@ -169,7 +212,7 @@ class Mif2(Mif):
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
         """Say all that is wrong with a document."""
-        return documents.validate(data)
+        return validate(data)
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
@@ -182,25 +225,14 @@ class Mif2(Mif):
             return None
         return Reads.of(told.get("access_count"), told.get("last_accessed"))
 
-    def current(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A document whose checksum, if it is ours, is that of what it says now."""
-        return documents.CHECKSUM.current(document)
-
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """An export with what was found in it, and its documents.CHECKSUM."""
+        """An export with what was found in it, and its checksum."""
         if privacy is not None:
             meta = {**document.get("export_meta", {}), "privacy": privacy}
             document = {**document, "export_meta": meta}
-        return documents.CHECKSUM.sealed(document)
-
-
-def _vector(item: RecordItem) -> Vector | None:
-    if item.kind != "memory" or item.of is not None:
-        return None
-    told = item.value.get("embeddings")
-    return None if told is None else vector_of(told)
+        return self.checksums.sealed(document)
 
 
 MIF2: Final = Mif2()

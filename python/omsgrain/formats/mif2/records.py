@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a document as grains: what each kind of record is among grains.
+"""Records of a document as grains.
 
-What is told here is for queries. Whatever a grain's fields do not say, the table of records keeps
-beside them, so nothing here must be complete.
+The fields of a grain are for queries. The table of records keeps beside them whatever they do not
+say, so nothing here must be complete.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from omsgrain.formats import times
-from omsgrain.formats.mif2.check import (
-    FORMAT,
-    SHAPES,
-    base,
-    belief,
+from omsgrain.formats.mif2.check import FORMAT, SHAPES
+from omsgrain.formats.records import (
+    NAME,
+    Fields,
+    Record,
+    RecordShape,
+    RecordTable,
+    belief_fields,
+    grain_fields,
     instant,
-    name,
+    short_name,
     somebody,
     value_text,
 )
-from omsgrain.formats.records import NAME, Fields, Record, RecordShape, RecordTable
-from omsgrain.formats.source import OTHER, Get, packing
-from omsgrain.grain import Grain
+from omsgrain.formats.source import OTHER, packing
+
+_fields = partial(grain_fields, namespace=FORMAT)
+_about = partial(belief_fields, namespace=FORMAT)
 
 BELIEFS: Final = {
     "decision": "mif:decided",
@@ -66,7 +72,7 @@ def agent_of(record: Mapping[str, Any]) -> str | None:
     """Which agent a memory is from, in the spelling of the format or of its reference."""
     source = record.get("source", _NONE)
     for one in (source.get("agent_name"), source.get("agent"), record.get("agent_id")):
-        if name(one):
+        if short_name(one):
             return str(one)
     return None
 
@@ -76,31 +82,31 @@ def to_fields(record: Record, owner: str | None) -> Fields:
     kind, content = record.get("memory_type", "observation"), value_text(record["content"])
     tags, agent = record.get("tags"), agent_of(record)
     if kind == "observation":
-        fields = base("observation", record, owner)
+        fields = _fields("observation", record, owner)
         said = record.get("source", _NONE).get("source_type")
         # An observer who is nobody is called so.
-        observer = _OBSERVERS.get(said) or (f"mif:{said}" if name(said) else "mif:unknown")
+        observer = _OBSERVERS.get(said) or (f"mif:{said}" if short_name(said) else "mif:unknown")
         fields["observer_type"], fields["observer_id"] = observer, agent or owner or "unknown"
         fields["subject"], fields["object"] = somebody(owner), content
     elif kind in BELIEFS:
         fields = _belief(record, owner, kind, content)
     elif kind == "context":
-        fields = base("state", record, owner)
+        fields = _fields("state", record, owner)
         fields["context"] = {"text": content}
     elif kind in ACTIONS:
-        fields = base("action", record, owner)
+        fields = _fields("action", record, owner)
         fields["tool_name"], fields["input"] = kind, {}
         fields["content"], fields["is_error"] = content, False
     elif kind == "intention":
-        fields = base("goal", record, owner)
+        fields = _fields("goal", record, owner)
         fields["description"], fields["goal_state"] = content or "-", "active"
     else:
-        fields = base("event", record, owner)
+        fields = _fields("event", record, owner)
         fields["content"] = content or "-"
         if len(kind) <= NAME:
             tags = [TYPE + kind, *(tags or ())]
         role = "system" if kind == "error" else record.get("metadata", {}).get("role")
-        if name(role):
+        if short_name(role):
             fields["role"] = role
     if tags:
         fields["structural_tags"] = tags
@@ -135,7 +141,7 @@ def from_fields(fields: Mapping[str, Any], id: str) -> Record:
 
 
 def _belief(record: Record, owner: str | None, kind: str, content: str) -> Fields:
-    fields = belief(record, owner, None, BELIEFS[kind], content)
+    fields = _about(record, owner, None, BELIEFS[kind], content)
     score = record.get("metadata", {}).get("score")
     if kind == "decision" and type(score) in (int, float) and 0 <= score <= 1:
         fields["confidence"] = float(score)
@@ -156,7 +162,7 @@ def _believed(fields: Mapping[str, Any]) -> str:
 def _origin(fields: Fields, source: Record) -> None:
     if said := source.get("source_type"):
         fields["source_type"] = _SOURCES.get(said, "imported")
-    if session := name(source.get("session_id")):
+    if session := short_name(source.get("session_id")):
         fields["session_id"] = session
 
 
@@ -176,34 +182,29 @@ _REMINDERS = {"dismissed": "satisfied", "expired": "failed"}
 _REMINDERS_OF = {"active": "pending", **{state: status for status, state in _REMINDERS.items()}}
 
 
-def from_grain(grain: Grain, get: Get) -> tuple[str, Record] | None:
-    """The record that a grain was, with its kind; None if it never was one of this format."""
-    return TABLE.from_grain(grain, get)
-
-
 # -- the graph ------------------------------------------------------------------------------------
 
 
 def _of_entity(record: Record, owner: str | None) -> Fields:
     about: Fields = {"name": value_text(record["name"])}
-    if types := [one for one in record.get("types", ()) if name(one)][:64]:
+    if types := [one for one in record.get("types", ()) if short_name(one)][:64]:
         about["types"] = types
     if summary := record.get("summary"):
         about["summary"] = value_text(summary)
-    return belief(record, owner, record["id"], ENTITY, about)
+    return _about(record, owner, record["id"], ENTITY, about)
 
 
 def _to_entity(fields: Mapping[str, Any], id: str) -> Record:
     about = fields["object"]
     record = {"id": id, "name": about["name"]}
     record |= {key: about[key] for key in ("types", "summary") if key in about}
-    return record | _when(fields)
+    return record | when(fields)
 
 
 def _of_relationship(record: Record, owner: str | None) -> Fields:
     relation = RELATION + value_text(record["relation_type"])
     target = value_text(record["target_entity_id"])
-    fields = belief(record, owner, record["source_entity_id"], relation, target)
+    fields = _about(record, owner, record["source_entity_id"], relation, target)
     if "confidence" in record:
         fields["confidence"] = float(record["confidence"])
     if context := record.get("context"):
@@ -224,7 +225,7 @@ def _to_relationship(fields: Mapping[str, Any], id: str) -> Record:
     if "context" in fields:
         record["context"] = fields["context"]["text"]
     record["confidence"] = fields["confidence"]
-    record |= _when(fields)
+    record |= when(fields)
     for field, key in (("valid_from", "valid_at"), ("valid_to", "invalidated_at")):
         if field in fields:
             record[key] = times.spell(fields[field])
@@ -233,25 +234,26 @@ def _to_relationship(fields: Mapping[str, Any], id: str) -> Record:
 
 def _of_episode(record: Record, owner: str | None) -> Fields:
     said = value_text(record.get("content") or record["name"]) or "-"
-    return base("event", record, owner) | {"content": said}
+    return _fields("event", record, owner) | {"content": said}
 
 
 def _to_episode(fields: Mapping[str, Any], id: str) -> Record:
-    return {"id": id, "name": fields["content"]} | _when(fields)
+    return {"id": id, "name": fields["content"]} | when(fields)
 
 
 # -- what is to be done ---------------------------------------------------------------------------
 
 
 def _goal(record: Record, owner: str | None, what: str, state: str, *tags: str) -> Fields:
-    fields = base("goal", record, owner)
+    fields = _fields("goal", record, owner)
     fields["description"], fields["goal_state"] = value_text(what) or "-", state
     if labels := [*tags, *(record.get("tags") or ())]:
         fields["structural_tags"] = labels
     return fields
 
 
-def _of_todo(record: Record, owner: str | None) -> Fields:
+def todo_fields(record: Record, owner: str | None) -> Fields:
+    """The grain of a todo."""
     status = record.get("status")
     fields = _goal(record, owner, record["content"], _STATUS.get(status or "", "active"))
     if status == "cancelled":
@@ -260,21 +262,32 @@ def _of_todo(record: Record, owner: str | None) -> Fields:
         fields["priority"] = level
     if (due := _millis(record.get("due_date"))) is not None:
         fields["deadline"] = due
-    if again := name(record.get("recurrence")):
+    if again := short_name(record.get("recurrence")):
         fields["recurrence"] = again
     return fields
 
 
-def _to_todo(fields: Mapping[str, Any], id: str) -> Record:
+def todo_record(
+    fields: Mapping[str, Any], id: str, spell: Callable[[int], str] = times.spell
+) -> Record:
+    """The todo again, as far as the grain's fields say it."""
     record = {"id": id, "content": fields["description"]}
     record["status"] = _STATUS_OF[fields["goal_state"]]
     if "priority" in fields:
         record["priority"] = _PRIORITY_OF[fields["priority"]]
-    record |= _when(fields)
+    record |= when(fields, spell)
     if "deadline" in fields:
-        record["due_date"] = times.spell(fields["deadline"])
+        record["due_date"] = spell(fields["deadline"])
+    if tags := fields.get("structural_tags"):
+        record["tags"] = list(tags)
     if "recurrence" in fields:
         record["recurrence"] = fields["recurrence"]
+    return record
+
+
+def _to_todo(fields: Mapping[str, Any], id: str) -> Record:
+    record = todo_record(fields, id)
+    record.pop("tags", None)
     return record | _labels(fields)
 
 
@@ -285,7 +298,7 @@ def _of_project(record: Record, owner: str | None) -> Fields:
 
 def _to_project(fields: Mapping[str, Any], id: str) -> Record:
     status = _PROJECTS_OF[fields["goal_state"]]
-    return {"id": id, "name": fields["description"], "status": status} | _when(fields)
+    return {"id": id, "name": fields["description"], "status": status} | when(fields)
 
 
 def _of_reminder(record: Record, owner: str | None) -> Fields:
@@ -304,7 +317,7 @@ def _to_reminder(fields: Mapping[str, Any], id: str) -> Record:
     record["status"] = _REMINDERS_OF[fields["goal_state"]]
     if "priority" in fields:
         record["priority"] = fields["priority"]
-    return record | _labels(fields) | _when(fields)
+    return record | _labels(fields) | when(fields)
 
 
 def _due(trigger: Record) -> int | None:
@@ -322,7 +335,7 @@ def _due(trigger: Record) -> int | None:
 
 
 def _of_other(record: Record, owner: str | None) -> Fields:
-    return base("state", record, owner) | {"namespace": OTHER, "context": {"kind": OTHER}}
+    return _fields("state", record, owner) | {"namespace": OTHER, "context": {"kind": OTHER}}
 
 
 def _to_other(fields: Mapping[str, Any], id: str) -> Record:
@@ -342,9 +355,10 @@ def _millis(value: Any) -> int | None:
     return None if found is None else times.of_grain(found)
 
 
-def _when(fields: Mapping[str, Any]) -> Record:
+def when(fields: Mapping[str, Any], spell: Callable[[int], str] = times.spell) -> Record:
+    """The member that says when a record was made; none where nothing said it."""
     created_at = fields["created_at"]
-    return {"created_at": times.spell(created_at)} if created_at else {}
+    return {"created_at": spell(created_at)} if created_at else {}
 
 
 def _labels(fields: Mapping[str, Any]) -> Record:
@@ -378,7 +392,7 @@ TABLE: Final = RecordTable(
         "entity": _plain("entity", _of_entity, _to_entity),
         "relationship": _plain("relationship", _of_relationship, _to_relationship),
         "episode": _plain("episode", _of_episode, _to_episode),
-        "todo": _plain("todo", _of_todo, _to_todo),
+        "todo": _plain("todo", todo_fields, _to_todo),
         "project": _plain("project", _of_project, _to_project),
         "reminder": _plain("reminder", _of_reminder, _to_reminder),
         "other": RecordShape(_of_other, _to_other, _no_name),

@@ -27,10 +27,19 @@ from omsgrain.formats import json_text
 from omsgrain.formats.document import KIND, Loss, open_manifest
 from omsgrain.formats.json_text import COMPACT, spell
 from omsgrain.formats.mif_ld import lint, markdown
-from omsgrain.formats.mif_ld.finding import Shape, kind_of, shape_of
-from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
 from omsgrain.formats.mif_ld.markdown import KEBAB, PASCAL, URN, lost
-from omsgrain.formats.mif_ld.records import CONTEXT, FORMAT, LOCAL, VOLATILE, is_memory
+from omsgrain.formats.mif_ld.records import (
+    CONTEXT,
+    FORMAT,
+    LIMITS,
+    LOCAL,
+    VOLATILE,
+    MifLdLimits,
+    Shape,
+    is_memory,
+    kind_of,
+    shape_of,
+)
 from omsgrain.formats.mif_ld.validate import Mode, judge, mended
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.records import Record

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import FormatError, SchemaError
-from omsgrain.formats.base import Mif, Reads, Records, Said
-from omsgrain.formats.checksums import of_bytes
+from omsgrain.formats.base import Records, Said
 from omsgrain.formats.convert.base import AS_MEMORIES
 from omsgrain.formats.convert.mif_ld import ARRAY, CARRIED, HUB, SAID_BY_TYPE, SHAPE, tree
 from omsgrain.formats.document import (
@@ -26,7 +25,8 @@ from omsgrain.formats.document import (
     spelled,
     the_one,
 )
-from omsgrain.formats.json_text import style_of
+from omsgrain.formats.json_text import of_bytes, style_of
+from omsgrain.formats.mif import Mif, Reads
 from omsgrain.formats.mif_ld import document, markdown
 from omsgrain.formats.mif_ld.document import (
     STAYS,
@@ -41,9 +41,15 @@ from omsgrain.formats.mif_ld.document import (
     together,
     with_counters,
 )
-from omsgrain.formats.mif_ld.finding import Shape
-from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
-from omsgrain.formats.mif_ld.records import FORMAT, LOCAL, TABLE, is_memory
+from omsgrain.formats.mif_ld.records import (
+    FORMAT,
+    LIMITS,
+    LOCAL,
+    TABLE,
+    MifLdLimits,
+    Shape,
+    is_memory,
+)
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import MOST, DocumentError, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, newest
@@ -132,13 +138,13 @@ class MifLd(Mif):
 
     def load_directory(self, root: Path, **options: Any) -> Import:
         """Make grains of the memories in a directory."""
-        from omsgrain.formats.mif_ld.corpus import load_directory
+        from omsgrain.formats.mif_ld.directory import load_directory
 
         return load_directory(root, **options)
 
     def options_of_file(self, name: str, data: bytes) -> dict[str, Any]:
         """How memories stand in a file, and their shape, where only its name tells."""
-        from omsgrain.formats.mif_ld.corpus import layout_of_file, shape_of_name
+        from omsgrain.formats.mif_ld.directory import layout_of_file, shape_of_name
 
         return {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}
 
@@ -168,7 +174,7 @@ class MifLd(Mif):
         self, read: Import, path: Path, options: dict[str, Any], *, replace: bool
     ) -> list[Loss]:
         """Write a file, or the files of a directory, of any grains."""
-        from omsgrain.formats.mif_ld.corpus import write_path
+        from omsgrain.formats.mif_ld.directory import write_path
 
         wanted = {name: value for name, value in options.items() if value is not None}
         wanted.pop("producer", None)

@@ -14,17 +14,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld import forms, temporal
-from omsgrain.formats.mif_ld.finding import (
-    ENTITIES,
-    RELATIONS,
-    Kind,
-    LintFinding,
-    Shape,
-    Way,
-    finding,
-)
+from omsgrain.formats.mif_ld import schema, temporal
+from omsgrain.formats.mif_ld.defects import ENTITIES, RELATIONS, LintFinding, Way, finding
 from omsgrain.formats.mif_ld.markdown import URN
+from omsgrain.formats.mif_ld.records import Kind, Shape
 from omsgrain.formats.records import object_of, objects_at
 
 RANGES: Final[dict[str, tuple[float, float]]] = {
@@ -180,7 +173,7 @@ def _temporal(temporal: dict[str, Any], way: Way) -> _Warnings:
     decay = object_of(temporal, "decay")
     for name, value, at in (("ttl", temporal.get("ttl"), way),
                             ("halfLife", decay.get("halfLife"), (*way, "decay"))):  # fmt: skip
-        if isinstance(value, str) and value.startswith("P") and not forms.duration(value):
+        if isinstance(value, str) and value.startswith("P") and not schema.duration(value):
             yield _warn("MIF-DURATION", (*at, name), "must match format duration", value)
     if "currentStrength" in decay and "strength" in decay:
         says = "is another name of currentStrength, which is there"
@@ -201,7 +194,7 @@ def _provenance(provenance: dict[str, Any]) -> _Warnings:
 
 def _entity(entity: dict[str, Any], way: Way) -> _Warnings:
     name = entity.get("entityType")
-    if isinstance(name, str) and forms.pattern("^[a-z][a-z0-9-]*$").search(name):
+    if isinstance(name, str) and schema.pattern("^[a-z][a-z0-9-]*$").search(name):
         says = f"is none of {', '.join(ENTITIES)}"
         yield _warn("MIF-ENTITY", (*way, "entityType"), says, name,
                     "Only the memory's ontology can tell what it is.")  # fmt: skip
@@ -220,7 +213,7 @@ def _authors(citation: dict[str, Any], way: Way) -> _Warnings:
 
 def _version(owner: dict[str, Any], way: Way) -> _Warnings:
     version = owner.get("version")
-    if isinstance(version, str) and forms.pattern(r"^\d+\.\d+\.\d+").search(version):
+    if isinstance(version, str) and schema.pattern(r"^\d+\.\d+\.\d+").search(version):
         if not _SEMANTIC.fullmatch(version):
             yield _warn("MIF-VERSION", way, "is no semantic version", version)
 

@@ -10,9 +10,7 @@ from typing import Any, Final
 from omsgrain.formats import times, yaml
 from omsgrain.formats import yaml as yaml_writer
 from omsgrain.formats.json_text import bounded
-from omsgrain.formats.mif_ld.finding import Shape, shape_of
-from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
-from omsgrain.formats.mif_ld.records import CONTEXT
+from omsgrain.formats.mif_ld.records import CONTEXT, LIMITS, MifLdLimits, Shape, shape_of
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import same
@@ -306,7 +304,6 @@ def _entity(match: re.Match[str]) -> Record:
     return entity | {"name": name}
 
 
-_ABSENT: Final = object()
 _BEHIND: Final = ("relationships", "entities")
 _NOT_WRITTEN: Final = frozenset(
     ("@context", "@type", "@id", "conceptType", "content", "timestamp", "description", "blocks")

@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memories as grains: what of them is found by queries, and the memory again.
+"""Documents of MIF in JSON-LD: their kinds and shapes; memories as grains, and back.
 
-What is told here is for queries. Whatever a grain's fields do not say, the table of records keeps
-beside them, so nothing here must be complete. Relationships stay URNs, in the side channel: two
-memories may name each other, and addresses cannot.
+The fields of a grain are for queries. The table of records keeps beside them whatever they do not
+say, so nothing here must be complete. Relationships stay URNs, in the side channel: two memories
+may name each other, and addresses cannot.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.formats import times
-from omsgrain.formats.mif2.check import instant, name, value_text
+from omsgrain.formats.json_text import VALUES
 from omsgrain.formats.records import (
     Fields,
     Record,
     RecordShape,
     RecordTable,
+    instant,
     object_of,
     objects_of,
+    short_name,
+    value_text,
 )
 from omsgrain.formats.source import OTHER
 
@@ -88,6 +92,109 @@ VOLATILE: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
 """What a recall changes, by the way to the object that it stands in; no part of a grain."""
 
 
+Shape = Literal["0.1", "1.x"]
+Kind = Literal["memory", "citation", "entity-reference", "ontology", "corpus"]
+SHAPES: Final[tuple[Shape, ...]] = ("0.1", "1.x")
+KINDS: Final[tuple[Kind, ...]] = (
+    "memory", "citation", "entity-reference", "ontology", "corpus"
+)  # fmt: skip
+
+_BY_TYPE: Final[dict[str, Kind]] = {
+    "MemoryCorpus": "corpus",
+    "Memory": "memory",
+    "Concept": "memory",
+    "Citation": "citation",
+    "EntityReference": "entity-reference",
+    "mif:Ontology": "ontology",
+}
+_OF_MEMORY: Final = ("@id", "memoryType", "conceptType", "content", "created")
+_OF_ONTOLOGY: Final = ("ontology", "entity_types", "namespaces", "traits", "discovery")
+
+
+def kind_of(document: Any) -> Kind | None:
+    """What kind of document it is; None if it says nothing that is known."""
+    if not isinstance(document, dict):
+        return None
+    said = document.get("@type")
+    for one in said if isinstance(said, list) else [said]:
+        if isinstance(one, str) and one in _BY_TYPE:
+            return _BY_TYPE[one]
+    if "citationType" in document or "citationRole" in document:
+        return "citation"
+    if not document.keys().isdisjoint(_OF_MEMORY):
+        return "memory"
+    if not document.keys().isdisjoint(_OF_ONTOLOGY):
+        return "ontology"
+    if "entityType" in document or _is_entity(document.get("entity")):
+        return "entity-reference"
+    return None
+
+
+def _is_entity(value: Any) -> bool:
+    return isinstance(value, dict) and "@id" in value
+
+
+def shape_of(document: dict[str, Any]) -> Shape:
+    """The shape of a memory; of one with members of both, what the first of them says."""
+    for told, _ in telling(document):
+        return told
+    return "1.x" if "conceptType" in document else "0.1"
+
+
+def telling(document: dict[str, Any]) -> Iterator[tuple[Shape, tuple[str | int, ...]]]:
+    """The members that only one shape can have: that, and where they stand, as ways of keys."""
+    old, new = "memoryType" in document, "conceptType" in document
+    if old != new:
+        yield ("0.1", ("memoryType",)) if old else ("1.x", ("conceptType",))
+    said = document.get("@type")
+    names = said if isinstance(said, list) else [said]
+    if "Concept" in names and "Memory" not in names:
+        yield "1.x", ("@type",)
+    elif isinstance(said, list) and "Memory" in said and "Concept" not in said:
+        yield "0.1", ("@type",)
+    listed = document.get("relationships")
+    for at, one in enumerate(listed) if isinstance(listed, list) else ():
+        if isinstance(one, dict):
+            shape = _of_relationship(one)
+            if shape is not None:
+                yield shape, ("relationships", at)
+
+
+def _of_relationship(one: dict[str, Any]) -> Shape | None:
+    old = "relationshipType" in one or one.get("@type") == "Relationship"
+    new = "type" in one
+    if old != new:
+        return "0.1" if old else "1.x"
+    target = one.get("target")
+    if isinstance(target, dict):
+        return "0.1"
+    return "1.x" if isinstance(target, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class MifLdLimits:
+    """What a reader takes. Whatever is larger is refused before it is parsed.
+
+    Attributes:
+        document: bytes of a file.
+        values: values of it, keys not counted.
+        depth: objects and arrays inside one another.
+        documents: memories in a file; each is judged, so they cost time and not only memory.
+        files: files of a directory.
+        directory: bytes of all of them.
+    """
+
+    document: int = 100 << 20
+    values: int = VALUES
+    depth: int = 128
+    documents: int = 1_000_000
+    files: int = 100_000
+    directory: int = 1 << 30
+
+
+LIMITS = MifLdLimits()
+
+
 NAMESPACE: Final = "shared"
 """Of a memory that names none."""
 _SHAPE: Final = "mif:shape"
@@ -140,7 +247,7 @@ def type_of(record: Mapping[str, Any]) -> str | None:
 
 def _to_fields(record: Record, owner: str | None) -> Fields:
     kind = TYPES[type_of(record) or "semantic"]
-    content, namespace = value_text(record["content"]), name(record.get("namespace"))
+    content, namespace = value_text(record["content"]), short_name(record.get("namespace"))
     fields: Fields = {
         "type": kind,
         "created_at": times.of_grain(instant(record["created"])),
@@ -160,12 +267,12 @@ def _to_fields(record: Record, owner: str | None) -> Fields:
     else:
         fields["steps"] = [content]
         last = (namespace or "").rsplit("/", 1)[-1]
-        fields["trigger"] = name(record.get("title")) or last or _PROCEDURE
+        fields["trigger"] = short_name(record.get("title")) or last or _PROCEDURE
     if tags := record.get("tags"):
         fields["structural_tags"] = tags
     if context := _context(record):
         fields["context"] = context
-    if source := name(said.get("sourceType")):
+    if source := short_name(said.get("sourceType")):
         fields["source_type"] = _SOURCES.get(source, source)
     return fields | _times(record) | _references(record)
 
@@ -186,7 +293,7 @@ def _subject(record: Record) -> str:
     named = [
         (one.get("role"), urn)
         for one in (entities if isinstance(entities, list) else ())
-        if isinstance(one, dict) and (urn := name(object_of(one, "entity").get("@id")))
+        if isinstance(one, dict) and (urn := short_name(object_of(one, "entity").get("@id")))
     ]
     said = (urn for role, urn in named if role == "subject")
     return next(said, named[0][1] if named else value_text(record["@id"])) or "-"
@@ -196,7 +303,7 @@ def _confidence(said: Record) -> float:
     given = said.get("confidence")
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1:
         return float(given) + 0.0
-    return _CONFIDENCES.get(name(said.get("sourceType")) or "", 0.5)
+    return _CONFIDENCES.get(short_name(said.get("sourceType")) or "", 0.5)
 
 
 def _times(record: Record) -> Fields:
@@ -227,7 +334,11 @@ def _references(record: Record) -> Fields:
     if refs := [*_cited(record), *_attached(record)][:_MOST]:
         fields["content_refs"] = refs
     vector = object_of(record, "embedding")
-    uri, model, dimensions = name(vector.get("vectorUri")), name(vector.get("model")), None
+    uri, model, dimensions = (
+        short_name(vector.get("vectorUri")),
+        short_name(vector.get("model")),
+        None,
+    )
     if type(vector.get("dimensions")) is int and 0 < vector["dimensions"] < 1 << 31:
         dimensions = vector["dimensions"]
     if uri and model and dimensions:
@@ -239,7 +350,7 @@ def _references(record: Record) -> Fields:
 
 def _cited(record: Record) -> Iterator[Fields]:
     for one in objects_of(record, "citations"):
-        if (url := name(one.get("url"))) is None:
+        if (url := short_name(one.get("url"))) is None:
             continue
         ref: Fields = {
             "uri": url, "modality": "document", "citation_type": "url", "identifier": url
@@ -248,25 +359,25 @@ def _cited(record: Record) -> Iterator[Fields]:
         at = times.parse(said, floating=True) if isinstance(said, str) else None
         if at is not None:
             ref["retrieved_at"] = at.millis
-        if (role := _ROLES.get(name(one.get("citationRole")) or "")) is not None:
+        if (role := _ROLES.get(short_name(one.get("citationRole")) or "")) is not None:
             ref["citation_role"] = role
         yield ref
 
 
 def _attached(record: Record) -> Iterator[Fields]:
     for one in objects_of(record, "documents"):
-        uri = name(one.get("url")) or name(one.get("id"))
+        uri = short_name(one.get("url")) or short_name(one.get("id"))
         if uri is None:
             continue
         kind = one.get("documentType")
         ref: Fields = {"uri": uri, "modality": kind if kind in _MODALITIES else "document"}
-        if mime := name(one.get("contentType")):
+        if mime := short_name(one.get("contentType")):
             ref["mime_type"] = mime
         size = one.get("byteLength")
         if type(size) is int and 0 <= size < 1 << 53:
             ref["size_bytes"] = size
         hash_ = object_of(one, "hash")
-        if hash_.get("algorithm") == "sha256" and name(hash_.get("value")):
+        if hash_.get("algorithm") == "sha256" and short_name(hash_.get("value")):
             ref["checksum"] = f"sha256:{hash_['value']}"
         yield ref
 

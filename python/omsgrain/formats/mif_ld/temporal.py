@@ -18,13 +18,16 @@ Spec: MIF 0.1 §8
 
 from __future__ import annotations
 
+import calendar
 import math
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld.finding import LintFinding, finding
-from omsgrain.formats.mif_ld.forms import after, between, parse
+from omsgrain.formats.mif_ld.defects import LintFinding, finding
 from omsgrain.formats.times import Instant
 
 Curve = Literal["half-life", "e-fold"]
@@ -183,3 +186,74 @@ def _time(value: Any) -> Instant | None:
 
 def _warn(way: tuple[str | int, ...], says: str) -> LintFinding:
     return finding("MIF-ORDER", way, says, None, severity="warning")
+
+
+_DURATION_COUNT: Final = r"([0-9]{1,18}(?:[.,][0-9]{1,18})?)"
+_DURATION_FORM: Final = re.compile(
+    rf"P(?=.)(?:{_DURATION_COUNT}Y)?(?:{_DURATION_COUNT}M)?(?:{_DURATION_COUNT}W)?(?:{_DURATION_COUNT}D)?"
+    rf"(?:T(?=.)(?:{_DURATION_COUNT}H)?(?:{_DURATION_COUNT}M)?(?:{_DURATION_COUNT}S)?)?"
+)
+_SECONDS: Final = (604_800, 86_400, 3_600, 60, 1)
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+class Duration(NamedTuple):
+    """A duration.
+
+    Attributes:
+        months: of the calendar; a year has twelve.
+        seconds: the rest; a day has 86,400.
+    """
+
+    months: int
+    seconds: Fraction
+
+
+def parse(text: str) -> Duration | None:
+    """Read a duration such as ``P90D``; None if it is none. Weeks may stand among the rest."""
+    found = _DURATION_FORM.fullmatch(text)
+    if found is None:
+        return None
+    counts = [Fraction((part or "0").replace(",", ".")) for part in found.groups()]
+    given = [part for part in found.groups() if part is not None]
+    if any("." in part or "," in part for part in given[:-1]):
+        return None  # only the last may have a fraction
+    months = counts[0] * 12 + counts[1]
+    if months.denominator != 1:
+        return None  # of a month nobody knows how long it is
+    pairs = zip(counts[2:], _SECONDS, strict=True)
+    return Duration(int(months), sum((count * each for count, each in pairs), Fraction(0)))
+
+
+def after(start: Instant, duration: Duration) -> Instant | None:
+    """The time that is a duration later; None if it is beyond the year 9999.
+
+    A day that the month does not have is its last one.
+    """
+    try:
+        time = _EPOCH + timedelta(seconds=start.seconds)
+        months = time.year * 12 + time.month - 1 + duration.months
+        year, month = divmod(months, 12)
+        day = min(time.day, calendar.monthrange(year, month + 1)[1])
+        moved = time.replace(year=year, month=month + 1, day=day)
+        whole = (moved - _EPOCH) // timedelta(seconds=1)
+        exact = whole + duration.seconds + _fraction(start)
+        seconds = exact.numerator // exact.denominator
+        _EPOCH + timedelta(seconds=seconds)
+    except (ValueError, OverflowError, IndexError):
+        return None
+    return Instant(seconds, _digits(exact - seconds))
+
+
+def between(start: Instant, end: Instant) -> Fraction:
+    """The seconds from one time to another; less than none, if that is before."""
+    return end.seconds - start.seconds + _fraction(end) - _fraction(start)
+
+
+def _fraction(time: Instant) -> Fraction:
+    return Fraction(int(time.fraction or "0"), 10 ** len(time.fraction))
+
+
+def _digits(part: Fraction) -> str:
+    """The digits behind the point, as far as instants have them."""
+    return str(part.numerator * 10**32 // part.denominator).rjust(32, "0").rstrip("0")

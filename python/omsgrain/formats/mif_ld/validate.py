@@ -17,29 +17,21 @@ from omsgrain import _core
 from omsgrain.errors import SchemaError
 from omsgrain.formats.json_text import RULES
 from omsgrain.formats.mif_ld import lint
-from omsgrain.formats.mif_ld.finding import (
-    KINDS,
-    SHAPES,
+from omsgrain.formats.mif_ld.defects import (
     Defects,
-    Kind,
     LintFinding,
     MifLdVerdict,
     SchemaDefect,
-    Shape,
     Way,
     finding,
     hint_of,
-    kind_of,
     meant,
     phrase,
     place_of,
-    pointer_to,
-    shape_of,
-    telling,
 )
-from omsgrain.formats.mif_ld.schema_walk import checker
-from omsgrain.formats.mif_ld.schemas import load
-from omsgrain.formats.problems import MOST, Problem
+from omsgrain.formats.mif_ld.records import KINDS, SHAPES, Kind, Shape, kind_of, shape_of, telling
+from omsgrain.formats.mif_ld.schema import checker, load
+from omsgrain.formats.problems import MOST, Problem, pointer_to
 
 Act = Literal["drop", "other", "background", "clamp", "keep"]
 DROP: Final[Act] = "drop"

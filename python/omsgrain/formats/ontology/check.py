@@ -12,19 +12,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from omsgrain.formats.mif_ld.finding import pointer_to
-from omsgrain.formats.ontology import rules
-from omsgrain.formats.ontology.integrity import (
-    ALWAYS,
-    ANY,
-    Faults,
+from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults, breaches
+from omsgrain.formats.ontology.load import Known, Library
+from omsgrain.formats.ontology.model import (
+    BASES,
+    EntityType,
     choose_namespace,
+    fold_name,
     namespace_at,
+    reached,
     replacement,
 )
-from omsgrain.formats.ontology.load import Known, Library
-from omsgrain.formats.ontology.model import BASES, EntityType, fold_name, reached
-from omsgrain.formats.problems import MOST, Problem
+from omsgrain.formats.problems import MOST, Problem, pointer_to
 
 Document = Mapping[str, Any]
 _NONE: Final[dict[str, Any]] = {}
@@ -138,7 +137,7 @@ def _fields(
                 told.tell("ENT-UNKNOWN", pointer_to(("entity", name)))
             continue
         of = f"the trait {field.trait!r}" if field.trait else f"the type {one.name!r}"
-        for way, _, asked in rules.breaches(field.schema, value):
+        for way, _, asked in breaches(field.schema, value):
             pointer = pointer_to(("entity", name, *way))
             there = value if not way else _at(value, way)
             told.tell("ENT-FIELD", pointer, f"{name!r} of {of}", expected=asked, found=there)

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain.errors import UnsupportedError, packages_of
-from omsgrain.formats.ontology.integrity import choose_namespace, choose_type
-from omsgrain.formats.ontology.model import Ontology
+from omsgrain.formats.ontology.model import Ontology, choose_namespace, choose_type
 
 if TYPE_CHECKING:
     from omsgrain.formats.ontology.integrity import Faults

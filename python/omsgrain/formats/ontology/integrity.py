@@ -6,97 +6,186 @@ Only what stands in the ontology itself is told; what it extends has its own rep
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from omsgrain.formats.ontology import rules
+from omsgrain.errors import UnsupportedError, packages_of
+from omsgrain.formats.json_text import kind_of
+from omsgrain.formats.mif_ld.schema import FORMATS
 from omsgrain.formats.ontology.model import (
-    BASES,
     PATHS,
     EntityType,
-    Namespace,
     OntologyScope,
+    choose_namespace,
     fold_name,
-    fold_path,
+    namespace_at,
     ordered,
     reached,
     said,
 )
-from omsgrain.formats.ontology.rules import RULES, problem
 from omsgrain.formats.problems import MOST as MOST_TOLD
 from omsgrain.formats.problems import Problem
 
-LONGEST: Final = 4_096
-"""Characters of a path; one that is longer is that of no namespace."""
+_SHOWN: Final = 200
+"""Characters of names in a message."""
+
+RULES: Final[dict[str, str]] = {
+    # an ontology
+    "ONT-CYCLE": "ontologies or traits that extend themselves in a circle",
+    "ONT-TWICE": "an ontology that was read before, and says something else",
+    "ONT-CONFLICT": "a field that two traits define differently, and nothing that overrides it",
+    "ONT-SUBTYPE-UNKNOWN": "a subtype of a type that is not known",
+    "ONT-SUBTYPE-SELF": "a type that is a subtype of itself",
+    "ONT-SUBTYPE-CYCLE": "types that are subtypes of one another in a circle",
+    "ONT-SUBTYPE-REQUIRED": "a subtype that does not require what its parent does",
+    "ONT-LARGE": "more than is taken",
+    # an entity
+    "ENT-ONTOLOGY": "an ontology that is not loaded",
+    "ENT-TYPE": "a type of entity that the ontology does not know",
+    "ENT-BASE": "a memory of another type than that of its entity",
+    "ENT-MISSING": "a field that the type of entity requires is missing",
+    "ENT-FIELD": "a field that is not what its trait or its type of entity says",
+    "ENT-REQUIRES": "a member of the memory that a trait requires is missing",
+    "ENT-END": "a relationship between types that it is not for",
+}
+"""Breaking one of them is an error."""
+
+WARNINGS: Final[dict[str, str]] = {
+    # an ontology
+    "ONT-EMPTY": "nothing is in it",
+    "ONT-EXTENDS": "an ontology that is extended, and not loaded",
+    "ONT-REDEFINED": "two ontologies, neither of which extends the other, define it differently",
+    "ONT-TYPE-TWICE": "a type that was defined before; the first one counts",
+    "ONT-TRAIT": "a trait that is not known",
+    "ONT-TYPE": "a type of entity that is not known",
+    "ONT-NAMESPACE": "a namespace that is not known",
+    "ONT-NAME": "a relationship whose name is another one's, spelled otherwise",
+    "ONT-RETYPED": "a field that is of another type in the parent of the subtype",
+    "ONT-REQUIRED": "a field that is required, and that neither the type nor a trait defines",
+    "ONT-SCHEMA": "a schema of a field that cannot be used: the field is not checked",
+    "ONT-REGEX": "a regex that cannot be used: it is never tried",
+    "ONT-PATTERN": "a pattern that can hit nothing, or suggests nothing",
+    # an entity
+    "ENT-NONE": "an entity without an ontology, or without a type: it is not judged",
+    "ENT-UNKNOWN": "a field that neither the type of entity nor a trait has",
+    "ENT-NAMESPACE": "a namespace that the ontology does not have",
+    "ENT-REPLACED": "a namespace in whose place the ontology has another",
+}
+"""Taken, and told."""
 
 
-def namespace_at(scope: OntologyScope, path: str) -> Namespace | None:
-    """The namespace of a path; None if there is none."""
-    return scope.parts.namespaces.get(fold_path(path))
+def problem(
+    rule: str, pointer: str, says: str = "", *, expected: str | None = None, found: object = None
+) -> Problem:
+    """One problem."""
+    words = RULES.get(rule) or WARNINGS[rule]
+    if len(says) > _SHOWN:  # what stands in a list of names may be of any length
+        says = f"{says[: _SHOWN - 1]}…"
+    message = f"{says}: {words}" if says else words
+    return Problem(rule, pointer, message, expected, None if found is None else kind_of(found))
 
 
-def replacement(scope: OntologyScope, path: str) -> Namespace | None:
-    """The namespace that replaces that of a path, or the nearest one above it."""
-    folded = fold_path(path)
-    for replaced in _upwards(folded):
-        found = scope.parts.replacing.get(replaced)
-        # What stands in the new one is not moved again, even where it is inside the old one.
-        if found is not None and not _within(folded, fold_path(found.path)):
-            return found
-    return None
+DEPTH: Final = 128
+"""Objects and arrays inside one another, of a value. The validator goes by calls of its own."""
+
+_PROGRAM: Final = 256 << 10  # bytes of a compiled pattern
+_REFERENCES: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 
 
-def _upwards(path: str) -> Iterator[str]:
-    """A path, and those above it; none, of one that is too long to be one."""
-    while path and len(path) <= LONGEST:
-        yield path
-        path = path.rpartition("/")[0]
+class SchemaFault(ValueError):
+    """A schema that cannot be used."""
 
 
-def choose_namespace(scope: OntologyScope, path: str) -> str:
-    """The path that a memory should have.
+def check_schema(schema: Any) -> None:
+    """See that a schema can be used."""
+    _validator(_text(schema))
 
-    Args:
-        scope: the ontology.
-        path: what is asked or suggested. Where the ontology has a namespace that ``replaces``
-            it, that one is chosen, with the rest of the path; an underscore stays.
+
+def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, str]]:
+    """What is wrong with a value: where in it, by which keyword, and what that asks for.
+
+    A schema that cannot be used finds nothing.
     """
-    found = replacement(scope, path)
-    if found is None or found.replaces is None:
-        return path
-    rest = fold_path(path)[len(fold_path(found.replaces)) :]
-    mark = "_" if path.startswith("_") and not found.path.startswith("_") else ""
-    return mark + found.path + rest
+    if _is_deep(value):
+        yield [], "depth", f"at most {DEPTH} objects and arrays inside one another"
+        return
+    try:
+        validator = _validator(_text(schema))
+    except SchemaFault:
+        return
+    try:
+        for error in validator.iter_errors(value):
+            keyword = str(error.kind.name)
+            rules = _schema_at(schema, error.schema_path)
+            yield list(error.instance_path), keyword, _asks(keyword, rules)
+    except ValueError:  # what no JSON can have
+        yield [], "type", "a value of JSON"
 
 
-def choose_type(
-    scope: OntologyScope, *, entity: str | None = None, namespace: str | None = None
-) -> str | None:
-    """The type of memory to make: that of the entity, else what the namespace hints at.
-
-    Args:
-        scope: the ontology.
-        entity: a type of entity.
-        namespace: a path. The nearest ``type_hint`` at it or above it counts; without one, a
-            root that is called by a type of memory is for it.
-    """
-    known = None if entity is None else scope.parts.types.get(entity)
-    if known is not None and known.base is not None:
-        return known.base
-    if namespace is None:
-        return None
-    for path in _upwards(fold_path(choose_namespace(scope, namespace))):
-        found = scope.parts.namespaces.get(path)
-        if found is not None and found.type_hint is not None:
-            return found.type_hint
-        if path in BASES:
-            return path
-    return None
+def _text(schema: Any) -> str:
+    if _is_deep(schema):
+        raise SchemaFault
+    waiting = [schema]
+    for one in waiting:
+        if isinstance(one, dict):
+            if not _REFERENCES.isdisjoint(one):
+                raise SchemaFault
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return json.dumps(schema)
 
 
-def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root + "/")
+def _is_deep(value: Any) -> bool:
+    """Whether values stand deeper than is taken; level by level, for calls could be too many."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _validator(text: str) -> Any:
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise UnsupportedError("jsonschema-rs is not installed",
+                               expected=packages_of("formats")) from None  # fmt: skip
+    options = jsonschema_rs.RegexOptions(size_limit=_PROGRAM, dfa_size_limit=_PROGRAM * 8)
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            json.loads(text),
+            formats=FORMATS,
+            validate_formats=True,
+            pattern_options=options,
+            offline=True,
+        )
+    except ValueError as error:
+        raise SchemaFault from error
+
+
+def _schema_at(schema: Any, path: Any) -> Any:
+    for key in path:
+        try:
+            schema = schema[key]
+        except (KeyError, IndexError, TypeError):
+            return None  # behind a reference
+    return schema
+
+
+def _asks(keyword: str, rules: Any) -> str:
+    text = json.dumps(rules, ensure_ascii=True)
+    return f"{keyword} {text}" if rules is not None and len(text) <= 200 else keyword
 
 
 MOST: Final = 300_000
@@ -448,8 +537,8 @@ def _entity_fields(scope: OntologyScope, told: Faults) -> None:
     for pointer, listed in places:
         for name, schema in listed.items():
             try:
-                rules.check(schema)
-            except rules.SchemaFault:
+                check_schema(schema)
+            except SchemaFault:
                 key = name.replace("~", "~0").replace("/", "~1")
                 told.tell("ONT-SCHEMA", f"{pointer}/{key}", repr(name))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from omsgrain.formats.mif_ld.finding import pointer_to
+from omsgrain.formats.problems import pointer_to
 from omsgrain.formats.records import object_of, objects_at
 
 BASES: Final = ("semantic", "episodic", "procedural")
@@ -321,10 +321,6 @@ class OntologyScope:
     parts: OntologyParts
     redefined: tuple[tuple[Part, Part], ...]
 
-    def is_a(self, name: str, wanted: str) -> bool:
-        """Whether a type may stand wherever another one may."""
-        return wanted in reached(name, self.parents)
-
     def parents(self, name: str) -> tuple[str, ...]:
         """The types that a type is a subtype of, as far as they are known."""
         one = self.parts.types.get(name)
@@ -396,3 +392,75 @@ def fold_name(name: str) -> str:
 def fold_path(path: str) -> str:
     """A path of a namespace: ``_semantic/facts`` is ``semantic/facts``."""
     return path.removeprefix("_")
+
+
+LONGEST: Final = 4_096
+"""Characters of a path; one that is longer is that of no namespace."""
+
+
+def namespace_at(scope: OntologyScope, path: str) -> Namespace | None:
+    """The namespace of a path; None if there is none."""
+    return scope.parts.namespaces.get(fold_path(path))
+
+
+def replacement(scope: OntologyScope, path: str) -> Namespace | None:
+    """The namespace that replaces that of a path, or the nearest one above it."""
+    folded = fold_path(path)
+    for replaced in _upwards(folded):
+        found = scope.parts.replacing.get(replaced)
+        # What stands in the new one is not moved again, even where it is inside the old one.
+        if found is not None and not _within(folded, fold_path(found.path)):
+            return found
+    return None
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path, and those above it; none, of one that is too long to be one."""
+    while path and len(path) <= LONGEST:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def choose_namespace(scope: OntologyScope, path: str) -> str:
+    """The path that a memory should have.
+
+    Args:
+        scope: the ontology.
+        path: what is asked or suggested. Where the ontology has a namespace that ``replaces``
+            it, that one is chosen, with the rest of the path; an underscore stays.
+    """
+    found = replacement(scope, path)
+    if found is None or found.replaces is None:
+        return path
+    rest = fold_path(path)[len(fold_path(found.replaces)) :]
+    mark = "_" if path.startswith("_") and not found.path.startswith("_") else ""
+    return mark + found.path + rest
+
+
+def choose_type(
+    scope: OntologyScope, *, entity: str | None = None, namespace: str | None = None
+) -> str | None:
+    """The type of memory to make: that of the entity, else what the namespace hints at.
+
+    Args:
+        scope: the ontology.
+        entity: a type of entity.
+        namespace: a path. The nearest ``type_hint`` at it or above it counts; without one, a
+            root that is called by a type of memory is for it.
+    """
+    known = None if entity is None else scope.parts.types.get(entity)
+    if known is not None and known.base is not None:
+        return known.base
+    if namespace is None:
+        return None
+    for path in _upwards(fold_path(choose_namespace(scope, namespace))):
+        found = scope.parts.namespaces.get(path)
+        if found is not None and found.type_hint is not None:
+            return found.type_hint
+        if path in BASES:
+            return path
+    return None
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + "/")

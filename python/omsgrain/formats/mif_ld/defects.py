@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.json_text import kind_of as json_text_kind_of
 from omsgrain.formats.json_text import shown_key
-from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.formats.mif_ld.records import (
+    Shape,
+)
+from omsgrain.formats.problems import MOST, DocumentError, Problem, pointer_to
 
 
 class Code(NamedTuple):
@@ -280,11 +283,6 @@ def finding(
     )
 
 
-def pointer_to(way: Sequence[str | int]) -> str:
-    """The JSON pointer of a way of keys."""
-    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in way)
-
-
 def place_of(problem: Problem) -> tuple[int, list[tuple[int, str]], str, str]:
     """Where a problem stands among others: numbers come as numbers do."""
     keys = [(len(key) if key.isdecimal() else 0, key) for key in problem.pointer.split("/")]
@@ -358,86 +356,6 @@ class Defects:
         room = MOST - len(self.found)
         self.found += others.found[:room]
         self.more += others.more + max(len(others.found) - room, 0)
-
-
-Shape = Literal["0.1", "1.x"]
-Kind = Literal["memory", "citation", "entity-reference", "ontology", "corpus"]
-SHAPES: Final[tuple[Shape, ...]] = ("0.1", "1.x")
-KINDS: Final[tuple[Kind, ...]] = (
-    "memory", "citation", "entity-reference", "ontology", "corpus"
-)  # fmt: skip
-MEMORY_TYPES: Final = ("semantic", "episodic", "procedural")
-
-_BY_TYPE: Final[dict[str, Kind]] = {
-    "MemoryCorpus": "corpus",
-    "Memory": "memory",
-    "Concept": "memory",
-    "Citation": "citation",
-    "EntityReference": "entity-reference",
-    "mif:Ontology": "ontology",
-}
-_OF_MEMORY: Final = ("@id", "memoryType", "conceptType", "content", "created")
-_OF_ONTOLOGY: Final = ("ontology", "entity_types", "namespaces", "traits", "discovery")
-
-
-def kind_of(document: Any) -> Kind | None:
-    """What kind of document it is; None if it says nothing that is known."""
-    if not isinstance(document, dict):
-        return None
-    said = document.get("@type")
-    for name in said if isinstance(said, list) else [said]:
-        if isinstance(name, str) and name in _BY_TYPE:
-            return _BY_TYPE[name]
-    if "citationType" in document or "citationRole" in document:
-        return "citation"
-    if not document.keys().isdisjoint(_OF_MEMORY):
-        return "memory"
-    if not document.keys().isdisjoint(_OF_ONTOLOGY):
-        return "ontology"
-    if "entityType" in document or _is_entity(document.get("entity")):
-        return "entity-reference"
-    return None
-
-
-def _is_entity(value: Any) -> bool:
-    return isinstance(value, dict) and "@id" in value
-
-
-def shape_of(document: dict[str, Any]) -> Shape:
-    """The shape of a memory; of one with members of both, what the first of them says."""
-    for told, _ in telling(document):
-        return told
-    return "1.x" if "conceptType" in document else "0.1"
-
-
-def telling(document: dict[str, Any]) -> Iterator[tuple[Shape, tuple[str | int, ...]]]:
-    """The members that only one shape can have: that, and where they stand, as ways of keys."""
-    old, new = "memoryType" in document, "conceptType" in document
-    if old != new:
-        yield ("0.1", ("memoryType",)) if old else ("1.x", ("conceptType",))
-    said = document.get("@type")
-    names = said if isinstance(said, list) else [said]
-    if "Concept" in names and "Memory" not in names:
-        yield "1.x", ("@type",)
-    elif isinstance(said, list) and "Memory" in said and "Concept" not in said:
-        yield "0.1", ("@type",)
-    listed = document.get("relationships")
-    for at, one in enumerate(listed) if isinstance(listed, list) else ():
-        if isinstance(one, dict):
-            shape = _of_relationship(one)
-            if shape is not None:
-                yield shape, ("relationships", at)
-
-
-def _of_relationship(one: dict[str, Any]) -> Shape | None:
-    old = "relationshipType" in one or one.get("@type") == "Relationship"
-    new = "type" in one
-    if old != new:
-        return "0.1" if old else "1.x"
-    target = one.get("target")
-    if isinstance(target, dict):
-        return "0.1"
-    return "1.x" if isinstance(target, str) else None
 
 
 RELATIONS: Final = (

@@ -22,10 +22,8 @@ from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld import markdown as markdown_text
 from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, ParsedDocuments, in_order, taken
-from omsgrain.formats.mif_ld.finding import Shape, shape_of
 from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape, own
-from omsgrain.formats.mif_ld.forms import LIMITS, MifLdLimits
-from omsgrain.formats.mif_ld.records import FORMAT
+from omsgrain.formats.mif_ld.records import FORMAT, LIMITS, MifLdLimits, Shape, shape_of
 from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.grain import Grain

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIF: what its versions have in common, and what MIF 1.0 and 2.0 have.
+
+MIF says nowhere what a checksum is made of. So a checksum of others is kept as it is and never
+refused. Ours is SHA-256 of the canonical text of the document without it, and says so: beside it
+stands ``"checksum_of": "document"``. A document that says that and has another checksum was
+changed, and is refused. The checksum of the reference implementation is made of counts.
+Spec: RFC 8785
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, NamedTuple
+
+from omsgrain.errors import OmsError, SchemaError
+from omsgrain.formats import times
+from omsgrain.formats.base import Format
+from omsgrain.formats.document import (
+    Import,
+    Loss,
+    Manifest,
+    RecordItem,
+    Vector,
+    bare,
+    gathered,
+    manifest,
+    owner_of,
+    the_one,
+)
+from omsgrain.formats.json_text import Style, digest, of_bytes, pieces
+from omsgrain.formats.problems import DocumentFindings, Problem, Verdict
+from omsgrain.formats.records import Record, RecordTable, object_of, text_of
+from omsgrain.formats.schema import DocumentChecker, SchemaRule
+from omsgrain.formats.source import Get, getter
+from omsgrain.grain import Grain
+
+ChecksumVerdict = Literal["matched-jcs", "matched-shodh-counts", "unknown"]
+"""``matched-jcs``: it is made of all that the document says. ``matched-shodh-counts``: of how many
+records it has, which says nothing about what is in them. ``unknown``: of something else, or of
+another document."""
+MEMBER: Final = "checksum"
+_OF, _DOCUMENT = "checksum_of", "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """The checksums of the documents of one version of MIF.
+
+    Attributes:
+        place: the member in which the checksum stands.
+        of_counts: gives those that the reference implementation may write.
+    """
+
+    place: str
+    of_counts: Callable[[Mapping[str, Any]], Collection[str]]
+
+    def of_document(self, document: Mapping[str, Any]) -> str:
+        """The checksum that omsgrain writes, whatever the document says of itself."""
+        whole = dict(document)
+        if isinstance(around := whole.get(self.place), dict):
+            whole[self.place] = {name: value for name, value in around.items() if name != MEMBER}
+        return f"sha256:{digest(whole)}"
+
+    def verify(self, document: Mapping[str, Any]) -> ChecksumVerdict | None:
+        """Say what the checksum of a document was made of; None if it has none."""
+        around = document.get(self.place)
+        given = around.get(MEMBER) if isinstance(around, dict) else None
+        if not isinstance(given, str) or not given:
+            return None
+        given = given.lower()
+        if given in self.of_counts(document):
+            return "matched-shodh-counts"
+        try:
+            return "matched-jcs" if given == self.of_document(document) else "unknown"
+        except OmsError:
+            return "unknown"
+
+    def sealed(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """A document of our own, with its checksum made anew, at the end of the member."""
+        said = document.get(self.place) or {}
+        around = {name: value for name, value in said.items() if name not in (MEMBER, _OF)}
+        whole = {**document, self.place: around}
+        around[_OF] = _DOCUMENT
+        around[MEMBER] = self.of_document(whole)
+        return whole
+
+    def own(self, document: Mapping[str, Any]) -> bool:
+        """Whether a document says that its checksum is made as ours is."""
+        around = document.get(self.place)
+        return isinstance(around, dict) and around.get(_OF) == _DOCUMENT and MEMBER in around
+
+    def current(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document as it is written again: a checksum of our own is that of what it says now."""
+        return self.sealed(document) if self.own(document) else document
+
+
+class Mif(Format):
+    """A version of MIF.
+
+    Attributes:
+        table: its kinds of records as grains.
+        embedding_member: the member of a record that is its embedding, if that is taken out where
+            embeddings do not leave.
+        references: of each kind the members that hold ids of other records, and of which kind
+            these are; a member of a member with a slash.
+        renamed: the kinds that have an id of their own, which ``rename`` changes.
+        single: pointers of records that stand in no array.
+        layouts: in which layouts an export can be.
+        no_exports: how its files are called that are no export.
+        exported: the kinds of the records of an export, by pointer of their array.
+        says_content: whether a field of a grain says what its memory says, in the words of it.
+        in_pieces: whether a document can be written record by record.
+        formed: members that are ids, references or times.
+    """
+
+    table: ClassVar[RecordTable]
+    embedding_member: ClassVar[str | None] = None
+    references: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    renamed: ClassVar[frozenset[str]] = frozenset()
+    single: ClassVar[frozenset[str]] = frozenset()
+    layouts: ClassVar[tuple[str, ...]] = ("json",)
+    no_exports: ClassVar[tuple[str, ...]] = ()
+    says_content: ClassVar[bool] = True
+    in_pieces: ClassVar[bool] = True
+    formed: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def exported(self) -> Mapping[str, str]:
+        """The kinds of the records of an export, by pointer of their array."""
+        return self.arrays
+
+    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
+        """The kind and the record that a grain was; None if it was none of this format."""
+        return self.table.from_grain(grain, get)
+
+    def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
+        """Find all defects of the document in a file."""
+        verdict = self.validate(self.read_bytes(file), passphrase)
+        problems = (*verdict.faults, *verdict.problems)
+        counts: dict[str, int] = {}
+        for pointer in self.arrays:
+            value = verdict.document
+            for name in pointer.split("/")[1:]:
+                value = value.get(name) if isinstance(value, dict) else None
+            if isinstance(value, list):
+                counts[name] = len(value)
+        return DocumentFindings(
+            str(file), self.name, counts, problems, verdict.total, verdict.warnings
+        )
+
+    @abstractmethod
+    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
+        """Say all that is wrong with a document."""
+
+    def left_out(self, found: Import) -> list[Loss]:
+        """The records that are bad, each once, whatever is wrong with it besides the first."""
+        bad: dict[tuple[str, int | None, int | None], Problem] = {}
+        for one in found.problems:
+            bad.setdefault((*self.place_of(one.pointer), one.line), one)
+        return [Loss(one.pointer, "record", f"it was left out: {one.rule}")
+                for one in bad.values()]  # fmt: skip
+
+    def place_of(self, pointer: str) -> tuple[str, int | None]:
+        """The array and the number of the record that a pointer leads to, or into."""
+        for array in self.arrays:
+            if pointer.startswith(f"{array}/") and array not in self.single:
+                digits = pointer[len(array) + 1 :].split("/", 1)[0]
+                if digits.isdecimal():
+                    return array, int(digits)
+        single = next((one for one in self.single if f"{pointer}/".startswith(f"{one}/")), None)
+        return (pointer, None) if single is None else (single, 0)
+
+    def record_at(self, pointer: str) -> tuple[str, str]:
+        """The pointer and the kind of the record that a pointer leads into."""
+        array, at = self.place_of(pointer)
+        kind = self.arrays.get(array, "record")
+        return (array if at is None or array in self.single else f"{array}/{at}"), kind
+
+    def order(self, pointer: str) -> Any:
+        """Where a record stands, to be compared with others of its document."""
+        array, at = self.place_of(pointer)
+        arrays = list(self.arrays)
+        return (arrays.index(array) if array in arrays else len(arrays)), at or 0
+
+    @abstractmethod
+    def reads_of(
+        self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
+    ) -> Reads | None:
+        """How often a memory of a document was read; None if nothing says so."""
+
+    def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
+        """A record that says how often it was read by now, by id, where it has a place for it."""
+        return record
+
+    def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
+        """A document by pieces, in UTF-8."""
+        return pieces(document)
+
+    def current(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document whose checksum, if it is ours, is that of what it says now."""
+        return document
+
+    def finished(
+        self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """An export with what it says of itself: what was found in it, counts, checksum."""
+        return document
+
+
+class Reads(NamedTuple):
+    """How often a record was read, and when last in ms since 1970."""
+
+    times: int
+    last: int | None
+
+    @classmethod
+    def of(cls, count: Any, at: Any) -> Reads | None:
+        """What a document says of it; None if that is nothing."""
+        instant = times.parse(at, floating=True) if isinstance(at, str) else None
+        last = None if instant is None or instant.seconds < 0 else instant.millis
+        number = count if type(count) is int and count > 0 else 0
+        return cls(number, last) if number or last is not None else None
+
+    def newer(self, said: Any) -> str | None:
+        """The last time as text, if it is not the one that a record says."""
+        instant = times.parse(said, floating=True) if isinstance(said, str) else None
+        if self.last is None or (instant is not None and instant.millis == self.last):
+            return None
+        return times.spell(self.last)
+
+
+def with_room(envelope: dict[str, Any], pointers: Iterable[str]) -> dict[str, Any]:
+    """The envelope with a place for each of some arrays."""
+    for pointer in pointers:
+        *way, last = pointer.split("/")[1:]
+        if not way:
+            envelope = envelope if last in envelope else envelope | {last: []}
+            continue
+        inner = envelope.get(way[0]) or {}
+        envelope = envelope | {way[0]: inner if last in inner else inner | {last: []}}
+    return envelope
+
+
+@dataclass(slots=True)
+class MifDocument:
+    """A document that was found good, or is to be written.
+
+    Attributes:
+        envelope: the document with its arrays of records emptied.
+        records: what stood in each array, by its pointer, in order; bad records are left out.
+        layout: how it was laid out, where its version has several layouts.
+        problems: what is wrong with the records that were left out.
+        warnings: what was taken although it looks wrong.
+        left_out: how many records were left out.
+    """
+
+    envelope: dict[str, Any]
+    records: dict[str, list[RecordItem]] = field(default_factory=dict)
+    layout: str | None = None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    left_out: int = 0
+
+    def arrays(self) -> dict[str, list[Any]]:
+        """What stands in each array of the document, by its pointer."""
+        return {
+            at: [bare(one.kind, one.value) for one in items] for at, items in self.records.items()
+        }
+
+    def take(
+        self,
+        checker: DocumentChecker,
+        arrays: Mapping[str, Sequence[Any]],
+        kinds: Mapping[str, str],
+        line: Callable[[str, int], int | None] = lambda pointer, i: None,
+    ) -> None:
+        """Check the records of the document, and keep the good ones."""
+        for pointer, array in arrays.items():
+            kind, items = kinds[pointer], []
+            for i, value in enumerate(array):
+                item = checker.record(kind, value, f"{pointer}/{i}", line(pointer, i))
+                if item is None:
+                    self.left_out += 1
+                else:
+                    items.append(item)
+            self.records[pointer] = items
+        for pointer, array in arrays.items():
+            # What is kept without being understood refers to nothing.
+            taken = {id(one.value) for one in self.records[pointer]}
+            for i, value in enumerate(array):
+                if id(value) in taken:
+                    checker.refers(kinds[pointer], value, f"{pointer}/{i}")
+
+
+class VersionedMif(Mif):
+    """A version of MIF whose document is one object with arrays of records: MIF 1.0 and 2.0.
+
+    Attributes:
+        around: the member that says whose the records are, and when they were exported.
+        checksums: those of its documents.
+        told: its warnings.
+        embedded: kinds of records that lose their embedding where embeddings do not leave.
+    """
+
+    around: ClassVar[str]
+    checksums: ClassVar[Checksums]
+    told: ClassVar[Mapping[str, SchemaRule]]
+    embedded: ClassVar[frozenset[str]]
+
+    def imported(
+        self,
+        data: bytes,
+        found: MifDocument,
+        style: Style | None,
+        *,
+        user_id: str | None,
+        exact: bool,
+    ) -> Import:
+        """Make grains of a document that was checked."""
+        around, warnings = object_of(found.envelope, self.around), found.warnings
+        owner, unnamed = owner_of(around.get("user_id"), user_id)
+        if unnamed:
+            says, where = self.told["owner_not_kept"].says, f"/{self.around}/user_id"
+            warnings = (*warnings, Problem("owner_not_kept", where, says))
+        made = gathered(self.table, found.records, owner, self.vector)
+        when = text_of(around, "created_at")
+        created_at = times.of_grain(None if when is None else times.parse(when, floating=True))
+        known = self.export_name(around.get("id")) or of_bytes(data)
+        whole = Manifest(self.name, known, found.envelope, made.arrays, style, layout=found.layout)
+        text = data if exact and style is None else None
+        more = manifest(whole, created_at=created_at, user_id=owner, text=text)
+        grains = [*made.grains.values(), *more]
+        return Import(self.name, grains, made.vectors, warnings, found.problems)
+
+    def export_name(self, id: Any) -> str | None:
+        """The id of an export, by which its manifest is known; None if it has none."""
+        return id if isinstance(id, str) else None
+
+    @abstractmethod
+    def vector(self, item: RecordItem) -> Vector | None:
+        """What is searched of the embedding of a record; None if there is nothing."""
+
+    def own(self, grains: Iterable[Grain]) -> tuple[Manifest, Get]:
+        """The manifest of the document that grains were."""
+        by_address = {grain.address: grain for grain in grains}
+        get = getter(by_address)
+        return the_one(by_address.values(), self.name, get), get
+
+    def rebuilt(
+        self, found: Manifest, get: Get, losses: list[Loss], *, embeddings: bool
+    ) -> dict[str, Any]:
+        """The document that grains were."""
+        member = self.embedding_member or ""
+
+        def record(address: str) -> Any:
+            born = self.table.from_grain(get(address), get)
+            if born is None:
+                raise SchemaError("a record of the document is none", field=f"/{address}")
+            kind, value = born
+            if kind in self.embedded and member in value and not embeddings:
+                losses.append(Loss(value["id"], member, "embeddings were not asked for"))
+                return {name: one for name, one in value.items() if name != member}
+            return bare(kind, value)
+
+        arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
+        return self.current(self.together(found.envelope, arrays))
+
+    def current(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document whose checksum, if it is ours, is that of what it says now."""
+        return self.checksums.current(document)
+
+
+def check_exact(found: Manifest, *, exact: bool, changed: bool = False) -> None:
+    """Refuse to write a document as it was spelled, if that was not kept or is not wanted."""
+    if exact and (changed or (found.style is None and not found.text)):
+        raise SchemaError("how the document was spelled was not kept when it was loaded")
