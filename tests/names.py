@@ -107,8 +107,6 @@ def faults() -> list[str]:
 
 #: Files that are about to go or to be renamed, and names in them.
 WAITING = (
-    "formats/convert/returning.py",
-    "formats/mif_ld/finding.py",
     "store/prepared.py",
     "store/write.py",
 )

@@ -175,7 +175,7 @@ class Format(ABC):
     def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
         """The options of `dump`, of those that a document of any grains has."""
         if any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
-            says = "a document of its own format keeps whose it is, and when it was made"
+            says = "a document of its own format keeps its user and its time"
             raise SchemaError(says, field="/user_id", expected="neither")
         options.pop("strict", None)  # a document of its own format has nothing besides
         return options

@@ -37,7 +37,7 @@ _LAYOUT = "x_layout"
 _KEYED = "x_keyed"
 _KEYED_IN = "x_keyed_in"
 _DIGEST = 32
-CHANGED: Final = "a document that was changed is not spelled as it was"
+CHANGED: Final = "the document was changed, so its exact text is gone"
 _A_PAGE = 25_000  # addresses, 800 KB
 _LARGEST = 600_000  # characters of an envelope in the manifest itself
 _LISTED = 100_000  # characters of ids in it
@@ -199,13 +199,13 @@ def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
     else:
         envelope = apply({}, source.residual)
     if not isinstance(envelope, dict):
-        raise FormatError("what stands around the records is no object", rule="manifest")
+        raise FormatError("the envelope in the manifest is not an object", rule="manifest")
     arrays: dict[str, list[str]] = {}
     for address in _addresses(listed):
         page = get(address)
         context, digests = page.get("context"), page.get(_ADDRESSES)
         if not isinstance(context, Mapping) or not isinstance(digests, bytes):
-            raise FormatError("a page of a document lists nothing", rule="manifest")
+            raise FormatError("a page of the manifest lists no addresses", rule="manifest")
         arrays.setdefault(str(context.get("array")), []).extend(_addresses(digests))
     style, text, layout = grain.get(_STYLE), grain.get(_TEXT), grain.get(_LAYOUT)
     return Manifest(
@@ -226,7 +226,7 @@ def keyed(grain: Grain, get: raw.Get) -> frozenset[str]:
         said = raw.gather(_addresses(apart), get)
     ids = _read(said) if isinstance(said, bytes) else []
     if not isinstance(ids, list):
-        raise FormatError("a list of ids is none", rule="manifest")
+        raise FormatError("the list of ids in the manifest is malformed", rule="manifest")
     return frozenset(one for one in ids if isinstance(one, str))
 
 
@@ -271,7 +271,7 @@ def _digests(grains: Iterable[Grain]) -> bytes:
 
 def _addresses(digests: bytes) -> list[str]:
     if len(digests) % _DIGEST:
-        raise FormatError("a list of addresses ends in the middle of one", rule="manifest")
+        raise FormatError("a list of addresses is cut off", rule="manifest")
     return [digests[at : at + _DIGEST].hex() for at in range(0, len(digests), _DIGEST)]
 
 
@@ -294,7 +294,9 @@ def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     document = envelope
     for pointer, array in arrays.items():
         if not isinstance(_at(envelope, pointer), list):
-            raise FormatError("no array of records stands there", field=pointer, rule="manifest")
+            raise FormatError(
+                "the envelope has no array of records there", field=pointer, rule="manifest"
+            )
         document = _with(document, pointer, array)
     return document
 
@@ -325,7 +327,7 @@ class RecordItem(NamedTuple):
 
     Attributes:
         kind: of what kind it is.
-        value: what stands there; where it is nothing that is known, ``{"value": what}``.
+        value: what stands there; where it is of no known kind, ``{"value": what}``.
         of: the id of a memory before this one that has the same content.
     """
 
@@ -413,7 +415,11 @@ def the_one(grains: Iterable[Grain], format: str, get: source.Get) -> Manifest:
     opened = (open_manifest(grain, get) for grain in grains)
     found = [one for one in opened if one is not None and one.format == format]
     if len(found) != 1:
-        raise SchemaError("a document is one", expected="1", found=f"{len(found)} documents")
+        raise SchemaError(
+            "the grains must be those of one document",
+            expected="1",
+            found=f"{len(found)} documents",
+        )
     return found[0]
 
 

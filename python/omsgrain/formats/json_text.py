@@ -78,7 +78,7 @@ def spell(document: Any, style: Style = COMPACT) -> bytes:
             text = text.replace("/", "\\/")
         return (text + style.end).encode()
     except ValueError:
-        raise FormatError("what is to be written is no JSON", rule="residual") from None
+        raise FormatError("the document to write is not JSON", rule="residual") from None
 
 
 def style_of(data: bytes, document: Any) -> Style | None:

@@ -359,10 +359,15 @@ class VersionedMif(Mif):
         def record(address: str) -> Any:
             born = self.table.from_grain(get(address), get)
             if born is None:
-                raise SchemaError("a record of the document is none", field=f"/{address}")
+                raise SchemaError(
+                    "a grain that the manifest lists is no record of this format",
+                    field=f"/{address}",
+                )
             kind, value = born
             if kind in self.embedded and member in value and not embeddings:
-                losses.append(Loss(value["id"], member, "embeddings were not asked for"))
+                losses.append(
+                    Loss(value["id"], member, "embeddings are left out unless asked for")
+                )
                 return {name: one for name, one in value.items() if name != member}
             return bare(kind, value)
 
@@ -377,4 +382,4 @@ class VersionedMif(Mif):
 def check_exact(found: Manifest, *, exact: bool, changed: bool = False) -> None:
     """Refuse to write a document as it was spelled, if that was not kept or is not wanted."""
     if exact and (changed or (found.style is None and not found.text)):
-        raise SchemaError("how the document was spelled was not kept when it was loaded")
+        raise SchemaError("the exact text was not kept when the document was loaded")

@@ -128,7 +128,7 @@ def checking() -> Iterator[None]:
     try:
         yield
     except NOT_CHECKED:
-        raise FormatError("a grain is of a record that is none", rule="residual") from None
+        raise FormatError("a grain does not hold a valid record", rule="residual") from None
 
 
 def spell(value: Json) -> bytes:
@@ -247,7 +247,7 @@ def unpack(text: str) -> list[float]:
             return list(struct.unpack(f"<{len(data) // 8}d", data))
     except (ValueError, struct.error):
         pass
-    raise FormatError("no packed array of numbers", rule="packed")
+    raise FormatError("not a packed array of numbers", rule="packed")
 
 
 def float32(values: Any) -> bytes | None:
@@ -334,7 +334,7 @@ def getter(grains: Mapping[str, Grain]) -> Get:
     def get(address: str) -> Grain:
         found = grains.get(address)
         if found is None:
-            raise NotFoundError("a grain that another one names is missing", expected=address)
+            raise NotFoundError("a grain that another grain names is missing", expected=address)
         return found
 
     return get
@@ -349,7 +349,7 @@ def own(grain: Grain, get: Get) -> Get:
     def get_own(address: str) -> Grain:
         part = get(address)
         if part.get("user_id") != grain.get("user_id"):
-            raise FormatError("a part of a record is somebody else's", rule="raw")
+            raise FormatError("a part of a record belongs to another user", rule="raw")
         return part
 
     return get_own

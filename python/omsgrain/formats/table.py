@@ -77,7 +77,7 @@ def sniff_file(path: Path) -> Sniffed:
 
 
 def sniffed(path: Path) -> Sniffed | None:
-    """Say what a file is; None if it is nothing that is known, or not there."""
+    """Say what a file is; None if it is of no known kind, or not there."""
     with suppress(UnsupportedError, FileNotFoundError, IsADirectoryError):
         return sniff_file(path)
     return None
@@ -97,10 +97,10 @@ def _told(said: Said) -> Format | None:
 
 def read_once() -> UnsupportedError:
     """The error that a pipe stands where a file is looked into before it is read."""
-    says = "what is read once cannot be looked into before"
+    says = "a pipe can be read only once"
     return UnsupportedError(says, expected="a file", found="a pipe")
 
 
 def _unknown() -> UnsupportedError:
     known = ", ".join((*FORMATS, CONTAINER))
-    return UnsupportedError("a document of no format that is known", expected=known)
+    return UnsupportedError("the format of the document is not known", expected=known)

@@ -71,7 +71,7 @@ def spell(millis: int) -> str:
     """Write a time: in whole seconds where it is, else with three digits behind the point."""
     text = _core.spell_time(millis)
     if text is None:
-        raise OverflowError("a time of no year from 1 to 9999")
+        raise OverflowError("the year of the time is not from 1 to 9999")
     return text
 
 

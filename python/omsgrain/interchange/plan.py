@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from omsgrain.formats.convert.base import of_address
+from omsgrain.formats.convert.base import OtherId, of_address
 from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.formats.table import FORMATS
@@ -468,7 +468,7 @@ def _id_in(grain: Grain, one: Arrived) -> str:
     if source is not None and source.format == one.format:
         return source.id
     known = of_address(plain(grain)) if source is None else source.id
-    return FORMATS[one.format].hub.id_of("memory", known)
+    return FORMATS[one.format].hub.id_of(OtherId("memory", known))
 
 
 def _known(grain: Grain, decision: Decision) -> str:

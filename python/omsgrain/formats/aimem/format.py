@@ -137,14 +137,19 @@ class Aimem(Format):
         ]
         found = [one for one in found if one.format == self.name]
         if len(found) > 1:
-            raise SchemaError("a bundle is one document", found=f"{len(found)} documents")
+            raise SchemaError(
+                "the grains must be those of one bundle", found=f"{len(found)} documents"
+            )
         losses: list[Loss] = []
 
         def record(address: str) -> dict[str, Any]:
             grain = get(address)
             born = from_grain(grain, source.own(grain, get))
             if born is None:
-                raise SchemaError("a record of the document is none", field=f"/{address}")
+                raise SchemaError(
+                    "a grain that the manifest lists is no record of this format",
+                    field=f"/{address}",
+                )
             if address in vectors:
                 if embeddings:
                     born[1]["embedding"] = fields.encode(vectors[address].data)
@@ -154,7 +159,9 @@ class Aimem(Format):
 
         if found:
             if not found[0].arrays.keys() <= ARRAYS.keys():
-                raise FormatError("a manifest lists what no bundle has", rule="manifest")
+                raise FormatError(
+                    "the manifest lists an array that no bundle has", rule="manifest"
+                )
             records = {
                 ARRAYS[name]: [record(address) for address in listed]
                 for name, listed in found[0].arrays.items()
@@ -288,7 +295,9 @@ def _check_producer(producer: str) -> None:
 
 
 def _no_tenant() -> SchemaError:
-    return SchemaError("whose bundle it is", field="/tenant_id", expected="a UUID or a URI")
+    return SchemaError(
+        "the bundle names no tenant", field="/tenant_id", expected="a UUID or a URI"
+    )
 
 
 AIMEM: Final = Aimem()

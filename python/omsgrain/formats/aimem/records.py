@@ -263,9 +263,6 @@ MADE_UP: Final = "AIMEM needs it, and nothing says it"
 """Why a chunk has a value that its grain has not."""
 _LOCAL = 32  # hex digits of the address
 
-_NATIVE_TYPES = {relation: name for name, relation in RELATIONS.items()}
-_NATIVE_ZONES = {priority: zone for zone, priority in PRIORITIES.items()}
-_NATIVE_KINDS = {"event": "episodic", "goal": "goal", "workflow": "procedure"}
 PLAIN: Final = frozenset(
     ("type", "created_at", "user_id", "namespace", "structural_tags", "recall_priority")
 )
@@ -295,7 +292,7 @@ def native(
     # A sealed grain stands under an address of its own. A chunk that carries the grain goes by
     # what is in it, the same in every store; one that does not, by where it is found again.
     name = grain.address if strict else _core.address(grain.blob)
-    content, said = text_of(grain, owner, _NATIVE_TYPES.keys())
+    content, said = text_of(grain, owner, _TYPES.keys())
     if not content:
         return None, [Loss(name, "content", NO_TEXT)]
     if len(content) > LIMITS.content:
@@ -309,7 +306,7 @@ def native(
         "content_hash": of_bytes(content.encode()),
         "memory_type": kind,
     }
-    if (zone := _NATIVE_ZONES.get(grain.get("recall_priority", ""))) is not None:
+    if (zone := _ZONES.get(grain.get("recall_priority", ""))) is not None:
         chunk["zone"] = zone
     if _locked(grain) and kind not in DNA:
         chunk["is_pinned"] = True
@@ -358,8 +355,8 @@ def _made_up(grain: Grain) -> Iterator[str]:
 
 def _kind(grain: Grain) -> str:
     if grain["type"] == "belief":
-        return _NATIVE_TYPES.get(grain.get("relation", ""), "fact")
-    return _NATIVE_KINDS.get(grain["type"], "fact")
+        return _TYPES.get(grain.get("relation", ""), "fact")
+    return _KINDS.get(grain["type"], "fact")
 
 
 def _locked(grain: Grain) -> bool:

@@ -25,8 +25,6 @@ from omsgrain.formats.aimem.fields import LIMITS, AimemLimits
 from omsgrain.formats.json_text import MARK
 
 HEADER: Final = "AIMEM-Signature"
-WELL_KNOWN: Final = "/.well-known/aimem-pubkey"
-"""Where a producer shows its key, as COSE_Key. Spec: AIMEM §5.3"""
 
 _BASE64 = re.compile("[A-Za-z0-9_-]*")
 

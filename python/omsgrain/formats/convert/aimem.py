@@ -28,13 +28,13 @@ from omsgrain.formats.aimem.fields import (
     VERSION,
 )
 from omsgrain.formats.convert.base import (
-    PRODUCER,
     BuildOptions,
     ClassShape,
     Content,
     ConvertedDocument,
     Hub,
     LossNames,
+    OtherId,
     Record,
     SourcedItem,
     in_utc,
@@ -392,15 +392,9 @@ def _envelope(
 # -- ids ------------------------------------------------------------------------------------------
 
 
-def id_of(
-    kind: model.Kind,
-    id: str,
-    *,
-    external: str | None = None,
-    name: str | None = None,
-    producer: str = PRODUCER,
-) -> str:
+def id_of(other: OtherId) -> str:
     """What an id is called here: a URN."""
+    kind, id, external, _, producer = other
     if fields.parse_urn(id) is not None:
         return id
     if external and fields.parse_urn(external) is not None and uuid_of(kind, external) == id:

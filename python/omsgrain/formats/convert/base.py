@@ -474,6 +474,24 @@ def no_export_id(id: str) -> tuple[str, bool]:
     return "", not id
 
 
+class OtherId(NamedTuple):
+    """An id of another format, and what tells how it is spelled in this one.
+
+    Attributes:
+        kind: of what it is the id.
+        id: as the other format spells it.
+        external: the record's id in another system.
+        name: of an entity.
+        producer: of AIMEM: the namespace for a new identifier.
+    """
+
+    kind: Kind
+    id: str
+    external: str | None = None
+    name: str | None = None
+    producer: str = PRODUCER
+
+
 class DocumentIds:
     """The ids of one document in another format: none twice for what was two.
 
@@ -483,6 +501,7 @@ class DocumentIds:
 
     def __init__(self, format: Format, producer: str = PRODUCER) -> None:
         self.format = format
+        self._of = format.hub.id_of
         self._producer = producer
         self._given: dict[tuple[Kind, str], str] = {}
         self._taken: set[tuple[Kind, str]] = set()
@@ -496,13 +515,14 @@ class DocumentIds:
         name: str | None = None,
     ) -> str:
         """Name a record."""
-        wanted = self._id_of(kind, id, external, name)
+        wanted = self._of(OtherId(kind, id, external, name, self._producer))
         space = self.format.spaces.get(kind, kind)
         made, count = wanted, 1
         while (space, made) in self._taken:
             count += 1
-            made = self.format.numbered(kind, wanted, count) or self._id_of(
-                kind, str(uuid5(_SPACE, f"{id} {count}"))
+            other = str(uuid5(_SPACE, f"{id} {count}"))
+            made = self.format.numbered(kind, wanted, count) or self._of(
+                OtherId(kind, other, producer=self._producer)
             )
         self._taken.add((space, made))
         self._given.setdefault((kind, id), made)
@@ -511,28 +531,9 @@ class DocumentIds:
     def of(self, kind: Kind, id: str) -> str:
         """What a record is called that is named somewhere, be it there or not."""
         known = self._given.get((kind, id))
-        return known if known is not None else self._id_of(kind, id, name=id)
-
-    def _id_of(
-        self, kind: Kind, id: str, external: str | None = None, name: str | None = None
-    ) -> str:
-        hub = self.format.hub
-        return hub.id_of(kind, id, external=external, name=name, producer=self._producer)
-
-
-class IdOf(Protocol):
-    """What an id of another format is called in this one."""
-
-    def __call__(
-        self,
-        kind: Kind,
-        id: str,
-        *,
-        external: str | None = None,
-        name: str | None = None,
-        producer: str = PRODUCER,
-    ) -> str:
-        """Name a record."""
+        return (
+            known if known is not None else self._of(OtherId(kind, id, None, id, self._producer))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,7 +555,7 @@ class Hub:
     read: Callable[[Sequence[tuple[str, Record]], Mapping[str, Any]], Content]
     adapt: Callable[[model.Item], model.Item | None]
     write: Callable[[Content, BuildOptions], ConvertedDocument]
-    id_of: IdOf
+    id_of: Callable[[OtherId], str]
     export_id: Callable[[str], tuple[str, bool]]
 
 

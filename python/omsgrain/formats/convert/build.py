@@ -26,6 +26,7 @@ from omsgrain.formats.convert.base import (
     ConvertedDocument,
     DocumentIds,
     LossNames,
+    OtherId,
     SourcedItem,
     added,
     lost,
@@ -86,7 +87,7 @@ def build(heap: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildO
             arrays[array] += [] if record is None else [(record, address)]
             losses += gone
         if heap.grains[address].get("user_id") not in (None, document.user):
-            losses.append(Loss(address, "user_id", "a document is of one user"))
+            losses.append(Loss(address, "user_id", "a document has one user"))
     return Made(written.envelope, arrays, losses)
 
 
@@ -104,7 +105,7 @@ def _taken(
     parts = set()
     if heap.envelope(to.name):
         ids = [(kind_of(one.item), one.item.id) for one in held if not one.address]
-        parts = {(kind, to.hub.id_of(kind, id)) for kind, id in ids if kind is not None}
+        parts = {(kind, to.hub.id_of(OtherId(kind, id))) for kind, id in ids if kind is not None}
     for item, _ in to.hub.read(records, {}).found:
         kind = kind_of(item)
         if kind is not None and kind != "relation" and (kind, item.id) not in parts:
@@ -321,7 +322,7 @@ def _returns(one: LocatedItem, id: str, names: DocumentIds, external: str | None
     name = item.name if isinstance(item, model.Entity) else None
     placed = external if names.format.external == "member" else None
     hub = FORMATS[one.format].hub
-    return hub.id_of(kind, id, external=placed, name=name) == item.id
+    return hub.id_of(OtherId(kind, id, placed, name)) == item.id
 
 
 MEMBER: Final = aimem.CARRIED

@@ -104,7 +104,7 @@ def dump(
         document, losses = tree(found, to, vectors, given)
     own = _own(found, to)
     if exact and (own is None or (own.style is None and not own.text)):
-        raise SchemaError("how the document was spelled was not kept when it was loaded")
+        raise SchemaError("the exact text was not kept when the document was loaded")
     with checking():
         data, lost = to.spelled(document, own, layout=layout, shape=shape, exact=exact,
                                 get=getter(found.grains))  # fmt: skip
@@ -193,7 +193,9 @@ def _refilled(
                 for one in listed
             ]
         except KeyError:
-            raise SchemaError("a record of the document is none", field=pointer) from None
+            raise SchemaError(
+                "a grain that the manifest lists is no record of this format", field=pointer
+            ) from None
     return to.together(own.envelope, arrays)
 
 

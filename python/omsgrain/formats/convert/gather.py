@@ -203,7 +203,9 @@ def heap(grains: Iterable[Grain]) -> Heap:
             found.natives.append(address)
     formats = [one.format for one in found.manifests]
     if len(set(formats)) != len(formats):
-        raise SchemaError("a document is one", found=f"{len(formats)} documents")
+        raise SchemaError(
+            "the grains must be those of one document", found=f"{len(formats)} documents"
+        )
     for one in found.manifests:
         _in_order(found, one)
     return found

@@ -15,13 +15,13 @@ from omsgrain.formats.convert.base import (
     EXPORT,
     KNOWS,
     PREFIXES,
-    PRODUCER,
     BuildOptions,
     ClassShape,
     Content,
     ConvertedDocument,
     Hub,
     LossNames,
+    OtherId,
     Record,
     SourcedItem,
     bare_id,
@@ -449,15 +449,9 @@ SPACES: Final[dict[model.Kind, model.Kind]] = {"reminder": "todo"}
 """What becomes a record of another kind has its id among theirs."""
 
 
-def id_of(
-    kind: model.Kind,
-    id: str,
-    *,
-    external: str | None = None,
-    name: str | None = None,
-    producer: str = PRODUCER,
-) -> str:
+def id_of(other: OtherId) -> str:
     """What an id is called here: of memories and todos it tells which it is."""
+    kind, id, external, name, _ = other
     if kind == "relation":
         return uuid_of(kind, id)
     if kind == "entity":

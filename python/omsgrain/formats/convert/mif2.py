@@ -11,13 +11,13 @@ from uuid import UUID
 from omsgrain.formats import model
 from omsgrain.formats.convert.base import (
     EXPORT,
-    PRODUCER,
     BuildOptions,
     ClassShape,
     Content,
     ConvertedDocument,
     Hub,
     LossNames,
+    OtherId,
     Record,
     SourcedItem,
     bare_id,
@@ -386,15 +386,9 @@ def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, 
 # -- ids ------------------------------------------------------------------------------------------
 
 
-def id_of(
-    kind: model.Kind,
-    id: str,
-    *,
-    external: str | None = None,
-    name: str | None = None,
-    producer: str = PRODUCER,
-) -> str:
+def id_of(other: OtherId) -> str:
     """What an id is called here: a UUID; of an entity it may be any text."""
+    kind, id = other[:2]
     if kind == "entity" and (bare := bare_id(id)) != id:
         return bare
     return uuid_of(kind, id)

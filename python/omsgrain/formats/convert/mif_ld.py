@@ -12,7 +12,6 @@ from omsgrain.formats import model
 from omsgrain.formats.convert.base import (
     ENTITY,
     KNOWS,
-    PRODUCER,
     URN,
     Attribute,
     BuildOptions,
@@ -20,6 +19,7 @@ from omsgrain.formats.convert.base import (
     ConvertedDocument,
     Hub,
     LossNames,
+    OtherId,
     Record,
     SourcedItem,
     count,
@@ -456,15 +456,9 @@ def _vector(said: model.Embedding) -> Record:
 # -- ids ------------------------------------------------------------------------------------------
 
 
-def id_of(
-    kind: model.Kind,
-    id: str,
-    *,
-    external: str | None = None,
-    name: str | None = None,
-    producer: str = PRODUCER,
-) -> str:
+def id_of(other: OtherId) -> str:
     """What an id is called here: itself, behind the prefix."""
+    kind, id, external = other[:3]
     if kind == "relation":
         return id
     if external and external.startswith(URN) and uuid_of(kind, external) == id:

@@ -189,9 +189,9 @@ def _derived(passphrase: str | None, kdf: Kdf) -> bytes:
     try:
         secret = unicodedata.normalize("NFC", passphrase).encode()
     except UnicodeEncodeError:
-        expected = "text that UTF-8 has"
+        expected = "text that UTF-8 can encode"
         raise KeyMissingError(
-            "no passphrase that can be", field="/passphrase", expected=expected
+            "the passphrase is not valid Unicode text", field="/passphrase", expected=expected
         ) from None
     try:
         return _argon2id(secret, kdf)
@@ -215,14 +215,14 @@ def _argon2id(secret: bytes, kdf: Kdf) -> bytes:
         from argon2.low_level import Type, hash_secret_raw
     except ImportError:
         raise UnsupportedError(
-            "there is no Argon2id here", expected=packages_of("formats")
+            "Argon2id is not available", expected=packages_of("formats")
         ) from None
     return hash_secret_raw(secret, salt, iterations, memory, lanes, KEY, Type.ID, _ARGON2)
 
 
 def _checked(key: bytes) -> bytes:
     if not isinstance(key, bytes) or len(key) != KEY:
-        raise KeyMissingError("not a key of a document", expected=f"{KEY} bytes")
+        raise KeyMissingError("not a document key", expected=f"{KEY} bytes")
     return key
 
 

@@ -95,7 +95,7 @@ def load_directory(
         left -= len(data)
         if left < 0:
             most = f"at most {limits.directory} bytes"
-            raise SchemaError("too much for one document", expected=most)
+            raise SchemaError("the files of the directory are too large together", expected=most)
         mark.update(f"{len(name)} {name} {len(data)} ".encode("utf-8", "surrogateescape") + data)
         files.append(_file(data, name, mode, strict_published, limits))
     if not files:
@@ -162,7 +162,7 @@ def _misnamed(name: str, data: bytes, memory: dict[str, Any]) -> list[Loss]:
     if shape == shape_of(memory):
         return []
     end = ".memory.md" if shape == "1.x" else ".md"
-    reason = f"a text that is called so is read as one of {shape}; one that is called {end} is not"
+    reason = f"a file with this name is read as shape {shape}; one that ends in {end} is not"
     return [Loss(str(memory.get("@id")), "shape", reason)]
 
 

@@ -133,7 +133,7 @@ def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
         return list(values)
     if layout == "corpus" and isinstance(entry.get("corpus"), dict):
         return entry["corpus"] | {_array(entry["corpus"]): list(_wrapped(entry, values))}
-    raise FormatError("a file is not of these documents", rule="manifest")
+    raise FormatError("the entry of a file does not match its documents", rule="manifest")
 
 
 def write_file(
@@ -149,7 +149,7 @@ def write_file(
     if layout != "markdown":
         return spell(tree(entry, values), COMPACT), []
     if len(values) != 1 or not isinstance(values[0], dict):
-        raise SchemaError("a file of Markdown is one memory", found=f"{len(values)} documents")
+        raise SchemaError("a Markdown file holds one memory", found=f"{len(values)} documents")
     text, shape = entry.get("text"), shape_of(values[0])
     if isinstance(text, str) and same(markdown.read(text, entry.get("shape"))[0], values[0]):
         return text.encode(), []
@@ -370,9 +370,9 @@ def _relationship_0_1(one: Record) -> Record | None:
     return told | {name: one[name] for name in ("strength", "metadata") if name in one}
 
 
-STAYS: Final = "memories in _local do not leave"
+STAYS: Final = "memories in _local are not exported"
 """Why a memory is left out."""
-_LISTS: Final = "what stood around memories names those that do not leave"
+_LISTS: Final = "the file also names memories that are not exported"
 
 
 def without_local(grains: Iterable[Grain]) -> tuple[list[Grain], list[Loss]]:
@@ -543,7 +543,7 @@ def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[An
             yield record
             continue
         if not isinstance(listed, list):
-            raise FormatError("counters that are none", rule="manifest")
+            raise FormatError("the counters in the manifest are malformed", rule="manifest")
         at = seen[id] = seen.get(id, -1) + 1
         yield apply(record, listed[at]) if at < len(listed) else record
 

@@ -281,13 +281,11 @@ def _dump(
     alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
     if alone and not values:
         raise SchemaError(STAYS, field="/local", expected="local=True")
-    entry = files[0].entry if len(files) == 1 else document.corpus(values)
-    if layout in ("document", "markdown") and len(values) != 1:
-        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
+    entry = _entry([file.entry for file in files], values, layout)
     if layout is not None and layout != entry["layout"]:
         entry = document.entry(layout, values)
     elif exact and found.manifest.style is None and not _is_kept(found.manifest, entry):
-        raise SchemaError("how the file was spelled was not kept when it was loaded")
+        raise SchemaError("the exact text was not kept when the file was loaded")
     if entry["layout"] in ("lines", "markdown"):
         data, lost = document.write_file(entry, values)
         if exact and data != str(entry.get("text", data.decode())).encode():
@@ -297,6 +295,15 @@ def _dump(
     if layout is not None and layout != found.manifest.layout:
         return Dump(document.write_file(entry, values)[0], losses)
     return Dump(spelled(found.manifest, whole, get, exact=exact), losses)
+
+
+def _entry(
+    files: Sequence[dict[str, Any]], values: list[Any], layout: Layout | None
+) -> dict[str, Any]:
+    """The entry of the one file, or of a corpus of all memories, before a layout is chosen."""
+    if layout in ("document", "markdown") and len(values) != 1:
+        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
+    return files[0] if len(files) == 1 else document.corpus(values)
 
 
 def written(
@@ -309,9 +316,7 @@ def written(
 ) -> tuple[bytes, list[Loss]]:
     """Write a file that was made of grains of other formats."""
     values, files = made["memories"], made["files"]
-    entry = files[0] if len(files) == 1 else document.corpus(values)
-    if layout in ("document", "markdown") and len(values) != 1:
-        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
+    entry = _entry(files, values, layout)
     if layout is not None and layout != entry["layout"]:
         entry = document.entry(layout, values)
     elif found is not None and entry["layout"] not in ("lines", "markdown"):
@@ -361,7 +366,7 @@ def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     found = list(problems)
     if len(found) <= MOST:
         return tuple(found)
-    rest = Problem("more", "", "there are more of them", found=f"{len(found) - MOST} more")
+    rest = Problem("more", "", "there are more", found=f"{len(found) - MOST} more")
     return (*found[:MOST], rest)
 
 
@@ -381,11 +386,13 @@ def own(grains: Iterable[Grain]) -> tuple[ManifestDocuments, Get]:
     for address in found.arrays.get(ARRAY, ()):
         born = TABLE.from_grain(get(address), get)
         if born is None:
-            raise SchemaError("a record of the document is none", field=f"/{address}")
+            raise SchemaError(
+                "a grain that the manifest lists is no record of this format", field=f"/{address}"
+            )
         values.append(bare(*born))
     counters = found.envelope.get(_COUNTERS) or {}
     if not isinstance(counters, dict):
-        raise FormatError("counters that are none", rule="manifest")
+        raise FormatError("the counters in the manifest are malformed", rule="manifest")
     return ManifestDocuments(found, list(together(values, counters))), get
 
 
@@ -405,7 +412,7 @@ def files_of(
             values = [value for value, one in zip(values, stays, strict=True) if not one]
         yield ParsedDocuments(entry, values)
     if at != len(found.values):
-        raise SchemaError("a manifest is not of these documents", found=f"{at} of them")
+        raise SchemaError("the manifest does not match its documents", found=f"{at} of them")
 
 
 def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> list[Any]:
@@ -431,7 +438,9 @@ def _without_embeddings(found: ManifestDocuments, losses: list[Loss]) -> Manifes
     values = []
     for value in found.values:
         if is_memory(value) and "embedding" in value:
-            losses.append(Loss(value["@id"], "embedding", "embeddings were not asked for"))
+            losses.append(
+                Loss(value["@id"], "embedding", "embeddings are left out unless asked for")
+            )
             value = {key: one for key, one in value.items() if key != "embedding"}
         values.append(value)
     return found._replace(values=values)

@@ -103,7 +103,7 @@ def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Lin
             if found is None or found in (one.id, _page(one.file)):
                 continue
             if _is_after(made[found], one.created):
-                says = "names a memory that is younger than its own"
+                says = "names a memory that is newer than this one"
                 yield place, _warn("MIF-ORDER", ("relationships", at), says, None)
 
 
@@ -147,7 +147,7 @@ def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
         yield _warn("MIF-TYPES", ("memoryType",), "is not conceptType", memory["memoryType"])
     namespace = memory.get("namespace")
     if isinstance(namespace, str) and namespace.split("/")[0] == LOCAL:
-        yield _warn("MIF-LOCAL", ("namespace",), "is one that is never exported", namespace)
+        yield _warn("MIF-LOCAL", ("namespace",), "is never exported", namespace)
     if _is_after(memory.get("created"), memory.get("modified")):
         yield _warn("MIF-ORDER", ("modified",), "is before created", memory["modified"])
     yield from _temporal(object_of(memory, "temporal"), ("temporal",))
@@ -215,7 +215,7 @@ def _version(owner: dict[str, Any], way: Way) -> _Warnings:
     version = owner.get("version")
     if isinstance(version, str) and schema.pattern(r"^\d+\.\d+\.\d+").search(version):
         if not _SEMANTIC.fullmatch(version):
-            yield _warn("MIF-VERSION", way, "is no semantic version", version)
+            yield _warn("MIF-VERSION", way, "is not a semantic version", version)
 
 
 def _ontology(ontology: dict[str, Any]) -> _Warnings:

@@ -196,7 +196,7 @@ def _parted(text: str, limits: MifLdLimits) -> tuple[Record, str]:
     most, depth = limits.document, limits.depth
     front = yaml.read(parts[0].encode(), most=most, depth=depth, before=1)
     if not isinstance(front, dict):
-        says = "the front matter is no object"
+        says = "the front matter is not an object"
         raise DocumentError([Problem("not_markdown", "", says, "an object")])
     return front, parts[1]
 
@@ -233,16 +233,16 @@ def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Prob
         document["memoryType"] = rest.pop("memoryType")
     content, related = (body, {}) if concept else sections(body)
     if not concept and _HEADING.search(content) is not None:
-        says = "a section of relationships or entities with other lines in it is content"
+        says = "a section with other lines in it is content, not relationships or entities"
         warnings.append(Problem("section", "/content", says))
     document["content"] = content.strip(SPACE)
     for name, value in (rest if concept else camel(rest)).items():
         if name in document:
-            says = "front matter cannot say what the text says"
+            says = "the text already says this, so the front matter cannot"
             warnings.append(Problem("front_matter", f"/{name}", says))
             continue
         if name not in _KNOWN:
-            says = "a member that front matter does not name: kept as it is"
+            says = "unknown in front matter: kept as it is"
             warnings.append(Problem("front_matter", f"/{name}", says))
         document[name] = _typed(value) if name == "citations" and not concept else value
     for name, value in (mirrors(document) if concept else related).items():

@@ -138,14 +138,15 @@ def order(memory: Json) -> Iterator[LintFinding]:
     before = None
     for at, one in _history(temporal):
         if before is not None and one < before:
-            says = "is before the one that stands before it"
+            says = "is before the previous one"
             yield _warn(("temporal", "reinforcementHistory", at), says)
         before = one
     model = decay.get("model")
     needs = _NEEDS.get(model) if isinstance(model, str) else None
     if needs is not None and needs not in (decay if needs == "halfLife" else temporal):
-        yield finding("MIF-DECAY", ("temporal", "decay"), f"of model {model} has no {needs}", None,
-                      f"Add {needs}, or no strength can be told.", severity="warning")  # fmt: skip
+        hint = f"Add {needs}, or the strength cannot be computed."
+        says = f"of model {model} has no {needs}"
+        yield finding("MIF-DECAY", ("temporal", "decay"), says, None, hint, severity="warning")
 
 
 def _recorded(memory: Json) -> Instant | None:

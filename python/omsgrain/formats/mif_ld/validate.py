@@ -387,7 +387,7 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
             return MifLdVerdict(warnings=_sorted(lint.warnings(document, "memory", seen)))
     kind = kind or kind_of(document)
     if kind is None:
-        told = finding("MIF-KIND", (), "is nothing that is known", document)
+        told = finding("MIF-KIND", (), "is of no known kind", document)
         return MifLdVerdict((told,), total=1)
     if kind == "corpus":
         return _corpus(document, asked)

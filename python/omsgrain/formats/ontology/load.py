@@ -278,5 +278,5 @@ def _name(source: Source, at: int) -> str:
     if isinstance(source, str | PathLike):
         return fspath(source)
     if not isinstance(source, bytes | Mapping):
-        raise SchemaError("no source of an ontology", expected="a path, bytes or a mapping")
+        raise SchemaError("not a source of an ontology", expected="a path, bytes or a mapping")
     return f"#{at}"
