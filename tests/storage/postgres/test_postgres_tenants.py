@@ -237,22 +237,32 @@ PLANTED = (
     "CREATE FUNCTION public.same(a bytea, b text) RETURNS boolean LANGUAGE plpgsql AS "
     "$$ BEGIN INSERT INTO public.stolen VALUES (current_user, a::text); RETURN true; END $$",
     "CREATE OPERATOR public.= (LEFTARG = bytea, RIGHTARG = text, FUNCTION = public.same)",
+    "CREATE FUNCTION public.equal(a bytea, b bytea) RETURNS boolean LANGUAGE plpgsql AS "
+    "$$ BEGIN INSERT INTO public.stolen VALUES (current_user, a::text); "
+    "RETURN a OPERATOR(pg_catalog.=) b; END $$",
+    "CREATE OPERATOR public.= (LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = public.equal)",
 )
 
 
+@pytest.mark.parametrize("path", ["public", "public,pg_catalog"])
 def test_functions_that_others_planted_are_not_run(
-    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """Up to PostgreSQL 14 everybody may make functions in the schema public."""
+    """Up to PostgreSQL 14 everybody may make functions in the schema public.
+
+    The second path is one that finds them even before those of the server with the same types.
+    """
     url = postgres.database()
     name = url.rpartition("/")[2]
-    postgres.run("CREATE ROLE planter LOGIN")
-    postgres.run("CREATE ROLE keeper LOGIN")
+    for role in ("planter", "keeper"):
+        if not postgres.run(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
+            postgres.run(f"CREATE ROLE {role} LOGIN")
     postgres.run(f"GRANT CREATE ON DATABASE {name} TO keeper")
     postgres.run("GRANT CREATE ON SCHEMA public TO PUBLIC", url)
     planter = url.replace("postgres@", "planter@")
     for text in PLANTED:
         postgres.run(text, planter)
+    monkeypatch.setenv("PGOPTIONS", f"-c search_path={path}")
     monkeypatch.setattr(vectors, "LARGE", 2)
     grains = [belief(f"number {n}", n) for n in range(20)]
     with og.open(url.replace("postgres@", "keeper@")) as store:
