@@ -26,7 +26,7 @@ import omsgrain as og
 from benches import data, machine, page
 from benches.measure import check
 from benches.room import room
-from omsgrain.bridge.bridge import Credentials, broker
+from omsgrain.bridge.broker import Credentials, broker
 from omsgrain.server.log import Log
 from omsgrain.store.take_messages import take
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain.bridge import bridge as flow
 from omsgrain.bridge.bridge import BridgeLimits
-from omsgrain.bridge.dead_letters import Aside, DeadLetterDirectory, DeadLetters
-from omsgrain.bridge.transport import BrokerError, Message
+from omsgrain.bridge.broker import Aside, BrokerError, DeadLetterDirectory, DeadLetters, Message
 from omsgrain.errors import StoreError
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore

@@ -14,14 +14,15 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from omsgrain.bridge import mqtt
-from omsgrain.bridge.bridge import Credentials, broker
-from omsgrain.bridge.mqtt import Mqtt, shared
-from omsgrain.bridge.transport import (
+from omsgrain.bridge.broker import (
     BrokerError,
+    Credentials,
     Letter,
     Unreachable,
+    broker,
     covers,
 )
+from omsgrain.bridge.mqtt import Mqtt, shared
 from omsgrain.errors import OmsError
 from omsgrain.server.log import Log
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from omsgrain.bridge.broker import BrokerError, Message
 from omsgrain.bridge.mqtt import Mqtt
-from omsgrain.bridge.transport import BrokerError, Message
 from omsgrain.crypto.keyring import KeyRing
 from support.shell import USAGE, Shell, exit_code
 

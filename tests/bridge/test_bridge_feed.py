@@ -16,11 +16,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain.bridge import bridge as flow
-from omsgrain.bridge import feed as feeds
-from omsgrain.bridge.bridge import BridgeCounts
-from omsgrain.bridge.feed import Feed, follower
-from omsgrain.bridge.process import BridgePlan, run
-from omsgrain.bridge.transport import BrokerError
+from omsgrain.bridge.bridge import BridgeCounts, BridgePlan, Feed, follower, run
+from omsgrain.bridge.broker import BrokerError
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.server.log import Log
 from omsgrain.storage.tables import META
@@ -35,7 +32,7 @@ NAME = "hub/changes"
 @pytest.fixture(autouse=True)
 def small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow, "_waits", lambda: iter(lambda: 0.0, 1.0))
-    monkeypatch.setattr(feeds, "BATCH", 3)
+    monkeypatch.setattr(flow, "BATCH", 3)
 
 
 def publish(store: og.GrainStore, session: Session) -> BridgeCounts:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from omsgrain.bridge.bridge import Bridge, BridgeLimits
-from omsgrain.bridge.dead_letters import DeadLetters, Topic
-from omsgrain.bridge.transport import Letter, Message, Unreachable
+from omsgrain.bridge.broker import DeadLetters, Letter, Message, Topic, Unreachable
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
 

@@ -1,56 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flow from a broker into a store: gather, commit, set aside what is refused, acknowledge.
+"""The bridge: messages of a broker into a store, and changes of the store to the broker.
 
-In this order and by one thread, so that a message is acknowledged only when it is on the disk: in
-the store, or where refused ones go. Whatever ends the bridge in between, the broker delivers again
-what was not acknowledged, and grains that are stored already stay as they are.
+    source (bounded) --> batch (count, bytes, age) --> one commit --> dead letters --> acknowledge
 
-    source (bounded) --> batch (count, bytes, age) --> one commit --> letters --> acknowledgement
+One thread takes these steps in this order, so a message is acknowledged only once it is durable,
+in the store or among the dead letters. If the bridge ends in between, the broker delivers the
+unacknowledged messages again, and grains that are stored stay as they are. While the store or the
+dead letters cannot be written, the bridge retries at growing intervals and acknowledges nothing:
+the source is full, and the broker keeps the rest.
 
-While the store or the letters cannot be written, the bridge tries again, longer and longer apart;
-nothing is acknowledged meanwhile, the source is full, and the broker keeps the rest.
+Changes are published at least once and in order. The position moves when the broker has confirmed,
+and is kept in the store. The content of grains is never published.
 """
 
 from __future__ import annotations
 
-import ssl
+import json
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple, TypeVar
 
-from omsgrain.bridge.dead_letters import Aside, DeadLetters
-from omsgrain.bridge.transport import BrokerError, Message, MessageSource, Unreachable
-from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
+from omsgrain.bridge.broker import (
+    Aside,
+    BrokerConnection,
+    BrokerError,
+    DeadLetterDirectory,
+    DeadLetters,
+    Letter,
+    Message,
+    MessageSource,
+    Sink,
+    Topic,
+    Unreachable,
+)
+from omsgrain.errors import OmsError, StoreError
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
+from omsgrain.store.read import Change
 from omsgrain.store.take_messages import MESSAGE, take
-from omsgrain.sync.http import is_loopback
+
+T = TypeVar("T")
+_FIRST, _LONGEST = 0.1, 30.0  # seconds between two tries
+BATCH = 1_000  # changes that are published before the position moves
 
 
 @dataclass(slots=True)
 class BridgeCounts:
-    """What a bridge has done since it began.
+    """What a bridge has done so far.
 
     Attributes:
-        messages: taken from the broker.
+        messages: received from the broker.
         again: of these, delivered before.
         bytes: of the messages.
-        stored: grains that were new.
-        duplicates: grains that were there already.
+        stored: new grains.
+        duplicates: grains that the store had.
         warnings: grains that are allowed but look like a mistake.
-        refused: messages set aside, whole or in part.
-        acknowledged: messages settled.
+        refused: messages refused, whole or in part.
+        acknowledged: messages acknowledged.
         commits: batches.
-        retries: times that something was tried again.
-        published: changes told.
-        commit_seconds: spent in the store.
-        gather_seconds: spent waiting for messages.
-        settle_seconds: spent setting aside and acknowledging.
+        retries: how often something was tried again.
+        published: changes published.
+        commit_seconds: time in the store.
+        gather_seconds: time waiting for messages.
+        settle_seconds: time for dead letters and acknowledgements.
     """
 
     messages: int = 0
@@ -74,23 +95,18 @@ class BridgeCounts:
         return {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
 
 
-T = TypeVar("T")
-
-_FIRST, _LONGEST = 0.1, 30.0  # seconds between two tries
-
-
 @dataclass(frozen=True, slots=True)
 class BridgeLimits:
-    """How much a bridge takes at once.
+    """The limits of a batch.
 
     Attributes:
         count: messages of a batch.
         bytes: of the messages of a batch, unless it has only one.
         age: seconds that the first message of a batch may wait for others.
-        lull: seconds without a message that end a batch. A broker that lets only a few be in
-            flight sends no more until these are acknowledged, and waiting for more is for nothing.
+        lull: seconds without a message that end a batch. A broker with few messages in flight
+            sends no more until these are acknowledged.
         idle: seconds to wait for the first message.
-        message: bytes of a message; a larger one is refused.
+        message: the most bytes of a message.
     """
 
     count: int = 1_000
@@ -102,7 +118,7 @@ class BridgeLimits:
 
 
 class Bridge:
-    """Takes messages from a source into a store until it is told to stop."""
+    """Moves messages from a source into a store."""
 
     def __init__(
         self,
@@ -114,7 +130,6 @@ class Bridge:
         stop: threading.Event,
         limits: BridgeLimits | None = None,
         counts: BridgeCounts | None = None,
-        told: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._source = source
@@ -123,25 +138,28 @@ class Bridge:
         self._stop = stop
         self._limits = limits or BridgeLimits()
         self.counts = counts or BridgeCounts()
-        self._told = told
-        self._ready: deque[Message] = deque()  # fetched, and for the next batch
+        self._ready: deque[Message] = deque()  # fetched, for the next batch
 
-    def run(self) -> None:
-        """Take messages until ``stop`` is set; what is held then is stored and acknowledged."""
+    def run(self, after: Callable[[], None] = lambda: None) -> None:
+        """Move messages until ``stop`` is set, then those that were fetched.
+
+        Args:
+            after: called after each batch.
+        """
         while not self._stop.is_set():
             messages = self._gather(self._limits.idle)
             if messages and not self._deal_with(messages):
                 break
-            self._told()
+            after()
         else:
-            # What has come by now is dealt with; what comes for that is the next one's.
+            # Messages that have come by now; later ones are for the next bridge.
             self._ready.extend(self._source.fetch(self._limits.count, 0))
             while self._ready and self._deal_with(self._gather(0)):
                 pass
-        self._told()
+        after()
 
     def _gather(self, idle: float) -> list[Message]:
-        """The next batch; nothing if nothing comes."""
+        """The next batch; empty if no message comes."""
         limits, ready, start = self._limits, self._ready, time.monotonic()
         held: list[Message] = []
         size, first = 0, start
@@ -151,7 +169,7 @@ class Bridge:
                 if held and (left <= 0 or self._stop.is_set()):
                     break
                 if held:
-                    # To be woken by each message that comes would cost more than the message.
+                    # Waking up for each message would cost more than the message.
                     time.sleep(min(left, limits.lull))
                 ready.extend(self._source.fetch(limits.count - len(held), 0 if held else idle))
                 if not ready:
@@ -172,7 +190,7 @@ class Bridge:
         self.counts.bytes += sum(len(one.data) for one in messages)
 
     def _deal_with(self, messages: list[Message]) -> bool:
-        """Commit, set aside, acknowledge; False if it was told to stop before that was done."""
+        """Commit, write dead letters, acknowledge; False if it was stopped before the end."""
         counts, start = self.counts, time.monotonic()
         taken = self._insist(
             "commit",
@@ -202,7 +220,7 @@ class Bridge:
         return True
 
     def _insist(self, what: str, work: Callable[[], T], messages: Sequence[Message]) -> T | None:
-        """Do something until it is done; None if it was told to stop before that."""
+        """Do something until it succeeds; None if it was stopped before."""
 
         def again() -> None:
             self.counts.retries += 1
@@ -212,7 +230,7 @@ class Bridge:
         try:
             done = insist(what, work, self._log, self._stop, again)
         finally:
-            if done is None:  # it was told to stop, or cannot go on
+            if done is None:  # it was stopped, or cannot go on
                 self._source.give_back([*messages, *self._ready])
                 self._ready.clear()
         return done
@@ -225,7 +243,7 @@ def insist(
     stop: threading.Event,
     again: Callable[[], None] = lambda: None,
 ) -> T | None:
-    """Do something, again and again where it fails for a reason that may pass."""
+    """Do something; retry after errors that may pass. None if it was stopped."""
     for wait in _waits():
         try:
             return work()
@@ -247,7 +265,7 @@ def _waits() -> Iterator[float]:
 
 
 def _reason(error: Exception) -> dict[str, Any]:
-    """Why something failed, without names of files and without content."""
+    """Why something failed, without file names and content."""
     if isinstance(error, OmsError):
         return {"code": error.code, "reason": error.found}
     if isinstance(error, OSError):
@@ -255,99 +273,182 @@ def _reason(error: Exception) -> dict[str, Any]:
     return {"code": "UNREACHABLE", "reason": str(error)}
 
 
-_SCHEMES = {
-    "mqtt": (1883, False),
-    "mqtts": (8883, True),
-    "nats": (4222, False),
-    "tls": (4222, True),
-}
+def letter(change: Change) -> Letter:
+    """Make the message of a change."""
+    told = {"seq": change.seq, "kind": change.kind, "address": change.address}
+    return Letter(json.dumps(told, separators=(",", ":")).encode())
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Who asks. What is secret is in no repr.
-
-    Attributes:
-        user: name.
-        password: with it, or a token of NATS without a name.
-        file: credentials of NATS: a JWT and its key.
-        authority: certificates that the broker's must be signed by, PEM; those of the system if
-            none.
-        certificate: our own, PEM.
-        key: its private key, PEM.
-    """
-
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    file: Path | None = None
-    authority: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
+def follower(broker: str, name: str) -> str:
+    """The name of the position of a broker's topic."""
+    return "bridge:" + sha256(f"{broker}\n{name}".encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A broker and how it is reached.
+@dataclass(eq=False)
+class Feed:
+    """Publishes the changes of a store until ``stop`` is set.
 
     Attributes:
-        scheme: ``mqtt``, ``mqtts``, ``nats`` or ``tls`` (NATS over TLS).
-        host: its name or address.
-        port: where it listens.
-        credentials: who asks.
+        store: the store.
+        sink: the broker.
+        name: the topic or subject.
+        follower: the name under which the store keeps the position.
+        log: for failures.
+        stop: ends it, after all changes are published.
+        counts: of the bridge.
+        every: seconds between two looks, unless it is woken.
     """
 
-    scheme: str
-    host: str
-    port: int
-    credentials: Credentials = field(default_factory=Credentials)
+    store: GrainStore
+    sink: Sink
+    name: str
+    follower: str
+    log: Log
+    stop: threading.Event
+    counts: BridgeCounts
+    every: float = 0.5
+    _wake: threading.Event = field(default_factory=threading.Event)
 
-    @property
-    def tls(self) -> bool:
-        """Whether nobody between can read along."""
-        return _SCHEMES[self.scheme][1]
+    def wake(self) -> None:
+        """Look for changes now."""
+        self._wake.set()
 
-    @property
-    def name(self) -> str:
-        """The broker as text, without who asks."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+    def run(self) -> None:
+        """Publish until ``stop`` is set, then the rest."""
+        position = self.store.consumers.position(self.follower)
+        while True:
+            last = self.stop.is_set()
+            while (now := self._publish(position)) is not None and now > position:
+                position = now
+            if last or now is None:
+                return
+            self._wake.wait(self.every)
+            self._wake.clear()
 
-    def context(self) -> ssl.SSLContext | None:
-        """What TLS goes by; None without TLS."""
-        if not self.tls:
-            return None
-        own = self.credentials
-        context = ssl.create_default_context(cafile=own.authority)
-        if own.certificate is not None:
-            context.load_cert_chain(own.certificate, own.key)
-        return context
+    def _publish(self, position: int) -> int | None:
+        """Publish the next changes; return the new position, or None if it must stop."""
+        changes = list(islice(self.store.changes(position), BATCH))
+        if not changes:
+            return position
+        last = changes[-1].seq
+
+        def work() -> int:
+            self.sink.publish(self.name, [letter(change) for change in changes])
+            self.store.consumers.set_position(self.follower, last)
+            return last
+
+        done = insist("publish", work, self.log, self.stop, self._retry)
+        if done is not None:
+            self.counts.published += len(changes)
+        return done
+
+    def _retry(self) -> None:
+        self.counts.retries += 1
 
 
-def broker(
-    url: str, schemes: tuple[str, ...], credentials: Credentials, *, in_clear: bool = False
-) -> Broker:
-    """Read the URL of a broker."""
+class BridgePlan(NamedTuple):
+    """What a bridge shall do.
+
+    Attributes:
+        letters: the topic or subject, or the directory, for refused messages.
+        publish: the topic or subject for changes; None: do not publish them.
+        follower: the name under which the store keeps the position of these.
+        reads: whether it reads messages.
+        limits: of a batch.
+        every: seconds between two reports.
+    """
+
+    letters: str | Path
+    publish: str | None
+    follower: str
+    reads: bool
+    limits: BridgeLimits
+    every: float
+
+
+def run(
+    store: GrainStore,
+    connect: Callable[[], BrokerConnection],
+    plan: BridgePlan,
+    log: Log,
+    report: Callable[[dict[str, Any]], None],
+) -> None:
+    """Bridge until SIGTERM or SIGINT, then close the connection and the store."""
+    stop, counts = threading.Event(), BridgeCounts()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def end(number: int, frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])  # a second signal ends it now
+
+    for number in before:
+        signal.signal(number, end)
     try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise SchemaError("not the URL of a broker", field="/url") from None
-    if parts.username is not None or parts.password is not None:
-        raise SchemaError("a name or password in the URL of a broker", field="/url")
-    more = parts.path.strip("/") or parts.query or parts.fragment
-    if parts.scheme not in schemes or not parts.hostname or port == 0 or more:
-        text = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
-        raise SchemaError("not the URL of a broker", field="/url", expected=text)
-    usual, _ = _SCHEMES[parts.scheme]
-    found = Broker(parts.scheme, parts.hostname, port or usual, credentials)
-    secret = credentials.password is not None
-    if secret and not (found.tls or in_clear or is_loopback(found.host)):
-        raise UnsupportedError(
-            "the password would go over the network in the clear",
-            expected=f"{schemes[-1]}://, or --plain-password",
-        )
-    if not found.tls and (credentials.authority or credentials.certificate):
-        raise SchemaError("certificates go with TLS", field="/url", expected=f"{schemes[-1]}://")
-    if (credentials.certificate is None) != (credentials.key is None):
-        raise SchemaError("a certificate goes with its key", field="/tls")
-    return found
+        with store:
+            letters = DeadLetterDirectory(plan.letters) if isinstance(plan.letters, Path) else None
+            connection = connect()
+            try:
+                tick = _reports(counts, plan, report)
+                _bridge(store, connection, letters, plan, log, stop, counts, tick)
+            finally:
+                connection.close()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        report(counts.to_dict())
+        log.write("stopped")
+
+
+def _bridge(
+    store: GrainStore,
+    connection: BrokerConnection,
+    letters: DeadLetters | None,
+    plan: BridgePlan,
+    log: Log,
+    stop: threading.Event,
+    counts: BridgeCounts,
+    tick: Callable[[], None],
+) -> None:
+    with ExitStack() as running:
+        feed: Feed | None = None
+        if plan.publish is not None:
+            over = threading.Event()
+            feed = Feed(store, connection, plan.publish, plan.follower, log, over, counts)
+            pool = running.enter_context(ThreadPoolExecutor(1, "feed"))
+            ended = pool.submit(feed.run)
+            ended.add_done_callback(lambda _: stop.set())  # an error ends the bridge too
+            # The feed ends after the bridge, whose last batch it still publishes.
+            running.callback(ended.result)
+            running.callback(feed.wake)
+            running.callback(over.set)
+        if plan.reads:
+
+            def after() -> None:
+                if feed is not None:
+                    feed.wake()
+                tick()
+
+            aside = letters or Topic(connection, str(plan.letters))
+            bridge = Bridge(
+                store, connection, aside, log=log, stop=stop, limits=plan.limits, counts=counts
+            )
+            bridge.run(after)
+            return
+        while not stop.wait(plan.limits.idle):
+            connection.fetch(1, 0)  # raises what the broker refuses for good
+            tick()
+
+
+def _reports(
+    counts: BridgeCounts, plan: BridgePlan, report: Callable[[dict[str, Any]], None]
+) -> Callable[[], None]:
+    """A function that reports if it is time to."""
+    next_at = time.monotonic() + plan.every
+
+    def tick() -> None:
+        nonlocal next_at
+        if (now := time.monotonic()) >= next_at:
+            next_at = now + plan.every
+            report(counts.to_dict())
+
+    return tick

@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """MQTT 5, by paho-mqtt: QoS 1, acknowledged by hand, in a session that outlives the connection.
 
-The broker sends no more unacknowledged messages than ``in_flight`` (the receive maximum): that is
-the back-pressure. What was delivered over a connection is acknowledged over it or not at all: over
-the next one the broker delivers it again, and its number may by then be another message's.
+The broker sends at most ``in_flight`` unacknowledged messages (the receive maximum): that is the
+back-pressure. A message is acknowledged only over the connection that delivered it: over the next
+one the broker delivers it again, and its number may belong to another message.
 
-paho's thread reads from the network and calls the methods that begin with ``_on``; it connects
-again by itself, longer and longer apart.
+paho's thread reads from the network and calls the methods that begin with ``_on``; it reconnects
+by itself, at growing intervals.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import time
-from collections.abc import Collection, Coroutine, Sequence
-from contextlib import suppress
-from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any, Final, NamedTuple
 
 from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
@@ -26,68 +23,22 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from omsgrain.bridge.bridge import Broker
-from omsgrain.bridge.transport import BrokerError, Letter, Message, Unreachable
+from omsgrain.bridge.broker import Broker, BrokerError, Inbox, Letter, Message, Unreachable
 from omsgrain.errors import SchemaError
 from omsgrain.server.log import Log
-
-T = TypeVar("T")
-
-
-class Looping:
-    """Runs coroutines for threads that are not in the loop."""
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._started: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something run until ``close``."""
-
-        async def begin() -> None:
-            self._started = asyncio.get_running_loop().create_task(work)
-
-        self.do(begin())
-
-    def do(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run something to its end, and return what it returns."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
-
-    def close(self, last: Coroutine[Any, Any, None], timeout: float) -> None:
-        """Cancel what was started, run something last, and end the thread."""
-
-        async def end() -> None:
-            if self._started is not None:
-                self._started.cancel()
-                with suppress(asyncio.CancelledError):
-                    await self._started
-            await last
-
-        with suppress(Exception):  # it ends whatever the other side makes of it
-            self.do(end(), timeout)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-
 
 _KEEPALIVE: Final = 30  # seconds
 _DELAYS: Final = (1, 60)  # seconds between two tries to connect
 _CONFIRM: Final = 30.0  # seconds that a broker has to confirm
 _SLICE: Final = 0.25  # seconds after which a lost connection is noticed
 _ROOM: Final = 64  # bytes of a packet around the topic, the data and the properties
-#: Reasons that do not pass: the version of MQTT, the client id, who asks, what is asked.
+#: Reasons that do not pass: the version of MQTT, the client id, the credentials, the request.
 _FOR_GOOD: Final = frozenset((0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x8F, 0x90, 0x9E, 0xA2))
 _TAKEN_OVER: Final = 0x8E
 
 
 class _Token(NamedTuple):
-    """By which a message is acknowledged: its number, and the connection that has it."""
+    """What acknowledges a message: its number, and the connection that delivered it."""
 
     connection: int
     number: int
@@ -95,7 +46,7 @@ class _Token(NamedTuple):
 
 
 def shared(topic: str, group: str | None) -> str:
-    """The subscription of one of several bridges that share what comes to a topic."""
+    """The subscription of a topic, shared by the bridges of a group."""
     levels = topic.split("/")
     wild = any("#" in one or "+" in one for one in levels[:-1] if one != "+")
     if (
@@ -130,12 +81,11 @@ class Mqtt:
         self._topics = list(topics)
         self._log = log
         self._in_flight = in_flight
-        self._come: SimpleQueue[Message] = SimpleQueue()
+        self._inbox = Inbox()
         self._lock = threading.Lock()
         self._connection = 0
         self._up = False
         self._largest: int | None = None
-        self._fatal: BrokerError | None = None
         self._publishing = threading.Lock()
         self._failed: dict[int, Any] = {}
         self._closed = False
@@ -167,22 +117,14 @@ class Mqtt:
         client_.loop_start()
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return what has come."""
-        found: list[Message] = []
-        try:
-            found.append(self._come.get(timeout=wait) if wait > 0 else self._come.get_nowait())
-            while len(found) < most:
-                found.append(self._come.get_nowait())
-        except Empty:
-            pass
-        if not found and self._fatal is not None:
-            raise self._fatal
-        if not found and self._client._thread is None:
-            raise BrokerError("the thread of the connection ended")  # or nothing would come, ever
+        """Return messages that have come."""
+        found = self._inbox.fetch(most, wait)
+        if not found and getattr(self._client, "_thread", None) is None:
+            raise BrokerError("the thread of the connection ended")
         return found
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
-        """Acknowledge messages; those of an earlier connection come again, and then it counts."""
+        """Acknowledge messages of this connection; those of an earlier one come again."""
         with self._lock:
             for message in messages:
                 token: _Token = message.token
@@ -190,10 +132,10 @@ class Mqtt:
                     self._client.ack(token.number, token.qos)
 
     def hold(self, messages: Sequence[Message]) -> None:
-        """A broker of MQTT does not deliver again while the connection stands."""
+        """MQTT does not deliver again while the connection is open."""
 
     def give_back(self, messages: Sequence[Message]) -> None:
-        """It delivers again when we come back; of a shared subscription, as it likes."""
+        """MQTT delivers again after the next connect, or to another of the group."""
 
     def close(self) -> None:
         """Disconnect; the session stays with the broker."""
@@ -203,7 +145,7 @@ class Mqtt:
             self._client.loop_stop()
 
     def publish(self, name: str, letters: Sequence[Letter]) -> None:
-        """Publish letters with QoS 1, and wait until the broker has confirmed them."""
+        """Publish letters with QoS 1, and wait until the broker confirms them."""
         with self._publishing:
             self._failed.clear()
             sent = [self._send(name, letter) for letter in letters]
@@ -217,10 +159,10 @@ class Mqtt:
             raise Unreachable(f"the broker did not take it: {reason}")
 
     def _send(self, name: str, letter: Letter) -> MQTTMessageInfo:
-        if self._fatal is not None:
-            raise self._fatal
+        if self._inbox.fatal is not None:
+            raise self._inbox.fatal
         if not self._up:
-            raise Unreachable("not connected")  # or all that is tried again would gather here
+            raise Unreachable("not connected")  # else retries would pile up in the client
         told = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho's
         if letter.properties:
             told.UserProperty = list(letter.properties)
@@ -257,7 +199,7 @@ class Mqtt:
             self._up = True
             self._largest = getattr(told, "MaximumPacketSize", None)
         if flags.session_present:
-            self._forget()  # the broker delivers all of it again
+            self._inbox.clear()  # the broker delivers them again
         self._log.write("connected", session=bool(flags.session_present))
         if self._topics:
             options = SubscribeOptions(
@@ -278,7 +220,7 @@ class Mqtt:
             self._end("another client has the same client id", reason)
 
     def _on_connect_fail(self, client: Client, data: Any) -> None:
-        error = sys.exc_info()[0] or OSError  # paho calls this while it handles it
+        error = sys.exc_info()[0] or OSError  # paho calls this while it handles the error
         self._log.write("connect_failed", reason=error.__name__)
 
     def _on_subscribe(
@@ -289,17 +231,17 @@ class Mqtt:
                 self._end("the broker refuses the subscription", reason)
             elif reason.value < 1:
                 self._end("the broker grants no QoS 1, so that messages would be lost", reason)
-        if self._fatal is None:
+        if self._inbox.fatal is None:
             self._log.write("subscribed", topics=len(reasons))
 
     def _on_message(self, client: Client, data: Any, message: MQTTMessage) -> None:
-        if not message.qos and self._come.qsize() >= self._in_flight:
-            self._dropped += 1  # nothing else holds those back
+        if not message.qos and len(self._inbox) >= self._in_flight:
+            self._dropped += 1  # the receive maximum does not count QoS 0
             if self._dropped & (self._dropped - 1) == 0:  # the 1st, 2nd, 4th, and so on
                 self._log.write("dropped", qos=0, messages=self._dropped)
             return
         token = _Token(self._connection, message.mid, message.qos)
-        self._come.put(Message(bytes(message.payload), message.topic, bool(message.dup), token))
+        self._inbox.add(Message(bytes(message.payload), message.topic, bool(message.dup), token))
 
     def _on_publish(
         self, client: Client, data: Any, number: int, reason: Any, told: Properties | None
@@ -308,12 +250,5 @@ class Mqtt:
             self._failed[number] = reason
 
     def _end(self, text: str, reason: Any) -> None:
-        self._fatal = BrokerError(text, found=str(reason))
+        self._inbox.fatal = BrokerError(text, found=str(reason))
         self._client.disconnect()
-
-    def _forget(self) -> None:
-        try:
-            while True:
-                self._come.get_nowait()
-        except Empty:
-            pass

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """NATS JetStream, by nats-py: a durable pull consumer, acknowledged explicitly.
 
-The server has no more unacknowledged messages under way than ``in_flight`` (max_ack_pending), and
-no more are pulled than there is room for: that is the back-pressure. What is set aside is
-terminated, so that the server tells those who watch; what cannot be dealt with is given back.
+The server delivers at most ``in_flight`` unacknowledged messages (max_ack_pending), and the bridge
+pulls no more than that: this is the back-pressure. Refused messages are terminated, so that the
+server reports them; messages that cannot be stored now are given back.
 
-nats-py works in an event loop; it runs in a thread of its own, and connects again by itself.
+nats-py works in an event loop, here in a thread of its own, and reconnects by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import nats
 from nats.aio.msg import Msg
@@ -22,10 +22,18 @@ from nats.errors import Error, MaxPayloadError
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
-from omsgrain.bridge.bridge import Broker
-from omsgrain.bridge.mqtt import Looping
-from omsgrain.bridge.transport import BrokerError, Letter, Message, Unreachable, covers
+from omsgrain.bridge.broker import (
+    Broker,
+    BrokerError,
+    Inbox,
+    Letter,
+    Message,
+    Unreachable,
+    covers,
+)
 from omsgrain.server.log import Log
+
+T = TypeVar("T")
 
 _POLL: Final = 0.25  # seconds of one pull
 _PULL: Final = 500  # messages of one pull
@@ -33,6 +41,48 @@ _SILENT: Final = 100  # pulls without a message, after which the consumer is loo
 _CONFIRM: Final = 10.0  # seconds that the server has to confirm
 _TOGETHER: Final = 200  # letters that wait for their confirmation at the same time
 _RETRY: Final = 1.0  # seconds between two tries
+
+
+class EventLoopThread:
+    """An event loop in a thread, which runs coroutines for other threads."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._started: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a coroutine that runs until ``close``."""
+
+        async def begin() -> None:
+            self._started = asyncio.get_running_loop().create_task(work)
+
+        self.do(begin())
+
+    def do(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine, and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+    def close(self, last: Coroutine[Any, Any, None], timeout: float) -> None:
+        """Cancel what was started, run a last coroutine, and end the thread."""
+
+        async def end() -> None:
+            if self._started is not None:
+                self._started.cancel()
+                with suppress(asyncio.CancelledError):
+                    await self._started
+            await last
+
+        with suppress(Exception):  # it ends even if the server does not answer
+            self.do(end(), timeout)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
 
 
 class Nats:
@@ -58,8 +108,7 @@ class Nats:
         self._in_flight = in_flight
         self._ack_wait = ack_wait
         self._held = 0  # delivered and not settled; the loop's own
-        self._come: SimpleQueue[Message] = SimpleQueue()
-        self._fatal: BrokerError | None = None
+        self._inbox = Inbox()
         self._connection: Any = None
         self._closed = False
         self._options = _options(broker) | {
@@ -68,24 +117,15 @@ class Nats:
             "reconnected_cb": self._on_reconnected,
         }
         self._room = asyncio.Event()
-        self._loop = Looping("nats")
+        self._loop = EventLoopThread("nats")
         self._loop.start(self._watched())
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return what has come."""
-        found: list[Message] = []
-        try:
-            found.append(self._come.get(timeout=wait) if wait > 0 else self._come.get_nowait())
-            while len(found) < most:
-                found.append(self._come.get_nowait())
-        except Empty:
-            pass
-        if not found and self._fatal is not None:
-            raise self._fatal
-        return found
+        """Return messages that have come."""
+        return self._inbox.fetch(most, wait)
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
-        """Acknowledge messages, terminate what was refused."""
+        """Acknowledge messages, and terminate refused ones."""
         set_aside = frozenset(refused)
 
         async def say(i: int, message: Msg) -> None:
@@ -94,21 +134,21 @@ class Nats:
         self._tell(messages, say, settled=True)
 
     def hold(self, messages: Sequence[Message]) -> None:
-        """Say that they are still worked on: the server waits for them anew."""
+        """Tell the server that these are in work: it restarts their ack wait."""
         self._tell(messages, lambda i, message: message.in_progress(), settled=False)
 
     def give_back(self, messages: Sequence[Message]) -> None:
-        """Let the server deliver them to whoever asks next."""
+        """Let the server deliver these to the next client that pulls."""
         self._tell(messages, lambda i, message: message.nak(), settled=True)
 
     def publish(self, name: str, letters: Sequence[Letter]) -> None:
-        """Publish letters into the stream that has this subject, and wait until it confirms."""
-        if self._fatal is not None:
-            raise self._fatal
+        """Publish letters into the stream of the subject, and wait until it confirms."""
+        if self._inbox.fatal is not None:
+            raise self._inbox.fatal
         try:
             self._loop.do(self._publish(name, letters))
         except NoStreamResponseError:
-            if self._loop.do(self._takes(name)):  # a cluster that has no leader just now
+            if self._loop.do(self._takes(name)):  # a cluster without a leader for now
                 raise Unreachable("no stream answers") from None
             raise BrokerError("no stream takes what is published to the subject") from None
         except MaxPayloadError:
@@ -120,15 +160,11 @@ class Nats:
             raise Unreachable(f"the server did not confirm: {type(error).__name__}") from None
 
     def close(self) -> None:
-        """Give back what nobody took, and disconnect; the consumer stays."""
+        """Give back fetched messages, and disconnect; the consumer stays."""
         if self._closed:
             return
         self._closed = True
-        left: list[Message] = []
-        with suppress(Empty):
-            while True:
-                left.append(self._come.get_nowait())
-        if left:
+        if left := self._inbox.clear():
             self.give_back(left)
         self._loop.close(self._disconnect(), _CONFIRM)
 
@@ -139,7 +175,7 @@ class Nats:
         *,
         settled: bool,
     ) -> None:
-        """Tell the server something of each message; what it does not hear, it delivers again."""
+        """Tell the server something about each message; if that is lost, it delivers again."""
 
         async def tell() -> None:
             try:
@@ -168,7 +204,7 @@ class Nats:
             )
 
     async def _takes(self, name: str) -> bool:
-        """Whether there is a stream for a subject, as far as the server says."""
+        """Whether a stream has a subject; True if the server does not say."""
         try:
             await self._connection.jetstream().find_stream_name_by_subject(name)
         except NotFoundError:
@@ -178,21 +214,21 @@ class Nats:
         return True
 
     async def _watched(self) -> None:
-        """Pull messages; should that end by itself, whoever fetches hears of it."""
+        """Pull messages; ``fetch`` raises the error that ends it."""
         try:
             await self._pump()
         except Exception as error:
-            if self._fatal is None:
-                self._fatal = BrokerError("the connection ended", found=type(error).__name__)
+            if self._inbox.fatal is None:
+                self._inbox.fatal = BrokerError("the connection ended", found=type(error).__name__)
 
     async def _pump(self) -> None:
-        """Connect, and pull messages as long as there is room for them."""
-        # The first connection too is tried until it stands.
+        """Connect, and pull messages while there is room."""
+        # The first connection is retried too.
         self._connection = await nats.connect(**self._options)
         self._log.write("connected")
         pulling: Any = None
         silent = 0
-        while self._stream is not None and self._fatal is None:
+        while self._stream is not None and self._inbox.fatal is None:
             room = self._in_flight - self._held
             if room <= 0:
                 self._room.clear()
@@ -216,15 +252,15 @@ class Nats:
                 self._held += len(found)
                 for one in found:
                     again = one.metadata.num_delivered > 1
-                    self._come.put(Message(one.data, one.subject, again, one))
+                    self._inbox.add(Message(one.data, one.subject, again, one))
             elif silent >= _SILENT and pulling is not None:
                 silent = 0
                 with suppress(Error, OSError):
                     await pulling.unsubscribe()
-                pulling = None  # the consumer may be gone, and is made again
+                pulling = None  # the consumer may be gone: look it up again
 
     async def _bind(self, stream: str) -> Any:
-        """Find the consumer, or make it."""
+        """Bind to the consumer; create it if needed."""
         context = self._connection.jetstream()
         await self._check_subjects(context, stream)
         try:
@@ -241,7 +277,7 @@ class Nats:
                 await context.add_consumer(stream, wanted)
             except APIError as error:
                 if error.code is not None and error.code < 500:  # 5xx passes
-                    self._fatal = BrokerError(
+                    self._inbox.fatal = BrokerError(
                         "the server makes no such consumer", found=error.description
                     )
                 raise
@@ -250,16 +286,16 @@ class Nats:
         return bound
 
     async def _check_subjects(self, context: Any, stream: str) -> None:
-        """See that the stream is there, and that what we publish does not come back to us."""
+        """Refuse a missing stream, and one that would deliver what the bridge publishes."""
         try:
             told = await context.stream_info(stream)
         except NotFoundError:
-            self._fatal = BrokerError("there is no such stream", field="/stream")
+            self._inbox.fatal = BrokerError("there is no such stream", field="/stream")
             raise
         read = [self._subject] if self._subject is not None else told.config.subjects or []
         for name in self._publishes:
             if any(covers(one, name, between=".", one="*", rest=">") for one in read):
-                self._fatal = BrokerError("what is published would go into what is read")
+                self._inbox.fatal = BrokerError("the bridge would read what it publishes")
                 raise Error("a circle")
 
     async def _disconnect(self) -> None:
@@ -269,10 +305,10 @@ class Nats:
     async def _on_error(self, error: Exception) -> None:
         text = str(error).lower()
         if "authorization" in text or "authentication" in text:
-            self._fatal = BrokerError("the server refuses the connection", found="who asks")
+            self._inbox.fatal = BrokerError("the server refuses the connection", found="who asks")
         elif "permissions violation" in text:
             found = "publishing" if "for publish" in text else "subscribing"
-            self._fatal = BrokerError("who asks may not do that there", found=found)
+            self._inbox.fatal = BrokerError("who asks may not do that there", found=found)
         else:
             self._log.write("connection_error", reason=type(error).__name__)
 
@@ -285,7 +321,7 @@ class Nats:
 
 
 def _options(broker: Broker) -> dict[str, Any]:
-    """What ``nats.connect`` is told."""
+    """The options of ``nats.connect``."""
     who = broker.credentials
     options: dict[str, Any] = {
         "servers": [broker.name],

@@ -22,12 +22,19 @@ from omsgrain.cli.open import (
     policy_option,
     trust_options,
 )
-from omsgrain.cli.params import NewPath, Seconds, Size, refuse_given, store_argument
+from omsgrain.cli.params import (
+    NewPath,
+    Seconds,
+    log_format_option,
+    packages,
+    refuse_given,
+    size_option,
+    store_argument,
+)
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain.bridge.bridge import Broker
-    from omsgrain.bridge.process import BrokerConnection
+    from omsgrain.bridge.broker import Broker, BrokerConnection
     from omsgrain.server.log import Log
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -91,24 +98,19 @@ def _options(command: F) -> F:
         click.option("--key", type=_existing, help="Its private key, PEM."),
         click.option("--batch", type=click.IntRange(1, 65_535), default=1_000, show_default=True,
                      metavar="N", help="The most messages in one commit."),
-        click.option("--batch-bytes", type=Size(), default="8MB", show_default=True,
-                     metavar="SIZE",
-                     help="About how many bytes in one commit."),
+        size_option("--batch-bytes", "8MB", "About how many bytes in one commit."),
         click.option("--batch-age", type=Seconds(0, 60), default=0.25, show_default=True,
                      metavar="SECONDS", help="How long a message may wait for others."),
         click.option("--in-flight", type=click.IntRange(1, 65_535), default=2_000,
                      show_default=True, metavar="N",
                      help="The most messages that are delivered and not acknowledged."),
-        click.option("--message-limit", type=Size(), default="16MB", show_default=True,
-                     metavar="SIZE",
-                     help="The largest message; larger ones are refused."),
+        size_option("--message-limit", "16MB", "The largest message; larger ones are refused."),
         click.option("--require-signatures", is_flag=True,
                      help="Accept only grains with a valid signature."),
         policy_option,
         click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
                      show_default=True, metavar="SECONDS", help="Time between two reports."),
-        click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
-                     show_default=True, help="The format of the log, on stderr."),
+        log_format_option,
     )):  # fmt: skip
         command = option(command)
     return command
@@ -172,9 +174,7 @@ def bridge(
         _check_word(option, given[option])
     if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
         raise click.UsageError("the bridge would read what it publishes")
-    from omsgrain.bridge.bridge import BridgeLimits
-    from omsgrain.bridge.feed import follower
-    from omsgrain.bridge.process import BridgePlan, run
+    from omsgrain.bridge.bridge import BridgeLimits, BridgePlan, follower, run
     from omsgrain.server.log import Log
 
     log = Log(log_format)
@@ -221,13 +221,13 @@ def _check_word(option: str, name: str | None) -> None:
 
 def _covered(name: str, given: dict[str, Any]) -> bool:
     """Whether the bridge would read its own messages there; for NATS only the server knows."""
-    from omsgrain.bridge.transport import covers
+    from omsgrain.bridge.broker import covers
 
     return any(covers(t, name, between="/", one="+", rest="#") for t in given["topic"])
 
 
 def _broker(url: str, is_nats: bool, given: dict[str, Any]) -> Broker:
-    from omsgrain.bridge.bridge import Credentials, broker
+    from omsgrain.bridge.broker import Credentials, broker
 
     password = os.environ.get(PASSWORD)
     if (file := given["password_file"]) is not None:
@@ -249,22 +249,11 @@ def _connector(
     log: Log,
     given: dict[str, Any],
 ) -> Callable[[], BrokerConnection]:
-    """How to connect."""
-    from omsgrain.errors import UnsupportedError, packages_of
-
+    """Return what connects to the broker."""
     is_nats = broker.scheme in ("nats", "tls")
-    extra, module = ("nats", "nats") if is_nats else ("mqtt", "paho")
-    try:
-        if is_nats:
-            from omsgrain.bridge.nats import Nats
-        else:
-            from omsgrain.bridge.mqtt import Mqtt, shared
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != module:
-            raise
-        text = "this broker needs more packages"
-        raise UnsupportedError(text, expected=packages_of(extra)) from None
     if is_nats:
+        with packages("nats", "nats"):
+            from omsgrain.bridge.nats import Nats
         return lambda: Nats(
             broker,
             log,
@@ -275,6 +264,8 @@ def _connector(
             ack_wait=given["ack_wait"],
             publishes=publishes,
         )
+    with packages("mqtt", "paho"):
+        from omsgrain.bridge.mqtt import Mqtt, shared
     group = given["group"]
     client = given["client_id"] or _client_id(store, group)
     topics = [shared(topic, group) for topic in given["topic"]]

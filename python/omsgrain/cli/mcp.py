@@ -12,7 +12,13 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.manual import Manual
 from omsgrain.cli.open import actor_option, make_store, open_store, plain_option, trust_options
-from omsgrain.cli.params import Size, create_option, store_argument
+from omsgrain.cli.params import (
+    create_option,
+    log_format_option,
+    packages,
+    size_option,
+    store_argument,
+)
 from omsgrain.storage.location import Where, location_of
 
 EXAMPLES = r"""
@@ -39,29 +45,9 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
     help="Read and write documents below this directory; by default no path is accepted.",
 )
 @click.option("--readonly", is_flag=True, help="Change neither the store nor files.")
-@click.option(
-    "--document-limit",
-    type=Size(),
-    default="100MB",
-    metavar="SIZE",
-    show_default=True,
-    help="The largest document to import.",
-)
-@click.option(
-    "--answer-limit",
-    type=Size(),
-    default="16MB",
-    metavar="SIZE",
-    show_default=True,
-    help="The largest document to return as text.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the log, on stderr.",
-)
+@size_option("--document-limit", "100MB", "The largest document to import.")
+@size_option("--answer-limit", "16MB", "The largest document to return as text.")
+@log_format_option
 @actor_option
 @plain_option
 @trust_options
@@ -83,21 +69,14 @@ def mcp(
     Tools: remember, recall, forget, history, import and export of MIF documents. It ends when
     stdin does, or with SIGTERM. The log on stderr has no content of grains.
     """
-    from omsgrain.errors import UnsupportedError, packages_of
-
     if not user.strip():
         raise click.UsageError("--user needs a name")
     if create and readonly:
         raise click.UsageError("--create and --readonly exclude each other")
-    try:
+    with packages("mcp", "mcp", "anyio"):
         from omsgrain.mcp.server import run
         from omsgrain.mcp.service import McpOptions
         from omsgrain.server.log import Log
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("mcp", "anyio"):
-            raise
-        text = "MCP needs more packages"
-        raise UnsupportedError(text, expected=packages_of("mcp")) from None
     options = McpOptions(
         user=normalize("NFC", user),
         root=root,

@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from omsgrain.cli.manual import STORE_VARIABLE, argument
+from omsgrain.errors import UnsupportedError, packages_of
 from omsgrain.storage.location import IN_MEMORY, StoreUrl, Where, is_url
 
 if TYPE_CHECKING:
@@ -102,6 +104,37 @@ def trust_option(command: F) -> F:
     """``--trust``, of all commands that check signatures."""
     text = "A trusted key: a file with a public key, or a DID. Repeatable."
     return click.option("--trust", multiple=True, metavar="KEY", help=text)(command)
+
+
+def log_format_option(command: F) -> F:
+    """``--log-format``, of commands that run until a signal."""
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="The format of the log, on stderr.",
+    )(command)
+
+
+def size_option(name: str, default: str, text: str) -> Callable[[F], F]:
+    """An option for a number of bytes, with a default."""
+    return click.option(
+        name, type=Size(), default=default, metavar="SIZE", show_default=True, help=text
+    )
+
+
+@contextmanager
+def packages(extra: str, *modules: str) -> Iterator[None]:
+    """Refuse the command if a module is missing that an extra of the package installs."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in modules:
+            raise
+        raise UnsupportedError(
+            "the command needs more packages", expected=packages_of(extra)
+        ) from None
 
 
 def passphrase_option(command: F) -> F:

@@ -20,7 +20,14 @@ from omsgrain.cli.open import (
     resolver_in_use,
     trust_options,
 )
-from omsgrain.cli.params import Seconds, Size, create_option, store_argument
+from omsgrain.cli.params import (
+    Seconds,
+    create_option,
+    log_format_option,
+    packages,
+    size_option,
+    store_argument,
+)
 from omsgrain.storage.location import Where
 
 EXAMPLES = r"""
@@ -83,22 +90,8 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls-cert", type=_existing, help="Certificate and chain, PEM.")
 @click.option("--tls-key", type=_existing, help="Its private key, PEM.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server handles TLS.")
-@click.option(
-    "--body-limit",
-    type=Size(),
-    default="64MB",
-    metavar="SIZE",
-    show_default=True,
-    help="The largest body of one document, uncompressed.",
-)
-@click.option(
-    "--lines-limit",
-    type=Size(),
-    default="8GB",
-    metavar="SIZE",
-    show_default=True,
-    help="The largest bundle by lines, uncompressed.",
-)
+@size_option("--body-limit", "64MB", "The largest body of one document, uncompressed.")
+@size_option("--lines-limit", "8GB", "The largest bundle by lines, uncompressed.")
 @click.option(
     "--values-limit",
     type=click.IntRange(1),
@@ -131,13 +124,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="N",
     help="Server processes, 1 to 64: for stores in a database, or mostly reads.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the access log, on stderr.",
-)
+@log_format_option
 @click.option("--log-tokens", is_flag=True, help="Log the name of the token in the access log.")
 @actor_option
 @plain_option
@@ -183,18 +170,12 @@ def serve(
         raise click.UsageError("--did needs --sign")
     from omsgrain.crypto.signers import load_signer
     from omsgrain.crypto.trust import Trust
-    from omsgrain.errors import UnsupportedError, packages_of
     from omsgrain.storage.location import location_of
 
-    try:
+    with packages("server", "starlette", "uvicorn"):
         from omsgrain.server.log import Log
         from omsgrain.server.process import Listening, run
         from omsgrain.server.service import ServerOptions, Stores, check_producer
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
-            raise
-        text = "serving needs more packages"
-        raise UnsupportedError(text, expected=packages_of("server")) from None
     check_producer(producer)
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
     listening.check()

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brokers: their URLs, what the bridge needs of one, and where refused messages go.
+
+A source delivers a message again unless it was acknowledged: after a crash, or after a lost
+connection. So the bridge acknowledges last, and a message that comes twice is stored once, at the
+address of its bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import ssl
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from secrets import token_hex
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from omsgrain.durable import sync_directory
+from omsgrain.errors import SchemaError, StoreError, UnsupportedError
+from omsgrain.store.take_messages import MessageRefusal
+from omsgrain.sync.http import is_loopback
+
+_SCHEMES = {
+    "mqtt": (1883, False),
+    "mqtts": (8883, True),
+    "nats": (4222, False),
+    "tls": (4222, True),
+}
+
+
+class BrokerError(StoreError):
+    """The broker refuses the client or a request for good; a retry does not help."""
+
+
+class Unreachable(Exception):
+    """The broker cannot be reached, or does not confirm; the text has no content of messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The credentials of the bridge; its repr shows no password.
+
+    Attributes:
+        user: its name.
+        password: its password, or a token of NATS without a name.
+        file: credentials of NATS: a JWT and its key.
+        authority: certificate authorities to trust, PEM; those of the system by default.
+        certificate: the client certificate, PEM.
+        key: its private key, PEM.
+    """
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    file: Path | None = None
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The address of a broker.
+
+    Attributes:
+        scheme: ``mqtt``, ``mqtts``, ``nats`` or ``tls`` (NATS over TLS).
+        host: its name or address.
+        port: its port.
+        credentials: of the bridge.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    credentials: Credentials = field(default_factory=Credentials)
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return _SCHEMES[self.scheme][1]
+
+    @property
+    def name(self) -> str:
+        """The URL of the broker, without credentials."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    def context(self) -> ssl.SSLContext | None:
+        """The settings of TLS; None without TLS."""
+        if not self.tls:
+            return None
+        own = self.credentials
+        context = ssl.create_default_context(cafile=own.authority)
+        if own.certificate is not None:
+            context.load_cert_chain(own.certificate, own.key)
+        return context
+
+
+def broker(
+    url: str, schemes: tuple[str, ...], credentials: Credentials, *, in_clear: bool = False
+) -> Broker:
+    """Read the URL of a broker."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise SchemaError("not the URL of a broker", field="/url") from None
+    if parts.username is not None or parts.password is not None:
+        raise SchemaError("a name or password in the URL of a broker", field="/url")
+    more = parts.path.strip("/") or parts.query or parts.fragment
+    if parts.scheme not in schemes or not parts.hostname or port == 0 or more:
+        text = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
+        raise SchemaError("not the URL of a broker", field="/url", expected=text)
+    usual, _ = _SCHEMES[parts.scheme]
+    found = Broker(parts.scheme, parts.hostname, port or usual, credentials)
+    secret = credentials.password is not None
+    if secret and not (found.tls or in_clear or is_loopback(found.host)):
+        raise UnsupportedError(
+            "the password would cross the network unencrypted",
+            expected=f"{schemes[-1]}://, or --plain-password",
+        )
+    if not found.tls and (credentials.authority or credentials.certificate):
+        raise SchemaError("certificates go with TLS", field="/url", expected=f"{schemes[-1]}://")
+    if (credentials.certificate is None) != (credentials.key is None):
+        raise SchemaError("a certificate goes with its key", field="/tls")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that a broker delivered.
+
+    Attributes:
+        data: its bytes.
+        origin: the topic or subject; it may name persons, so it is never logged.
+        again: the broker says that it delivered it before.
+        token: what the source needs to acknowledge it.
+    """
+
+    data: bytes
+    origin: str
+    again: bool
+    token: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message to publish.
+
+    Attributes:
+        data: its bytes.
+        properties: texts that go with it.
+    """
+
+    data: bytes
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+class MessageSource(Protocol):
+    """Where messages come from, with a limit of unacknowledged ones. One thread calls it."""
+
+    def fetch(self, most: int, wait: float) -> list[Message]:
+        """Return up to ``most`` messages; wait for the first one for so many seconds."""
+        ...
+
+    def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
+        """Acknowledge messages in their order; ``refused`` has positions of refused ones."""
+        ...
+
+    def hold(self, messages: Sequence[Message]) -> None:
+        """Tell the broker that these are still in work, so that it does not deliver them again."""
+        ...
+
+    def give_back(self, messages: Sequence[Message]) -> None:
+        """Let the broker deliver these to another client."""
+        ...
+
+    def close(self) -> None:
+        """Disconnect; the broker keeps unacknowledged messages. A second call does nothing."""
+        ...
+
+
+class Sink(Protocol):
+    """Where messages are published. Any thread may call it."""
+
+    def publish(self, name: str, letters: Sequence[Letter]) -> None:
+        """Publish letters in order; the broker has confirmed all when this returns."""
+        ...
+
+
+class BrokerConnection(MessageSource, Sink, Protocol):
+    """A connection to a broker, for both directions."""
+
+
+class Inbox:
+    """Messages between the thread of a client library and the bridge.
+
+    Attributes:
+        fatal: the error that ended the connection for good.
+    """
+
+    def __init__(self) -> None:
+        self._messages: SimpleQueue[Message] = SimpleQueue()
+        self.fatal: BrokerError | None = None
+
+    def __len__(self) -> int:
+        return self._messages.qsize()
+
+    def add(self, message: Message) -> None:
+        """Add a message."""
+        self._messages.put(message)
+
+    def fetch(self, most: int, wait: float) -> list[Message]:
+        """As ``MessageSource.fetch``; raise the fatal error once there is no message left."""
+        found: list[Message] = []
+        with suppress(Empty):
+            get = self._messages.get
+            found.append(get(timeout=wait) if wait > 0 else self._messages.get_nowait())
+            while len(found) < most:
+                found.append(self._messages.get_nowait())
+        if not found and self.fatal is not None:
+            raise self.fatal
+        return found
+
+    def clear(self) -> list[Message]:
+        """Take out all messages."""
+        found: list[Message] = []
+        with suppress(Empty):
+            while True:
+                found.append(self._messages.get_nowait())
+        return found
+
+
+def covers(pattern: str, name: str, *, between: str, one: str, rest: str) -> bool:
+    """Whether a subscription would deliver a message published under a name."""
+    asked, found = pattern.split(between), name.split(between)
+    for i, part in enumerate(asked):
+        if part == rest:
+            # In MQTT "a/#" covers "a" itself; in NATS "a.>" does not, so this is too strict there.
+            return True
+        if i >= len(found) or part not in (one, found[i]):
+            return False
+    return len(asked) == len(found)
+
+
+class Aside(NamedTuple):
+    """A refused message, and why."""
+
+    message: Message
+    refusal: MessageRefusal
+
+
+class DeadLetters(Protocol):
+    """Where refused messages go. One that is written twice gives equal letters, or one file."""
+
+    def write(self, refused: Sequence[Aside]) -> None:
+        """Write refused messages; they are durable when this returns."""
+        ...
+
+
+def properties(aside: Aside) -> dict[str, str]:
+    """The properties of a refused message: the reason and its origin, no content."""
+    error = aside.refusal.error
+    told = {"code": error.code, "reason": str(error), "origin": aside.message.origin}
+    if aside.refusal.count > 1:
+        told["refused"] = str(aside.refusal.count)
+    if aside.refusal.erased:
+        told["withheld"] = "erased"
+    return told
+
+
+def kept(aside: Aside) -> bytes:
+    """What is kept of a refused message: all of it, or nothing of an erased grain."""
+    return b"" if aside.refusal.erased else aside.message.data
+
+
+class Topic:
+    """Refused messages under a topic or subject of a broker."""
+
+    def __init__(self, sink: Sink, name: str) -> None:
+        self._sink = sink
+        self._name = name
+
+    def write(self, refused: Sequence[Aside]) -> None:
+        """Publish them, and wait for the broker."""
+        self._sink.publish(
+            self._name,
+            [Letter(kept(one), tuple(properties(one).items())) for one in refused],
+        )
+
+
+class DeadLetterDirectory:
+    """Refused messages as files: HASH.message with the bytes, HASH.json with the reason.
+
+    The hash of the message and its reason is the name, so it has no content.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        self._path = path
+
+    def write(self, refused: Sequence[Aside]) -> None:
+        """Write the files."""
+        for one in refused:
+            told = json.dumps(properties(one), ensure_ascii=False).encode()
+            data = kept(one)
+            name = sha256(len(told).to_bytes(8, "big") + told + data).hexdigest()[:32]
+            self._add(f"{name}.json", told + b"\n")
+            self._add(f"{name}.message", data)
+        sync_directory(self._path)
+
+    def _add(self, name: str, data: bytes) -> None:
+        path = self._path / name
+        if path.exists():
+            return
+        partial = self._path / f".{token_hex(8)}.partial"
+        try:
+            with partial.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
