@@ -106,10 +106,7 @@ def faults() -> list[str]:
 
 
 #: Files that are about to go or to be renamed, and names in them.
-WAITING = (
-    "store/prepared.py",
-    "store/write.py",
-)
+WAITING: tuple[str, ...] = ()
 #: Files that still use private names of others, and how often. The numbers only go down.
 REACHES = {
     "store/sign.py": 1,

@@ -138,13 +138,12 @@ def erase(store: og.GrainStore) -> Trace:
 #: Files of the package that a call may pass through: the measure of today.
 CEILINGS: dict[str, tuple[Callable[[og.GrainStore], Trace], int]] = {
     "og.encode": (encode, 1),
-    "store.get": (get, 7),
-    "store.query": (query, 11),
-    # 14, and grain.py in a process in which others have used more of the package.
-    "store.put": (put, 15),
-    "store.supersede": (supersede, 23),
-    "store.delete": (delete, 23),
-    "store.privacy.erase": (erase, 39),
+    "store.get": (get, 6),
+    "store.query": (query, 10),
+    "store.put": (put, 10),
+    "store.supersede": (supersede, 14),
+    "store.delete": (delete, 13),
+    "store.privacy.erase": (erase, 32),
 }
 HTTP_IMPORT, CLI_IMPORT = 42, 59
 """Two more than there are: a thread may write the index meanwhile."""

@@ -25,7 +25,7 @@ from omsgrain.storage import (
     records as state,
 )
 from omsgrain.storage.audit import log
-from omsgrain.storage.lmdb import open
+from omsgrain.storage.lmdb import data_file
 from omsgrain.store import consumers, read
 from omsgrain.store.privacy.erasure import ErasureReport
 from support.markdown_page import fences, table
@@ -64,7 +64,7 @@ def test_tables_of_the_store() -> None:
 def test_files_of_the_store() -> None:
     drawn = next(fences(LAYOUT)).text
     names = {"text.db", f"vectors-{1}.usearch"}
-    names |= {getattr(open, n) for n in dir(open) if n.endswith(("_FILE", "_DIRECTORY"))}
+    names |= {getattr(data_file, n) for n in dir(data_file) if n.endswith(("_FILE", "_DIRECTORY"))}
     assert set(re.findall(r"^        ([\w.-]+)  ", drawn, re.MULTILINE)) == names
 
 

@@ -178,13 +178,7 @@ def test_each_is_found(store: Path, tmp_path: Path, name: str) -> None:
     (table, row, value), (where, seq), mended = DAMAGES[name]
     path = Path(copytree(store, tmp_path / "memory.omsg"))
     inner = LmdbStorage(path)
-    inner._env.write(
-        lambda txn, _: (
-            txn.delete(row, db=inner._env.tables[table])
-            if value is None
-            else txn.put(row, value, db=inner._env.tables[table])
-        )
-    )
+    inner.write(lambda writer: writer.set_row(table, row, value))
     report = check(path)
     assert (where, seq) in {(problem.where, problem.seq) for problem in report.problems}
     assert not report.ok

@@ -165,14 +165,14 @@ def test_readers_beside_a_killed_writer(tmp_path: Path) -> None:
     [
         "data_file.lmdb.open = die",  # the directory is made
         "data_file.open_tables = die",  # LMDB's file is made
-        "open.os.fsync = die",  # the tables are committed
+        "data_file.os.fsync = die",  # the tables are committed
     ],
 )
 def test_killed_while_it_is_made(tmp_path: Path, moment: str) -> None:
     path = tmp_path / "memory.omsg"
     code = f"""if True:
         import os, sys
-        from omsgrain.storage.lmdb import data_file, open, storage
+        from omsgrain.storage.lmdb import data_file, storage
         def die(*args, **options):
             os.kill(os.getpid(), 9)
         {moment}

@@ -24,7 +24,7 @@ def belief(what: str, at: int = 0) -> og.Grain:
 SUPERSEDE = f"""
     import os, sys
     import omsgrain as og
-    from omsgrain.storage.lmdb import storage as lmdb
+    from omsgrain.storage.lmdb.environment import Environment
     from omsgrain.storage.lmdb.writer import LmdbWriter
     path, old, at = sys.argv[1], sys.argv[2], int(sys.argv[3])
     steps = 0
@@ -39,7 +39,7 @@ SUPERSEDE = f"""
     for name in {STEPS!r}:
         setattr(LmdbWriter, name, counted(getattr(LmdbWriter, name)))
     if at == 0:
-        lmdb._committed = lambda *args: os.kill(os.getpid(), 9)
+        Environment._committed = lambda *args: os.kill(os.getpid(), 9)
     with og.open(path) as store:
         store.supersede(old, og.Belief(
             subject="lamp", relation="is", object="off", created_at={TIME + 1}

@@ -25,7 +25,7 @@ from omsgrain.errors import (
     StoreDamagedError,
     StoreError,
 )
-from omsgrain.storage.lmdb.open import failure
+from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.store.context import context_of
 from support.child_process import run
 

@@ -11,8 +11,8 @@ from queue import SimpleQueue
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb import environment, storage
-from omsgrain.storage.lmdb.environment import LEAST, IdleFlush
+from omsgrain.storage.lmdb import memtable, storage
+from omsgrain.storage.lmdb.memtable import LEAST, IdleFlush
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import run
 from support.store_contract import make_pairs, put
@@ -168,7 +168,7 @@ def test_no_thread_before_the_first_write(path: Path) -> None:
 
 
 def test_by_the_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "PAUSE", 0.001)
+    monkeypatch.setattr(memtable, "PAUSE", 0.001)
     store = LmdbStorage(path, durability="relaxed")
     flushed = threading.Event()
     watched = quiet_of(store)
@@ -190,7 +190,7 @@ def test_a_fork_beside_it(path: Path) -> None:
     code = """
         import os, sys, threading
         from hashlib import sha256
-        from omsgrain.storage.lmdb import environment as quiet
+        from omsgrain.storage.lmdb import memtable as quiet
         from omsgrain.storage.lmdb.storage import LmdbStorage
         quiet.PAUSE = 0.0005
         def put(store, start):

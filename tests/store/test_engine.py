@@ -16,7 +16,7 @@ from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import BLOBS
 from omsgrain.store import Change
 from omsgrain.store.context import context_of
-from omsgrain.store.prepared import Item
+from omsgrain.store.write import Item
 from support.shell import USAGE, Shell
 from support.store_kinds import POSTGRES, made
 
@@ -327,9 +327,8 @@ def test_damaged_bytes_are_found_and_never_given_out(tmp_path: Path) -> None:
         assert isinstance(inner, LmdbStorage)
         # A valid grain, but not the one that was put: only the address can tell.
         changed = og.encode(belief(2, object="night"))
-        table = inner._env.tables[BLOBS]
         key, mark = (3).to_bytes(8, "big"), bytes.fromhex(addresses[2])[:8]
-        inner._env.write(lambda txn, _: txn.put(key, mark + changed, db=table))
+        inner.write(lambda writer: writer.set_row(BLOBS, key, mark + changed))
 
         with pytest.raises(err.IntegrityError):
             store.get(addresses[2])

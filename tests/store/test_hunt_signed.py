@@ -21,7 +21,7 @@ from omsgrain.storage.signatures import MOST
 from omsgrain.storage.tables import EVENTS, SEQUENCE, STATES
 from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings, context_of
-from omsgrain.store.prepared import Incoming
+from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy import consent as withdrawing
 from omsgrain.store.privacy import erasure, removal
 from omsgrain.store.signature_policy import Required
@@ -167,14 +167,14 @@ def test_consents_of_a_batch_are_gathered_once(
     regulated: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = 0
-    gather = Incoming.plain
+    gather = PreparedGrains.plain
 
-    def counted(given: Incoming, i: int) -> bytes:
+    def counted(given: PreparedGrains, i: int) -> bytes:
         nonlocal calls
         calls += 1
         return gather(given, i)
 
-    monkeypatch.setattr(Incoming, "plain", counted)
+    monkeypatch.setattr(PreparedGrains, "plain", counted)
     given = [consent(at) for at in range(20)]
     basis = og.address(og.encode(given[0]))
     many = [belief(f"{n}", **PERSON | {"processing_basis": basis}) for n in range(50)]

@@ -277,8 +277,8 @@ def test_verifying_goes_on_after_a_sealed_grain_that_is_damaged(
         with inner.read() as reader:
             blob = reader.blob_at(1)
         assert blob is not None
-        row, table = damaged[:8] + blob[:-1] + bytes([blob[-1] ^ 1]), inner._env.tables[BLOBS]
-        inner._env.write(lambda txn, _: txn.put(SEQUENCE.pack(1), row, db=table))
+        row = damaged[:8] + blob[:-1] + bytes([blob[-1] ^ 1])
+        inner.write(lambda writer: writer.set_row(BLOBS, SEQUENCE.pack(1), row))
         report = store.verify(errors="collect")
         assert report.verified == 1
         assert [(bad.index, bad.error.code) for bad in report.errors] == [(1, "ERR_INTEGRITY")]

@@ -28,7 +28,7 @@ from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.params import Seconds
 from omsgrain.counts import counted
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb.open import DATA_FILE
+from omsgrain.storage.lmdb.data_file import DATA_FILE
 
 Durability = Literal["commit", "relaxed"]
 

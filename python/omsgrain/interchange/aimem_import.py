@@ -37,8 +37,8 @@ from omsgrain.interchange.report import ImportSummary, ImportTally
 from omsgrain.search.vectors import DIMENSIONS
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
-from omsgrain.store.prepared import take_one
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot, check_keys, check_tenant
+from omsgrain.store.write import prepare_one
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -183,7 +183,7 @@ def _found(snapshot: SourceSnapshot, chunk: Mapping[str, Any], local: str) -> So
 def _may_come(grain: Grain) -> bool:
     """Whether a grain can be put as it is: one that superseded another cannot."""
     try:
-        take_one(grain)
+        prepare_one(grain)
     except OmsError:
         return False
     return not grain.sealed

@@ -114,10 +114,10 @@ def _lines(
             batch, errors=errors, batch_size=max(1, len(batch)), allow_erased=allow_erased
         )
     except SchemaError:
-        from omsgrain.store.prepared import intakes
+        from omsgrain.store.write import prepare
 
-        (intake,) = intakes(batch, len(batch))
-        raise _place(lines, batch, intake.errors[0]) from None
+        (prepared,) = prepare(batch, len(batch))
+        raise _place(lines, batch, prepared.errors[0]) from None
     for item in report.errors:
         rejected[batch.indices[item.index]] = _place(lines, batch, item)
     refused = [rejected[index] for index in sorted(rejected)]

@@ -306,7 +306,8 @@ class Walk:
             there = self._terms.grains_at(page)
             self.blobs += len(there)
             if self._beside:
-                kept = [one for one in there if not is_beside(one[1])]
+                # Only states are asked: nearly every grain is none.
+                kept = [one for one in there if one[1].blob[2] != STATE or not is_beside(one[1])]
                 self.passed += len(there) - len(kept)
                 there = kept
             found += there

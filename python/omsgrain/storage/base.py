@@ -209,7 +209,16 @@ class Reader(Protocol):
         ...
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, as ``grain`` does, or None."""
+        """Return the grain at an address, verified by its hash; None if there is none.
+
+        Where the keys are, a sealed one is opened, with any key that opens it.
+
+        Raises:
+            IntegrityError: the stored bytes are damaged.
+            KeyMissingError: there are keys here, and none that opens it.
+            ErasedError: its key was destroyed.
+            OmsError: what was sealed is no grain.
+        """
         ...
 
     def expect(self, digests: Sequence[bytes]) -> None:
@@ -320,16 +329,6 @@ class KeyedReader(Protocol):
         Raises:
             KeyMissingError: there are none here.
             ErasedError: they were destroyed.
-        """
-        ...
-
-    def tried(self, seq: int) -> Grain:
-        """Return a sealed grain that is not open, opened with any key that opens it.
-
-        Raises:
-            KeyMissingError: there is none here.
-            ErasedError: its key was destroyed.
-            OmsError: what was sealed is no grain.
         """
         ...
 

@@ -28,8 +28,8 @@ from omsgrain.storage import mentions, records
 from omsgrain.storage.audit.verify import verify
 from omsgrain.storage.base import PAGE_BYTES, CheckProblem, CheckReport, Reader, Which
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
+from omsgrain.storage.lmdb.data_file import DATA_FILE
 from omsgrain.storage.lmdb.memtable import RUN, Memtable
-from omsgrain.storage.lmdb.open import DATA_FILE
 from omsgrain.storage.lmdb.pages import broken_pages
 from omsgrain.storage.lmdb.reader import LmdbReader
 from omsgrain.storage.lmdb.storage import LmdbStorage

@@ -39,7 +39,7 @@ from omsgrain.storage.base import (
     Writer,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
-from omsgrain.storage.scan import placed, stored
+from omsgrain.storage.scan import damaged_at, placed, stored
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
@@ -170,9 +170,14 @@ class DecryptingReader:
         return stored_grain(plain, address)
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, stored or plain, opened as ``grain`` does."""
+        """Return the grain at an address, stored or plain, opened and verified."""
         seq = self.find([digest])[0]
-        return None if seq is None else self.grain(seq)
+        grain = None if seq is None else self.grain(seq)
+        if seq is None or grain is None:
+            return None
+        if grain.address != digest.hex() and _core.address(grain.blob) != digest.hex():
+            raise damaged_at(digest, grain.address)
+        return self._tried(seq) if grain.sealed else grain
 
     def expect(self, digests: Sequence[bytes]) -> None:
         """Say which grains will be asked for by the addresses that they are stored under."""
@@ -195,7 +200,7 @@ class DecryptingReader:
             raise KeyMissingError("the grain was sealed elsewhere, and no key of here opens it")
         return self.ring.by_number(number)
 
-    def tried(self, seq: int) -> Grain:
+    def _tried(self, seq: int) -> Grain:
         """Return a sealed grain that is not open, opened with any key of the ring that opens it.
 
         It came when its key was not here, so no row says whose it is.

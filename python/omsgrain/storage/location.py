@@ -192,19 +192,19 @@ class DirectoryLocation(Location):
 
     def exists(self) -> bool:
         """Tell whether there is a store."""
-        from omsgrain.storage.lmdb.open import DATA_FILE
+        from omsgrain.storage.lmdb.data_file import DATA_FILE
 
         return (self.path / DATA_FILE).exists()
 
     def must_exist(self) -> None:
         """See that there is a store: an empty directory would become one."""
-        from omsgrain.storage.lmdb.open import prepare
+        from omsgrain.storage.lmdb.data_file import prepare
 
         prepare(self.path, readonly=True)
 
     def is_writable(self) -> bool:
         """Tell whether files in the directory may be written."""
-        from omsgrain.storage.lmdb.open import DATA_FILE
+        from omsgrain.storage.lmdb.data_file import DATA_FILE
 
         data = self.path / DATA_FILE
         return os.access(self.path, os.W_OK) and (not data.exists() or os.access(data, os.W_OK))

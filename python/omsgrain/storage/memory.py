@@ -31,7 +31,7 @@ from omsgrain.storage.base import (
 )
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import PAST, forget
-from omsgrain.storage.scan import dropped, pages, placed, stored
+from omsgrain.storage.scan import dropped, pages, placed, stored, verified
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
@@ -311,8 +311,8 @@ class _MemoryReader:
         return None if blob is None else stored(blob)
 
     def named(self, digest: bytes) -> Grain | None:
-        seq = self.find([digest])[0]
-        return None if seq is None else self.grain(seq)
+        blob = self.get(digest)
+        return None if blob is None else verified(digest, blob)
 
     def expect(self, digests: Sequence[bytes]) -> None:
         """Nothing to do."""

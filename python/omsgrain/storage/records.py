@@ -27,6 +27,7 @@ from omsgrain.storage.tables import (
     COUNTERS,
     HOLDS,
     MODELS,
+    SEALED,
     SEQUENCE,
     SIGNATURES,
     STATES,
@@ -157,7 +158,8 @@ def forget(writer: Writer, seq: int) -> None:
             writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
     for table in (STATES, COUNTERS, HOLDS):
         writer.set_row(table, key, None)
-    blind_index.forget(writer, seq)
+    if writer.row(SEALED, key) is not None:
+        blind_index.forget(writer, seq)
     for table in (SIGNATURES, TOGGLES):
         for row, _ in list(writer.rows(table, prefix=key)):
             writer.set_row(table, row, None)

@@ -84,6 +84,19 @@ def stored(blob: bytes) -> Grain:
     return stored_grain(blob, _core.address(blob))
 
 
+def verified(digest: bytes, blob: bytes) -> Grain:
+    """Make the grain of a blob stored under a digest, which must be its hash."""
+    grain = stored(blob)
+    if grain.address != digest.hex():
+        raise damaged_at(digest, grain.address)
+    return grain
+
+
+def damaged_at(digest: bytes, found: str) -> IntegrityError:
+    """Make the error for bytes that are not those that were put under a digest."""
+    return IntegrityError("the stored bytes are damaged", expected=digest.hex(), found=found)
+
+
 def placed(
     read: Callable[[int], Grain | None], places: Sequence[bytes]
 ) -> list[tuple[bytes, Grain]]:

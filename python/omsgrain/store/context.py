@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from omsgrain.errors import OmsError, SchemaError, StoreError
 from omsgrain.storage.base import Storage, Writer
@@ -18,6 +19,8 @@ from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.policy.presets import Preset
@@ -296,6 +299,28 @@ class StorePart:
 def context_of(part: StorePart) -> Context:
     """Return the context of a store or of one of its parts."""
     return part._context
+
+
+P = TypeVar("P")
+
+
+class LazyPart(Generic[P]):
+    """An attribute of a store that gives a part of it, whose module is loaded on first use."""
+
+    def __init__(self, module: str, name: str, doc: str) -> None:
+        self._module, self._name, self.__doc__ = f"omsgrain.store.{module}", name, doc
+
+    @overload
+    def __get__(self, store: None, owner: type[StorePart]) -> Self: ...
+
+    @overload
+    def __get__(self, store: StorePart, owner: type[StorePart]) -> P: ...
+
+    def __get__(self, store: StorePart | None, owner: type[StorePart]) -> Self | P:
+        if store is None:
+            return self
+        make: Callable[[Context], P] = getattr(import_module(self._module), self._name)
+        return make(store._context)
 
 
 _LONGEST = 256  # letters

@@ -19,10 +19,17 @@ from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context
 from omsgrain.store.policy_context import address_of, seq_of
-from omsgrain.store.prepared import Incoming, Intake, intakes
+from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.source_index import SourceSnapshot
 from omsgrain.store.vectors import sealer_of
-from omsgrain.store.write import admit, bring, let_back, refuse, take
+from omsgrain.store.write import (
+    admit,
+    let_back,
+    prepare,
+    put_admitted,
+    refuse,
+    write_grains,
+)
 
 _MOST = 2**63 - 1
 JOINED: Final = "a newer version was there already"
@@ -117,18 +124,18 @@ def record(
 ) -> Recorded:
     """Do what was decided of some records of one user: one transaction, all of it or nothing."""
     items = [grain for step in steps for grain in _grains(step)]
-    intake = Intake([], [], [])
+    given = PreparedGrains([])
     if items:
-        (intake,) = intakes(items, len(items), context.settings.resolver)
-    places = _places(steps, intake)
-    errors = {bad.index: bad.error for bad in intake.errors}
+        (given,) = prepare(items, len(items), context.settings.resolver)
+    places = _places(steps, given)
+    errors = {bad.index: bad.error for bad in given.errors}
     at, refused = 0, {}
     for n, step in enumerate(steps):
         for i in range(at, at := at + len(_grains(step))):
             if i in errors:
                 refused[n] = RecordOutcome(error=errors[i])
 
-    def work(writer: Writer, given: Incoming) -> Recorded:
+    def work(writer: Writer) -> Recorded:
         done = _ImportTransaction(context, writer, given, places, actor, allow_erased).run(
             steps, dict(refused), user_id, since
         )
@@ -137,7 +144,7 @@ def record(
         return Recorded(done, writer.last_seq())
 
     try:
-        return bring(context, intake, work, allow_erased=allow_erased)
+        return write_grains(context, given, work, allow_erased=allow_erased)
     except _Undone as undone:
         return Recorded(undone.outcomes, None)
 
@@ -160,7 +167,7 @@ class _ImportTransaction:
         self,
         context: Context,
         writer: Writer,
-        given: Incoming,
+        given: PreparedGrains,
         places: Sequence[Sequence[int]],
         actor: str | None,
         allow_erased: bool,
@@ -265,7 +272,7 @@ class _ImportTransaction:
         try:
             digest = bytes.fromhex(address_of(writer, seq_of(writer, bytes.fromhex(under))))
             blob = writer.get(digest)
-            given = Incoming([(digest, blob or b"")])
+            given = PreparedGrains([(digest, blob or b"")])
             settings = self._context.settings
             lifecycle.put_successor(writer, settings, old, given, JOINED)
             self._context.note(writer, "supersede", [old, digest], actor=self._actor)
@@ -279,7 +286,9 @@ class _ImportTransaction:
         if not plain:
             return
         given = self._given.only(list(plain))
-        outcome = take(self._context, self._writer, given, False, self._allow_erased, self._actor)
+        outcome = put_admitted(
+            self._context, self._writer, given, False, self._allow_erased, self._actor
+        )
         for at, (i, n) in enumerate(plain.items()):
             if at in outcome.refused:
                 found[n] = RecordOutcome(error=outcome.refused[at])
@@ -333,9 +342,9 @@ def _grains(step: ImportStep) -> tuple[Grain, ...]:
     return () if step.grain is None else (*step.parts, step.grain)
 
 
-def _places(steps: Sequence[ImportStep], intake: Intake) -> list[list[int]]:
+def _places(steps: Sequence[ImportStep], given: PreparedGrains) -> list[list[int]]:
     """Of each step where its grains stand among those that were not refused; its own is last."""
-    known = {i: n for n, i in enumerate(intake.good())}
+    known = {i: n for n, i in enumerate(given.places)}
     places, at = [], 0
     for step in steps:
         end = at + len(_grains(step))

@@ -44,9 +44,24 @@ from omsgrain.storage.tables import (
 )
 from omsgrain.store import policy_context, reviews
 from omsgrain.store.context import Context, check_reason
-from omsgrain.store.policy_context import PolicyContext, address_of, seq_of, stored_digest
-from omsgrain.store.prepared import Incoming, Item, take_one
-from omsgrain.store.write import bring, check_basis, known, place, refuse
+from omsgrain.store.policy_context import (
+    PolicyContext,
+    address_of,
+    check_retention,
+    seq_of,
+    stored_digest,
+)
+from omsgrain.store.prepared import PreparedGrains
+from omsgrain.store.write import (
+    Item,
+    address_of_same,
+    check_basis,
+    grain_of,
+    place,
+    prepare_one,
+    refuse,
+    write_grains,
+)
 
 if TYPE_CHECKING:
     from omsgrain.store.context import Settings
@@ -67,7 +82,7 @@ def put_successor(
     writer: Writer,
     settings: Settings,
     digest: bytes,
-    given: Incoming,
+    given: PreparedGrains,
     justification: str | None,
     *,
     whole: bool = True,
@@ -75,8 +90,8 @@ def put_successor(
 ) -> tuple[bytes, bool]:
     """Put a grain in the place of the one with the digest."""
     seq = seq_of(writer, digest)
-    there = _there(writer, given)
-    new = given.grain(0) if there is None else _at(writer, there)
+    there = address_of_same(writer, given, 0)
+    new = grain_of(given, 0) if there is None else _at(writer, there)
     signers = _signers(writer, given, there)
     world = PolicyContext(writer, new, signed={new.address: signers})
     old = address_of(writer, seq)
@@ -106,7 +121,7 @@ def put_successor(
         justification=justification,
         now=now,
     )
-    rules = _check(world, act, settings)
+    rules = world.check(act, settings)
     if since is not None:
         stored = None if there is None else seq_of(writer, there)
         if policy_context.extends(writer, seq, stored, new, since):
@@ -151,7 +166,7 @@ def set_status(
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
     act = policy.Act(operation, old, justification=reason, now=settings.clock())
-    rules = _check(PolicyContext(writer), act, settings)
+    rules = PolicyContext(writer).check(act, settings)
     _set(writer, seq, before, replace(before, verification_status=status))
     _review(writer, writer.event(VERIFIED, seq, bytes.fromhex(old)), act, rules)
     return operation
@@ -175,7 +190,7 @@ def restrict_asked(
     if grain is None or not _is_about_nobody(grain):
         return restrict(writer, seq, restricted)
     act = policy.Act("restrict", grain.address, justification=reason, now=settings.clock())
-    rules = _check(PolicyContext(writer), act, settings)
+    rules = PolicyContext(writer).check(act, settings)
     done = _restrict(writer, seq, restricted)
     if done is None:
         return None
@@ -214,37 +229,27 @@ def remove(
     approvals: Collection[str] = (),
 ) -> None:
     """Take a grain out, with all that is known of it."""
-    from omsgrain.policy.presets import load
-
     seq = seq_of(writer, digest)
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
     act = policy.Act("delete", old, justification=reason, now=settings.clock())
     world = PolicyContext(writer)
-    rules = _check(world, act, settings)
+    rules = world.check(act, settings)
     if (grain := world.grain(act.address)) is not None:
-        preset = settings.preset or load(())  # what a grain says of its own retention binds always
-        rules += preset.check_delete(grain, act.now, approvals=approvals)
+        rules += check_retention(settings, grain, act.now, approvals)
     number = writer.event(DELETED, seq, bytes.fromhex(old))
     _review(writer, number, act, rules)
     policy_context.leave(writer, seq)
     writer.remove(seq)
 
 
-def _place(writer: Writer, given: Incoming, whole: bool) -> None:
+def _place(writer: Writer, given: PreparedGrains, whole: bool) -> None:
     for one in place(writer, given, range(len(given.pairs))):
         if whole and one.refusal is not None:
             raise one.refusal
 
 
-def _there(writer: Writer, given: Incoming) -> bytes | None:
-    """The address that the new grain has in the store already, sealed or not."""
-    below: Writer = getattr(writer, "inner", writer)
-    digest = given.pairs[0][0]
-    return digest if below.find([digest])[0] is not None else known(writer, given, 0)
-
-
-def _is_sealed(reader: Reader, given: Incoming, there: bytes | None) -> bool:
+def _is_sealed(reader: Reader, given: PreparedGrains, there: bytes | None) -> bool:
     """Whether the new grain is stored sealed, by now or by what is done now."""
     blob = None if there is None else reader.get(there)
     return bool(given.sealed) or (blob is not None and bool(blob[1] & ENCRYPTED_BIT))
@@ -257,7 +262,7 @@ def _at(reader: Reader, digest: bytes) -> Grain:
     return grain
 
 
-def _signers(writer: Writer, given: Incoming, there: bytes | None) -> tuple[str, ...]:
+def _signers(writer: Writer, given: PreparedGrains, there: bytes | None) -> tuple[str, ...]:
     """Whose signature over the new grain was verified, now or when it came."""
     found = {one.signer for one in given.signatures.values() if one.proven}
     seq = None if there is None else writer.find([there])[0]
@@ -280,14 +285,6 @@ def _co_signers(
     return crypto.check_co_signers(
         new, policy.claim(new), old, resolver=settings.resolver, authorized=named
     ).keys
-
-
-def _check(world: PolicyContext, act: policy.Act, settings: Settings) -> tuple[str, ...]:
-    """Ask the policies; gives what asks for a review."""
-    verdict = policy.check(
-        world, act, hold_authorities=settings.hold_authorities, delegation=settings.delegation
-    )
-    return verdict.rules if verdict.review else ()
 
 
 def _review(writer: Writer, number: int, act: policy.Act, rules: tuple[str, ...]) -> None:
@@ -364,11 +361,11 @@ def supersede(context: Context, old: str, new: Item, justification: str | None =
         new = {**new, name: justification}
     if isinstance(new, dict):
         new = _protected(context, digest, new)
-    intake = take_one(new, replacing=True, resolver=context.settings.resolver)
-    for note in intake.warnings:
+    given = prepare_one(new, replacing=True, resolver=context.settings.resolver)
+    for note in given.warnings:
         warnings.warn(note.message, OmsWarning, stacklevel=3)
 
-    def work(writer: Writer, given: Incoming) -> str:
+    def work(writer: Writer) -> str:
         before = stored_digest(writer, digest)
         refuse(writer, context.settings, given)
         after, done = put_successor(writer, context.settings, digest, given, justification)
@@ -376,7 +373,7 @@ def supersede(context: Context, old: str, new: Item, justification: str | None =
             context.note(writer, "supersede", [before, after])
         return after.hex()
 
-    return bring(context, intake, work)
+    return write_grains(context, given, work)
 
 
 def _protected(context: Context, old: bytes, fields: dict[str, Any]) -> dict[str, Any]:
@@ -384,7 +381,7 @@ def _protected(context: Context, old: bytes, fields: dict[str, Any]) -> dict[str
     with context.storage.read() as reader:
         seq = reader.find([old])[0]
         grain = None if seq is None else reader.grain(seq)
-    if grain is None or grain.sealed:
+    if grain is None or grain.sealed or grain.type != "goal":
         return fields
     terms = policy.inherited(grain, fields, context.settings.clock())
     return fields if terms is None else {**fields, policy.FIELD: terms}
@@ -400,8 +397,6 @@ def delete_many(
     beside: Iterable[str] = (),
 ) -> None:
     """Take several grains out in one step: all of them, or none."""
-    from omsgrain.store.privacy import removal
-
     if erased is not None:
         check_reason(erased)
     known = list(dict.fromkeys(map(_core.parse_address, addresses)))
@@ -410,13 +405,21 @@ def delete_many(
     def work(writer: Writer) -> None:
         about = [stored_digest(writer, digest) for digest in digests]
         for i, digest in enumerate(digests):
-            names = removal.names_of(writer, seq_of(writer, digest))
-            if erased is not None and names is not None and i < len(known):
-                removal.remember(writer, names, context.settings.clock(), erased)
+            if erased is not None and i < len(known):
+                _remember(context, writer, digest, erased)
             remove(writer, context.settings, digest, reason, approvals)
         context.note(writer, "delete", about, note=reason)
 
     context.storage.write(work)
+
+
+def _remember(context: Context, writer: Writer, digest: bytes, reason_code: str) -> None:
+    """Remember what a grain was, so that no import brings it back."""
+    from omsgrain.store.privacy import removal
+
+    names = removal.names_of(writer, seq_of(writer, digest))
+    if names is not None:
+        removal.remember(writer, names, context.settings.clock(), reason_code)
 
 
 def status(context: Context, address: str) -> GrainStatus:

@@ -24,9 +24,8 @@ from omsgrain.storage.tables import HOLDS, SEQUENCE, STATES
 from omsgrain.store import export_filter, state_merge
 from omsgrain.store.export_filter import Leavers, Numbered
 from omsgrain.store.lifecycle import status
-from omsgrain.store.prepared import Incoming
 from omsgrain.store.state_merge import Put
-from omsgrain.store.write import bring, put_many
+from omsgrain.store.write import put_many, write_grains
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -257,19 +256,19 @@ class Arrival:
         """Take over what is claimed of some grains, in one transaction."""
         coming = state_merge.claimed_grains(claims, self._context.settings.resolver)
 
-        def work(writer: Writer, given: Incoming) -> Merged:
+        def work(writer: Writer) -> Merged:
             return state_merge.merge_claims(
                 writer,
                 self._context.settings,
                 claims,
-                coming.split(given),
+                coming.split(coming.given),
                 partial(self._note, writer),
                 allow_erased=self._allow_erased,
                 trusted=self._trusted,
                 since=self._since,
             )
 
-        return bring(self._context, coming.intake, work, allow_erased=self._allow_erased)
+        return write_grains(self._context, coming.given, work, allow_erased=self._allow_erased)
 
     def _note(self, writer: Writer, operation: str, digests: list[bytes]) -> None:
         self._context.note(writer, operation, digests, reason_code="import")

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from omsgrain import _core, policy
 from omsgrain.errors import ErasedError, KeyMissingError, NotFoundError, RangeError
@@ -16,6 +17,9 @@ from omsgrain.storage import signatures
 from omsgrain.storage.base import KeyedReader, Reader, Writer
 from omsgrain.storage.records import GrainStatus, unpack
 from omsgrain.storage.tables import GUARDS, HOLDS, LINEAGES, SEQUENCE, STATES
+
+if TYPE_CHECKING:
+    from omsgrain.store.context import Settings
 
 
 def guards(reader: Reader, seq: int) -> Iterator[int]:
@@ -35,8 +39,7 @@ def join(writer: Writer, old: int, new: int) -> None:
             writer.set_row(GUARDS, key, None)
             writer.set_row(GUARDS, name + key[SEQUENCE.size :], b"")
     for seq in (old, new):
-        grain = writer.grain(seq)
-        if grain is not None and policy.covers_lineage(grain):
+        if _covers(writer.grain(seq)):
             writer.set_row(GUARDS, name + SEQUENCE.pack(seq), b"")
 
 
@@ -44,7 +47,7 @@ def extends(reader: Reader, old: int, there: int | None, new: Grain, since: int)
     """Tell whether a supersession makes a policy cover a lineage that it did not cover before."""
     mine = _covering(reader, old)
     theirs = set[int]() if there is None else _covering(reader, there)
-    fresh = there is None and policy.covers_lineage(new)
+    fresh = there is None and _covers(new)
     if (fresh or theirs - mine) and _has_earlier(reader, old, since):
         return True
     return there is not None and bool(mine - theirs) and _has_earlier(reader, there, since)
@@ -52,8 +55,8 @@ def extends(reader: Reader, old: int, there: int | None, new: Grain, since: int)
 
 def _covering(reader: Reader, seq: int) -> set[int]:
     """The numbers of the grains whose policy covers the lineage of one, which may be alone."""
-    found, grain = set(guards(reader, seq)), reader.grain(seq)
-    return found | {seq} if grain is not None and policy.covers_lineage(grain) else found
+    found = set(guards(reader, seq))
+    return found | {seq} if _covers(reader.grain(seq)) else found
 
 
 def _has_earlier(reader: Reader, seq: int, since: int) -> bool:
@@ -81,6 +84,33 @@ def _name(reader: Reader, seq: int) -> bytes:
     return name
 
 
+def _covers(grain: Grain | None) -> bool:
+    """Whether a grain's policy covers its lineage; most grains have no policy."""
+    return grain is not None and policy.FIELD in grain and policy.covers_lineage(grain)
+
+
+RETAINING = frozenset(("retention_policy", "fin:retention_years"))
+"""Where a grain says how long it must be kept; the rules of ``oms.toml`` ask for these."""
+
+_BINDING = frozenset((policy.FIELD, "derived_from"))
+"""Where a grain has a policy, or names grains whose policy may bind it."""
+
+_RULED = frozenset(("consent", "goal"))
+"""The types that have rules of their own."""
+
+
+def check_retention(
+    settings: Settings, grain: Grain, now: int, approvals: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Refuse to delete a grain that must be kept; returns the rules that ask for a review."""
+    if settings.preset is None and RETAINING.isdisjoint(grain.fields):
+        return ()
+    from omsgrain.policy.presets import load
+
+    preset = settings.preset or load(())  # what a grain says of its own retention binds always
+    return preset.check_delete(grain, now, approvals=approvals)
+
+
 _NOBODY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
@@ -95,6 +125,32 @@ class PolicyContext:
         self._reader = reader
         self._signed = signed
         self._new = {grain.address: grain for grain in new}
+
+    def check(self, act: policy.Act, settings: Settings) -> tuple[str, ...]:
+        """Refuse an act that a policy denies; returns the rules that ask for a review."""
+        if not settings.delegation and self._is_free(act):
+            return ()
+        verdict = policy.check(
+            self,
+            act,
+            hold_authorities=settings.hold_authorities,
+            delegation=settings.delegation,
+        )
+        return verdict.rules if verdict.review else ()
+
+    def _is_free(self, act: policy.Act) -> bool:
+        """Whether ``policy.check`` is sure to let an act pass, without a review.
+
+        Nothing binds most grains: they have no policy, are of a type without rules, derive from
+        nothing, and no hold and no policy of their lineage is on them.
+        """
+        target, seq = self.grain(act.address), self._seq(act.address)
+        if target is None or seq is None:
+            return False
+        for grain in (target, target if act.new is None else act.new):
+            if grain.type in _RULED or not _BINDING.isdisjoint(grain.fields):
+                return False
+        return not self.held(act.address) and next(guards(self._reader, seq), None) is None
 
     def grain(self, address: str) -> Grain | None:
         """Return the grain at an address; None if it is not here, or was erased."""
@@ -183,5 +239,10 @@ def seq_of(reader: Reader, digest: bytes) -> int:
     """Return the number of a grain."""
     seq = reader.find([digest])[0]
     if seq is None:
-        raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
+        raise absent(digest)
     return seq
+
+
+def absent(digest: bytes) -> NotFoundError:
+    """Make the error for an address that no grain of the store has."""
+    return NotFoundError("no grain with this address is in the store", expected=digest.hex())

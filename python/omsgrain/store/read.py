@@ -10,10 +10,10 @@ from itertools import islice
 
 from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops
-from omsgrain.errors import IntegrityError, NotFoundError, OmsError, StoreError
+from omsgrain.errors import OmsError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.storage.base import PAGE_GRAINS, KeyedReader, Reader
+from omsgrain.storage.base import PAGE_GRAINS
 from omsgrain.storage.scan import ScannedBlob, damaged, entries, pages, stored
 from omsgrain.storage.tables import (
     DELETED,
@@ -29,7 +29,7 @@ from omsgrain.storage.tables import (
     event_of,
 )
 from omsgrain.store.context import Context
-from omsgrain.store.policy_context import seq_of
+from omsgrain.store.policy_context import absent
 
 _NOTHING = b""
 
@@ -63,15 +63,6 @@ class Change:
     address: str
 
 
-def get(context: Context, address: str) -> Grain:
-    """Return the grain at the address; its blob is hashed again before you get it."""
-    digest = _core.parse_address(address)
-    with context.storage.read() as reader:
-        grain = _read(reader, digest)
-    context.count_reads((digest,))
-    return grain
-
-
 def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
     """Return the grains at the addresses, in their order; raises as ``get`` does."""
     asked = [(address, _core.parse_address(address)) for address in addresses]
@@ -80,29 +71,13 @@ def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
         page = asked[start : start + PAGE_GRAINS]
         with context.storage.read() as reader:
             reader.expect([digest for _, digest in page])
-            grains += [_read(reader, digest) for _, digest in page]
+            for _, digest in page:
+                grain = reader.named(digest)
+                if grain is None:
+                    raise absent(digest)
+                grains.append(grain)
         context.count_reads([digest for _, digest in page])
     return grains
-
-
-def exists(context: Context, address: str) -> bool:
-    """Tell whether a grain is in the store, without reading it."""
-    digest = _core.parse_address(address)
-    with context.storage.read() as reader:
-        return reader.find([digest])[0] is not None
-
-
-def contains(context: Context, item: object) -> bool:
-    """Whether a grain, or the grain at an address, is in the store."""
-    if isinstance(item, Grain):
-        item = item.address
-    return isinstance(item, str) and exists(context, item)
-
-
-def count(context: Context) -> int:
-    """How many grains the store holds."""
-    with context.storage.read() as reader:
-        return reader.count()
 
 
 def iterate(context: Context) -> Iterator[Grain]:
@@ -182,16 +157,3 @@ def _wrong(context: Context, page: Sequence[ScannedBlob]) -> dict[int, OmsError]
     checked = [i for i, blob in enumerate(blobs) if blob is not _NOTHING]
     _, wrong = _core.check_many([blobs[i] for i in checked])
     return unopened | {checked[n]: error for n, error in wrong}
-
-
-def _read(reader: Reader, digest: bytes) -> Grain:
-    """The grain at an address, stored or plain."""
-    grain = reader.named(digest)
-    if grain is None:
-        raise NotFoundError("no grain with this address is in the store", expected=digest.hex())
-    address = digest.hex()
-    if grain.address != address and _core.address(grain.blob) != address:
-        raise IntegrityError("the stored bytes are damaged", expected=address, found=grain.address)
-    if grain.blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
-        return reader.tried(seq_of(reader, digest))
-    return grain

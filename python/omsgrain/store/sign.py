@@ -18,7 +18,7 @@ from omsgrain.storage.tables import SIGNED
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context
 from omsgrain.store.policy_context import seq_of
-from omsgrain.store.prepared import Incoming, KeysMovedError, seal
+from omsgrain.store.prepared import KeysMovedError, PreparedGrains, seal
 from omsgrain.store.write import TRIES, in_the_clear, refuse_moved
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def _sign_new(
 ) -> str:
     """Put a signed grain in the place of an unsigned one."""
     # A signer may be a device that takes its time, so no transaction is open meanwhile.
-    given = Incoming([(sha256(new).digest(), new)])
-    given = seal(context.settings, given, to_be_signed=True)
+    given = PreparedGrains([(sha256(new).digest(), new)])
+    seal(context.settings, given, to_be_signed=True)
     blob, signature = _sign(context, given.pairs[0][1], signer, iat)
     given.pairs[0] = (sha256(blob).digest(), blob)
     given.signatures[0] = signature

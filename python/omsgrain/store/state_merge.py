@@ -25,14 +25,12 @@ from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import Verification
 from omsgrain.store import lifecycle
 from omsgrain.store.prepared import (
-    Incoming,
-    Intake,
+    PreparedGrains,
     is_sync_record,
     superseding,
     sync_record,
-    take_one,
 )
-from omsgrain.store.write import let_back, place, refuse, was_erased
+from omsgrain.store.write import let_back, place, prepare_one, refuse, was_erased
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
@@ -372,7 +370,7 @@ _RANK = {"verified": 0, "unverified": 1, "contested": 2, "retracted": 3}
 Note: TypeAlias = Callable[[str, list[bytes]], None]
 """Adds an entry to the audit trail: the operation, and the grains."""
 
-Arrivals: TypeAlias = Mapping[str, "Incoming | OmsError"]
+Arrivals: TypeAlias = Mapping[str, "PreparedGrains | OmsError"]
 """Grains that come in by superseding, by address: each alone, once for each of its signers."""
 
 
@@ -380,11 +378,12 @@ class ClaimedGrains:
     """The grains that claims bring along, verified.
 
     Attributes:
-        intake: all of them together, as they can be sealed.
+        given: all of them together, as they can be sealed.
     """
 
     def __init__(self) -> None:
-        self.intake = Intake([], [], [])
+        self.given = PreparedGrains([])
+        self._parts: list[PreparedGrains] = []
         self._places: dict[str, list[int]] = {}
         self._refused: dict[str, OmsError] = {}
 
@@ -395,19 +394,20 @@ class ClaimedGrains:
         places = self._places.setdefault(address, [])
         for item in items:
             try:
-                taken = take_one(item, replacing=True, resolver=resolver)
+                one = prepare_one(item, replacing=True, resolver=resolver)
             except OmsError as error:
                 self._refused.setdefault(address, error)
                 continue
-            places.append(len(self.intake.pairs))
-            self.intake.whole.add(places[-1])
-            self.intake.pairs.extend(taken.pairs)
-            if 0 in taken.signatures:
-                self.intake.signatures[places[-1]] = taken.signatures[0]
+            places.append(len(self._parts))
+            self._parts.append(one)
 
-    def split(self, given: Incoming) -> Arrivals:
+    def join(self) -> None:
+        """Make one of all that were added."""
+        self.given = PreparedGrains.joined(self._parts)
+
+    def split(self, given: PreparedGrains) -> Arrivals:
         """Give each grain alone; one of which nothing holds, as its refusal."""
-        found: dict[str, Incoming | OmsError] = {}
+        found: dict[str, PreparedGrains | OmsError] = {}
         for address, places in self._places.items():
             if not places:
                 found[address] = self._refused[address]
@@ -415,12 +415,7 @@ class ClaimedGrains:
             if not given.erased.isdisjoint(places):
                 found[address] = was_erased()
                 continue
-            found[address] = Incoming(
-                [given.pairs[i] for i in places],
-                {n: given.signatures[i] for n, i in enumerate(places) if i in given.signatures},
-                {n: given.sealed[i] for n, i in enumerate(places) if i in given.sealed},
-                given.generation,
-            )
+            found[address] = given.only(places)
         return found
 
 
@@ -430,6 +425,7 @@ def claimed_grains(claims: Sequence[Claim], resolver: Resolver | None) -> Claime
     for claim in claims:
         if claim.superseded_by is not None and claim.new:
             found.add(claim.superseded_by, claim.new, resolver)
+    found.join()
     return found
 
 
@@ -467,14 +463,14 @@ def merge_claims(
                 let_back(writer, new)
             taken += done
             merged.update(filter(None, [claim.superseded_by]))
-    came = [given for new in merged if isinstance(given := arrivals.get(new), Incoming)]
+    came = [given for new in merged if isinstance(given := arrivals.get(new), PreparedGrains)]
     unproven = sum(not one.proven for given in came for one in given.signatures.values())
     return Merged(writer.count() - before, taken, refused, waiting, unproven)
 
 
 def _new(
     writer: Writer, settings: Settings, claim: Claim, arrivals: Arrivals, allow_erased: bool
-) -> Incoming | None:
+) -> PreparedGrains | None:
     """The grain that is said to supersede; None if there is none, or it is not here."""
     if claim.superseded_by is None:
         return None
@@ -491,7 +487,7 @@ def _merge(
     writer: Writer,
     settings: Settings,
     claim: Claim,
-    new: Incoming | None,
+    new: PreparedGrains | None,
     note: Note,
     trusted: bool,
     since: int | None,
@@ -522,7 +518,7 @@ def _merge(
     return changed, late
 
 
-def _stored(reader: Reader, address: str) -> Incoming | None:
+def _stored(reader: Reader, address: str) -> PreparedGrains | None:
     """A grain that is here, as who holds the keys sees it."""
     seq = reader.find([bytes.fromhex(address)])[0]
     grain = None if seq is None else reader.grain(seq)
@@ -530,4 +526,4 @@ def _stored(reader: Reader, address: str) -> Incoming | None:
         return None
     if grain.sealed:
         raise KeyMissingError("the superseding grain is sealed, and its key is not here")
-    return Incoming([(bytes.fromhex(grain.address), grain.blob)])
+    return PreparedGrains([(bytes.fromhex(grain.address), grain.blob)])

@@ -7,14 +7,15 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from omsgrain import _core
 from omsgrain.errors import StoreError
+from omsgrain.grain import Grain
 from omsgrain.query import query as queries
 from omsgrain.store import lifecycle, read, write
-from omsgrain.store.context import Context
-from omsgrain.store.parts import StoreParts
+from omsgrain.store.context import Context, LazyPart, StorePart
+from omsgrain.store.policy_context import absent
 from omsgrain.store.write import BATCH
 
 if TYPE_CHECKING:
@@ -24,21 +25,29 @@ if TYPE_CHECKING:
     from omsgrain.container.layout import Codec
     from omsgrain.container.write import WrittenContainer
     from omsgrain.crypto.signers import Signer
-    from omsgrain.grain import Grain
     from omsgrain.policy.rules import Purpose
     from omsgrain.query.filters import Filters
     from omsgrain.query.query import Order, Page
     from omsgrain.search.vectors import Vector
+    from omsgrain.storage.audit.trail import AuditLog
     from omsgrain.storage.base import Storage, StoreStats
     from omsgrain.storage.records import GrainStatus
+    from omsgrain.store.consumers import Consumers
     from omsgrain.store.context import Settings
-    from omsgrain.store.prepared import Item
+    from omsgrain.store.graph import GrainGraph
+    from omsgrain.store.holds import Holds
+    from omsgrain.store.maintenance import Maintenance
+    from omsgrain.store.parquet import Parquet
+    from omsgrain.store.privacy.privacy import Privacy
     from omsgrain.store.read import Change
+    from omsgrain.store.reviews import Reviews
     from omsgrain.store.state_merge import ImportReport
-    from omsgrain.store.write import PutReport
+    from omsgrain.store.trust import GrainTrust
+    from omsgrain.store.vectors import Vectors
+    from omsgrain.store.write import Item, PutReport
 
 
-class GrainStore(StoreParts):
+class GrainStore(StorePart):
     """Grains by content address, in order of arrival.
 
     A context manager; any thread may use it. In a forked child it refuses: open the store there.
@@ -51,15 +60,33 @@ class GrainStore(StoreParts):
     def __init__(self, storage: Storage, settings: Settings | None = None) -> None:
         super().__init__(Context(storage, settings))
 
+    consumers: LazyPart[Consumers] = LazyPart("consumers", "Consumers", "Positions of consumers.")
+    graph: LazyPart[GrainGraph] = LazyPart(
+        "graph", "GrainGraph", "Versions, origins, threads, goals and duplicates of grains."
+    )
+    holds: LazyPart[Holds] = LazyPart("holds", "Holds", "Orders that keep grains from any change.")
+    maintenance: LazyPart[Maintenance] = LazyPart(
+        "maintenance", "Maintenance", "Check, rebuild, compact and back up the store."
+    )
+    parquet: LazyPart[Parquet] = LazyPart("parquet", "Parquet", "Grains as Parquet files.")
+    privacy: LazyPart[Privacy] = LazyPart(
+        "privacy.privacy", "Privacy", "Report, restrict and erase what is about a person."
+    )
+    reviews: LazyPart[Reviews] = LazyPart("reviews", "Reviews", "Changes that wait for a review.")
+    trust: LazyPart[GrainTrust] = LazyPart("trust", "GrainTrust", "Signatures and verification.")
+    vectors: LazyPart[Vectors] = LazyPart("vectors", "Vectors", "The embedding vectors of grains.")
+
+    @property
+    def audit(self) -> AuditLog:
+        """The audit trail: who did what, each entry bound to all before it."""
+        from omsgrain.storage.audit.trail import AuditLog
+
+        return AuditLog(self._context.storage)
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -156,7 +183,13 @@ class GrainStore(StoreParts):
 
         Spec: OMS §28
         """
-        return read.get(self._context, address)
+        context, digest = self._context, _core.parse_address(address)
+        with context.storage.read() as reader:
+            grain = reader.named(digest)
+        if grain is None:
+            raise absent(digest)
+        context.count_reads((digest,))
+        return grain
 
     def get_many(self, addresses: Iterable[str]) -> list[Grain]:
         """Return the grains at the addresses, in their order; raises as ``get`` does."""
@@ -168,14 +201,18 @@ class GrainStore(StoreParts):
         Raises:
             HashFormatError, HashLengthError: that is no address.
         """
-        return read.exists(self._context, address)
+        digest = _core.parse_address(address)
+        with self._context.storage.read() as reader:
+            return reader.find([digest])[0] is not None
 
     def __contains__(self, item: object) -> bool:
         """Whether a grain, or the grain at an address, is in the store."""
-        return read.contains(self._context, item)
+        address = item.address if isinstance(item, Grain) else item
+        return isinstance(address, str) and self.exists(address)
 
     def __len__(self) -> int:
-        return read.count(self._context)
+        with self._context.storage.read() as reader:
+            return reader.count()
 
     def __iter__(self) -> Iterator[Grain]:
         """All grains in order of arrival; those that arrive meanwhile are left out."""

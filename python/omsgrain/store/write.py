@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""May these grains come in? What only a store can tell: erasures, signatures, goals, rules."""
+"""Put grains into a store: encode or verify them, ask whether they may come in, write their rows.
+
+A dict is encoded; a blob or a grain is verified in full: canonical form, schema, address. A grain
+that claims to supersede another is refused, since only ``supersede`` may do that, and so is a view
+of a grain of which parts are hidden, and a record of a sync, which would make the exports of its
+store look like files of a sync.
+
+    put              one grain; ``put_many`` many
+    prepare          items become ``PreparedGrains``, on all cores
+    write_grains     seals them where the store has keys, and runs the transaction
+    put_admitted     in it: admission, rows, an entry of the audit trail
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
-from itertools import compress
-from typing import Literal, NamedTuple, TypeVar
+from itertools import compress, islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from omsgrain import _core
-from omsgrain.batch import GrainBatch, ItemError, ItemWarning, OnError, stops
+from omsgrain.batch import GrainBatch, ItemError, ItemWarning, OnError, encode_many, stops
 from omsgrain.counts import counted
 from omsgrain.errors import (
     ErasedError,
@@ -25,157 +35,142 @@ from omsgrain.errors import (
     StoreError,
     number_found,
 )
-from omsgrain.grain import Grain
-from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.grain import Grain, options, stored_grain
+from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index, tombstones
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.encrypted import EncryptingWriter
-from omsgrain.storage.tables import META, PLAIN, SEALED, SEQUENCE, SIGNED
-from omsgrain.store import source_tombstones
+from omsgrain.storage.tables import META, SEALED
+from omsgrain.store import prepared, source_tombstones
 from omsgrain.store.context import Context, Settings
 from omsgrain.store.policy_context import seq_of, stored_digest
 from omsgrain.store.prepared import (
-    Incoming,
-    Intake,
-    Item,
+    Consents,
     KeysMovedError,
-    incoming,
-    intakes,
-    take_one,
+    Pair,
+    Placed,
+    PreparedGrains,
+    known,
 )
 from omsgrain.store.reviews import Review, add
 
+if TYPE_CHECKING:
+    from omsgrain.crypto.did import Resolver
 
-class Placed(NamedTuple):
-    """What became of one grain.
+Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
+"""What can be put: fields, a grain (which is a mapping too) or a blob."""
 
-    Attributes:
-        digest: the address that it stands under.
-        new: whether it was not there before.
-        signed: whether it was there, and has a signature more now.
-        refusal: its signature is one too many.
+
+def prepare_one(
+    item: Item, *, replacing: bool = False, resolver: Resolver | None = None
+) -> PreparedGrains:
+    """Encode or verify one item; ``replacing``: it may say that it supersedes another grain."""
+    blob = _blob_of(item)
+    if blob is None:
+        notes: list[str] = []
+        blob = _core.encode_plain(item)  # type: ignore[arg-type]  # None for what is no dict
+        if blob is None:
+            blob, notes = _core.encode(item, options())  # type: ignore[arg-type]  # refuses no map
+        given = PreparedGrains(
+            [(sha256(blob).digest(), blob)], (0,), 1, [], [ItemWarning(0, None, n) for n in notes]
+        )
+    elif blob[1:2] and not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) and blob[:1] != ENVELOPE_BYTE:
+        _core.check(blob)
+        given = PreparedGrains([(sha256(blob).digest(), blob)], (0,), 1, whole={0})
+    else:
+        given = _mixed([blob], 0, resolver)
+    if not given.errors:
+        given = _without_claims(given, 0, replacing)
+    for bad in given.errors:
+        raise bad.error
+    return given
+
+
+def prepare(
+    items: Iterable[Item] | GrainBatch, size: int, resolver: Resolver | None = None
+) -> Iterator[PreparedGrains]:
+    """Encode or verify many items, ``size`` at a time, on all cores.
+
+    The good grains of a ``GrainBatch`` come from the core, so only their claims are looked at.
     """
-
-    digest: bytes
-    new: bool
-    signed: bool = False
-    refusal: RangeError | None = None
-
-
-def place(writer: Writer, given: Incoming, which: Sequence[int]) -> list[Placed]:
-    """Put grains, those of some positions; what became of each, in that order."""
-    pairs = given.pairs
-    if not given.sealed and not given.signatures:
-        flags = writer.put([pairs[i] for i in which])
-        return [Placed(pairs[i][0], new) for i, new in zip(which, flags, strict=True)]
-    below: Writer = getattr(writer, "inner", writer)
-    first = _firsts(given, which)
-    digests = _known(writer, given, which)
-    fresh = [i for i in which if digests[i] is None and first[i] == i]
-    news = dict(zip(fresh, writer.put([pairs[i] for i in fresh]), strict=True))
-    stands = {i: digests[i] or pairs[first[i]][0] for i in which}
-    came = [i for i in fresh if news[i]]
-    last = writer.last_seq()
-    sealed = list(zip(came, range(last + 1 - len(came), last + 1), strict=True))
-    _add_rows(writer, given, sealed + _unread(writer, given, fresh, news))
-    if not given.signatures:
-        return [Placed(stands[i], news.get(i, False)) for i in which]
-    seqs = dict(zip(which, below.find([stands[i] for i in which]), strict=True))
-    placed = []
-    for i in which:
-        new, seq = news.get(i, False), seqs[i]
-        try:
-            added = _add_signature(writer, given, i, seq)
-        except RangeError as error:
-            placed.append(Placed(stands[i], False, refusal=error))
-            continue
-        if added and seq is not None and seq <= last - len(came):  # it was there before
-            writer.event(SIGNED, seq, stands[i])
-        placed.append(Placed(stands[i], new, added and not new))
-    return placed
-
-
-def known(writer: Writer, given: Incoming, i: int) -> bytes | None:
-    """The address under which a grain that was sealed now is in the store already."""
-    sealed = given.sealed.get(i)
-    if sealed is None:
-        return None
-    row = writer.row(PLAIN, sealed.veil.number + sealed.veil.plain)
-    if row is None:
-        plain = given.plain(i)
-        below: Writer = getattr(writer, "inner", writer)
-        return plain if below.find([plain])[0] is not None else None
-    blob = writer.blob_at(SEQUENCE.unpack(row)[0])
-    return None if blob is None else sha256(blob).digest()
-
-
-def _known(writer: Writer, given: Incoming, which: Sequence[int]) -> dict[int, bytes | None]:
-    """The same of many; nearly always none is there, and one question tells so."""
-    names = [one.veil.number + one.veil.plain for i in which if (one := given.sealed.get(i))]
-    below: Writer = getattr(writer, "inner", writer)
-    if writer.some_rows(PLAIN, names):
-        return {i: known(writer, given, i) for i in which}
-    plain = [i for i in which if i in given.sealed]
-    found = below.find([given.plain(i) for i in plain])
-    there = {i: given.plain(i) for i, seq in zip(plain, found, strict=True) if seq is not None}
-    return {i: there.get(i) for i in which}
-
-
-def _unread(
-    writer: Writer, given: Incoming, which: Sequence[int], news: dict[int, bool]
-) -> list[tuple[int, int]]:
-    """Those that came sealed before, when nobody here had the key that opened them now."""
-    met = [i for i in which if i in given.sealed and not news[i]]
-    below: Writer = getattr(writer, "inner", writer)
-    seqs = below.find([given.pairs[i][0] for i in met])
-    found = {seq: i for seq, i in zip(seqs, met, strict=True) if seq is not None}
-    return [(i, seq) for seq, i in found.items() if blind_index.key_of(writer, seq) is None]
-
-
-def _firsts(given: Incoming, which: Sequence[int]) -> dict[int, int]:
-    """For each the first that is the same: one grain sealed twice has two addresses."""
-    firsts: dict[bytes, int] = {}
-    found = {}
-    for i in which:
-        veil = given.sealed[i].veil if i in given.sealed else None
-        name = given.pairs[i][0] if veil is None else veil.number + veil.plain
-        found[i] = firsts.setdefault(name, i) if veil is not None else i
-    return found
-
-
-def _add_rows(writer: Writer, given: Incoming, fresh: list[tuple[int, int]]) -> None:
-    """Write the rows of sealed grains, by their positions and numbers."""
-    ours = [(seq, given.pairs[i][0], given.sealed[i]) for i, seq in fresh if i in given.sealed]
-    if not ours:
+    first = 0
+    if isinstance(items, GrainBatch):
+        every = list(zip(items.digests, items.blobs, strict=True))
+        for first in range(0, len(every), size):
+            pairs = every[first : first + size]
+            yield _without_claims(PreparedGrains(pairs, range(len(pairs)), len(pairs)), first)
         return
-    places = [blind_index.place_of(one.veil.created_at, digest, seq) for seq, digest, one in ours]
-    places = blind_index.masked([one.keys for _, _, one in ours], places)
-    blind_index.add(
-        writer,
-        [(seq, at, one.veil) for (seq, _, one), at in zip(ours, places, strict=True)],
+    source = iter(items)
+    while chunk := list(islice(source, size)):
+        given = _without_claims(_prepare(chunk, first, resolver), first)
+        given.errors.sort(key=lambda error: error.index)
+        yield given
+        first += len(chunk)
+
+
+def _prepare(items: list[Item], first: int, resolver: Resolver | None) -> PreparedGrains:
+    kinds = set(map(type, items))
+    every = range(len(items))
+    if kinds == {bytes} and (pairs := _core.check_plain(items)) is not None:  # type: ignore[arg-type]
+        return PreparedGrains(pairs, every, len(items), whole=set(every))
+    if kinds != {dict}:
+        return _mixed(items, first, resolver)
+    batch = encode_many(items, errors="collect")  # type: ignore[arg-type]
+    return PreparedGrains(
+        list(zip(batch.digests, batch.blobs, strict=True)),
+        batch.indices if batch.errors else every,
+        len(items),
+        [ItemError(first + bad.index, None, bad.error) for bad in batch.errors],
+        [ItemWarning(first + note.index, None, note.message) for note in batch.warnings],
     )
 
 
-def _add_signature(writer: Writer, given: Incoming, i: int, seq: int | None) -> bool:
-    signature = given.signatures.get(i)
-    if signature is None or seq is None:
-        return False
-    from omsgrain.storage import signatures
+def _mixed(items: Sequence[Item], first: int, resolver: Resolver | None) -> PreparedGrains:
+    """Encode and verify items of several kinds."""
+    fields: dict[int, Item] = {}
+    blobs: dict[int, bytes] = {}
+    for place, item in enumerate(items):
+        blob = _blob_of(item)
+        if blob is None:
+            fields[place] = item
+        else:
+            blobs[place] = blob
+    batch = encode_many(fields.values(), errors="collect")  # type: ignore[arg-type]
+    verified = prepared.verify(blobs, resolver)
+    at = list(fields)
+    found: dict[int, Pair] = dict(verified.pairs)
+    for index, digest, blob in zip(batch.indices, batch.digests, batch.blobs, strict=True):
+        found[at[index]] = (digest, blob)
+    places = sorted(found)
+    position = {place: n for n, place in enumerate(places)}
+    errors = {at[bad.index]: bad.error for bad in batch.errors} | verified.errors
+    return PreparedGrains(
+        [found[place] for place in places],
+        places,
+        len(items),
+        [ItemError(first + place, None, error) for place, error in errors.items()],
+        [ItemWarning(first + at[note.index], None, note.message) for note in batch.warnings],
+        whole={position[place] for place in verified.pairs},
+        signatures={position[place]: one for place, one in verified.signatures.items()},
+    )
 
-    blob = writer.blob_at(seq) or b""
-    if i in given.sealed:
-        if signatures.over(signature, given.pairs[i][1]):
-            # Sealed before it was signed; if it stands under another nonce, that is not signed.
-            own = blob == given.pairs[i][1]
-            return own and signatures.add(writer, seq, blob, signature)
-        sealed = given.sealed[i]
-        if signatures.over(signature, blob):  # it stands there as a plain one
-            return signatures.add(writer, seq, blob, signature)
-        return signatures.add(writer, seq, sealed.plain, signature, sealed.keys)
-    return signatures.add(writer, seq, given.pairs[i][1], signature)
+
+def _without_claims(given: PreparedGrains, first: int, replacing: bool = False) -> PreparedGrains:
+    """Refuse what only ``supersede`` may put, views, and records of a sync."""
+    blobs = [blob for _, blob in given.pairs]
+    if not prepared.CLAIM_MARKS.find(blobs) and prepared.SYNC not in [b[2:3] for b in blobs]:
+        return given
+    return prepared.without_claims(given, first, views_only=replacing)
+
+
+def _blob_of(item: object) -> bytes | None:
+    if isinstance(item, Grain):
+        return item.blob  # perhaps read leniently, so it is verified like any other
+    return bytes(item) if isinstance(item, bytes | bytearray | memoryview) else None
 
 
 _GOAL = 7  # type byte: most grains are none, and cost no more than a look at it
+_CONSENT = 10  # type byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,20 +187,18 @@ class Admission:
 
 
 def admit(
-    writer: Writer, settings: Settings, given: Incoming, allow_erased: bool = False
+    writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool = False
 ) -> Admission:
     """Ask of each grain whether it may come in; one that is there already is not asked again."""
     asked = settings.preset is not None or settings.delegation or settings.require is not None
     found = Admission(_refused(writer, settings, given, allow_erased), {})
-    below: Writer = getattr(writer, "inner", writer)
     looked_at: Iterable[int] = range(len(given.pairs))
     if not asked:
         looked_at = [i for i, (_, blob) in enumerate(given.pairs) if blob[2] == _GOAL]
     for i in looked_at:
         if i in found.refused:
             continue
-        digest = given.pairs[i][0]
-        if below.find([digest])[0] is None and known(writer, given, i) is None:
+        if address_of_same(writer, given, i) is None:
             try:
                 if rules := _rules(writer, settings, given, i):
                     found.reviews[i] = rules
@@ -216,35 +209,41 @@ def admit(
     return found
 
 
-def let_back(writer: Writer, given: Incoming, refused: Container[int] = ()) -> None:
+def address_of_same(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
+    """The address under which a grain is in the store already, sealed or not."""
+    below: Writer = getattr(writer, "inner", writer)
+    digest = given.pairs[i][0]
+    if below.find([digest])[0] is not None:
+        return digest
+    return known(writer, given, i) if given.sealed else None
+
+
+def grain_of(given: PreparedGrains, i: int) -> Grain:
+    """A grain as the holder of the keys sees it, under the address that it will have."""
+    digest, blob = given.pairs[i]
+    return stored_grain(given.sealed[i].plain if i in given.sealed else blob, digest.hex())
+
+
+def let_back(writer: Writer, given: PreparedGrains, refused: Container[int] = ()) -> None:
     """Let records be what they were before they were erased, for they come in again."""
     source_tombstones.lift(
         writer, (blob for i, blob in enumerate(_plain(given)) if i not in refused)
     )
 
 
-def erased(writer: Writer, given: Incoming) -> dict[int, OmsError]:
+def erased(writer: Writer, given: PreparedGrains) -> dict[int, OmsError]:
     """Those that were erased before, by position, each with its refusal."""
-    digests = (
-        [given.plain(i) for i in range(len(given.pairs))]
-        if given.sealed
-        else [digest for digest, _ in given.pairs]
-    )
+    if not given.erased and writer.row(META, tombstones.KEY_RECORD) is None:
+        return {}  # nothing was ever erased here
+    digests = [given.plain(i) for i in range(len(given.pairs))]
     refused = tombstones.refused(writer, digests) | source_tombstones.refused(
         writer, _plain(given)
     )
-    if not (refused or given.erased):
-        return {}
-    below: Writer = getattr(writer, "inner", writer)
-    gone = {
-        i
-        for i in refused
-        if known(writer, given, i) is None and below.find([given.pairs[i][0]])[0] is None
-    }
+    gone = {i for i in refused if address_of_same(writer, given, i) is None}
     return {i: was_erased() for i in gone | given.erased}
 
 
-def _plain(given: Incoming) -> Iterator[bytes]:
+def _plain(given: PreparedGrains) -> Iterator[bytes]:
     """The blobs as they were before they were sealed."""
     for i, (_, blob) in enumerate(given.pairs):
         yield given.sealed[i].plain if i in given.sealed else blob
@@ -258,7 +257,7 @@ def was_erased() -> ErasedError:
 
 
 def refuse(
-    writer: Writer, settings: Settings, given: Incoming, allow_erased: bool = False
+    writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool = False
 ) -> None:
     """Refuse what no transaction may take, whoever asks."""
     for _, error in sorted(_refused(writer, settings, given, allow_erased).items()):
@@ -266,13 +265,14 @@ def refuse(
 
 
 def _refused(
-    writer: Writer, settings: Settings, given: Incoming, allow_erased: bool
+    writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool
 ) -> dict[int, OmsError]:
+    refuse_moved(settings, given)
     gone = dict[int, OmsError]() if allow_erased else erased(writer, given)
     return in_the_clear(writer, settings, given) | gone | given.refused
 
 
-def in_the_clear(writer: Writer, settings: Settings, given: Incoming) -> dict[int, OmsError]:
+def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> dict[int, OmsError]:
     """Return why new grains of users may not be stored in the clear, by position.
 
     A store that has sealed grains was opened with keys before. Opened without, it must not store a
@@ -313,11 +313,11 @@ def _has_sealed(writer: Writer) -> bool:
     return known == blind_index.SOME_SEALED
 
 
-def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple[str, ...]:
+def _rules(writer: Writer, settings: Settings, given: PreparedGrains, i: int) -> tuple[str, ...]:
     from omsgrain import policy
     from omsgrain.store.policy_context import PolicyContext
 
-    grain = given.grain(i)
+    grain = grain_of(given, i)
     signature = given.signatures.get(i)
     signers = (signature.signer,) if signature is not None and signature.proven else ()
     if settings.require is not None and not signers and settings.require.asks(grain):
@@ -336,14 +336,30 @@ def _rules(writer: Writer, settings: Settings, given: Incoming, i: int) -> tuple
     return settings.preset.check_put(grain, encrypted=i in given.sealed)
 
 
-def check_basis(writer: Writer, settings: Settings, given: Incoming, grain: Grain) -> None:
+def check_basis(writer: Writer, settings: Settings, given: PreparedGrains, grain: Grain) -> None:
     """Refuse a grain whose consent was withdrawn, or is none, where a preset asks for a basis."""
     if settings.preset is None or "processing_basis" not in grain:
         return
     from omsgrain.store.privacy import consent
 
     if consent.is_asked(settings.preset, grain):
-        consent.check_basis(writer, grain, *given.consents())
+        if given.consents is None:  # gathered once, for every grain of a large batch asks for them
+            given.consents = _consents(given)
+        consent.check_basis(writer, grain, *given.consents)
+
+
+def _consents(given: PreparedGrains) -> Consents:
+    """The consents among some grains, and what withdraws one."""
+    found = Consents(set(), {})
+    for i, (digest, blob) in enumerate(given.pairs):
+        if blob[2] != _CONSENT:
+            continue
+        grain, plain = grain_of(given, i), given.plain(i).hex()
+        if grain.get("is_withdrawal") is False:
+            found.given.update((digest.hex(), plain))
+        elif prior := grain.get("prior_consent"):
+            found.withdrawn.setdefault(prior, set()).add(plain)
+    return found
 
 
 T = TypeVar("T")
@@ -352,47 +368,38 @@ TRIES = 100
 """Times that keys may be destroyed between sealing and storing."""
 
 
-def bring(
+def write_grains(
     context: Context,
-    intake: Intake,
-    work: Callable[[Writer, Incoming], T],
+    given: PreparedGrains,
+    work: Callable[[Writer], T],
     *,
     allow_erased: bool = False,
 ) -> T:
-    """Seal what must be, and run a transaction with it; again if keys were destroyed."""
+    """Seal grains where the store has keys, then run ``work`` in a transaction to put them.
+
+    Both happen again if keys were destroyed in between: ``admit`` and ``refuse`` look for that.
+    """
     if context.storage.readonly:  # before a key is made for nothing
         raise StoreError("the store is open for reading only")
     for _ in range(TRIES):
-        gone = set() if allow_erased else _erased(context, intake)
-        given = incoming(context.settings, intake, gone)
+        if context.settings.keys is not None:
+            prepared.seal(context.settings, given, _erased(context, given, allow_erased))
         try:
-            return context.storage.write(
-                partial(_with_keys, context, given, work),
-                expecting=[digest for digest, _ in given.pairs],
-            )
+            return context.storage.write(work, expecting=[digest for digest, _ in given.pairs])
         except KeysMovedError:
             continue
     raise KeyMissingError("keys are destroyed as fast as they are made")
 
 
-def _erased(context: Context, intake: Intake) -> set[int]:
+def _erased(context: Context, given: PreparedGrains, allow_erased: bool) -> set[int]:
     """Positions of what was erased before; asked here only to make no key for it."""
-    if context.settings.keys is None:
+    if allow_erased or not given.pairs:
         return set()
-    places = [i for i, pair in enumerate(intake.pairs) if pair is not None]
-    digests = [pair[0] for pair in intake.pairs if pair is not None]
     with context.inner.read() as reader:
-        return {places[n] for n in tombstones.refused(reader, digests)}
+        return tombstones.refused(reader, [digest for digest, _ in given.clear or given.pairs])
 
 
-def _with_keys(
-    context: Context, given: Incoming, work: Callable[[Writer, Incoming], T], w: Writer
-) -> T:
-    refuse_moved(context.settings, given)
-    return work(w, given)
-
-
-def refuse_moved(settings: Settings, given: Incoming) -> None:
+def refuse_moved(settings: Settings, given: PreparedGrains) -> None:
     """Refuse in a transaction what was sealed with keys that may be destroyed by now."""
     if given.sealed and settings.keys is not None:
         if settings.keys.generation != given.generation:
@@ -445,24 +452,32 @@ def put(
     dedupe: Literal["semantic"] | None = None,
     allow_erased: bool = False,
 ) -> str:
-    """Storage one grain, durably when this returns; one that is there already stays as it is."""
+    """Store one grain, durably when this returns; one that is there already stays as it is."""
     if dedupe not in (None, "semantic"):
         raise SchemaError("unknown way to find duplicates", expected='"semantic" or None')
-    intake = take_one(item, resolver=context.settings.resolver)
-    for note in intake.warnings:
+    given = prepare_one(item, resolver=context.settings.resolver)
+    for note in given.warnings:
         warnings.warn(note.message, OmsWarning, stacklevel=3)
 
-    def work(writer: Writer, given: Incoming) -> str:
-        if dedupe is not None:
-            from omsgrain.query.graph import find_same
+    def work(writer: Writer) -> str:
+        same = None if dedupe is None else _same(writer, given)
+        if same is not None:
+            return same
+        return put_admitted(context, writer, given, True, allow_erased).digests[0].hex()
 
-            grain, reader = given.grain(0), _near(writer, given.grain(0))
-            same: str | None = find_same(reader, grain.blob)
-            if same is not None and not _signs(reader, given, same):
-                return stored_digest(reader, bytes.fromhex(same)).hex()
-        return take(context, writer, given, True, allow_erased).digests[0].hex()
+    return write_grains(context, given, work, allow_erased=allow_erased)
 
-    return bring(context, intake, work, allow_erased=allow_erased)
+
+def _same(writer: Writer, given: PreparedGrains) -> str | None:
+    """The address of a current grain that says the same, unless this one brings a signature."""
+    from omsgrain.query.graph import find_same
+
+    grain = grain_of(given, 0)
+    reader = _near(writer, grain)
+    same = find_same(reader, grain.blob)
+    if same is None or _signs(reader, given, same):
+        return None
+    return stored_digest(reader, bytes.fromhex(same)).hex()
 
 
 def put_many(
@@ -473,65 +488,64 @@ def put_many(
     batch_size: int = BATCH,
     allow_erased: bool = False,
 ) -> PutReport:
-    """Storage many grains."""
+    """Store many grains."""
     stop = stops(errors)
     if type(batch_size) is not int or batch_size < 1:
         found = number_found(batch_size)
         raise RangeError("a batch has at least one item", field="/batch_size", found=found)
     report = PutReport([], 0, 0, [], [])
-    held: list[Intake] = []
+    held: list[PreparedGrains] = []
     size = min(batch_size, context.settings.budget.batch)
-    for intake in intakes(items, size, context.settings.resolver):
-        if stop and intake.errors:
-            raise intake.errors[0].error
-        report.errors.extend(intake.errors)
-        report.warnings.extend(intake.warnings)
+    for given in prepare(items, size, context.settings.resolver):
+        if stop and given.errors:
+            raise given.errors[0].error
+        report.errors.extend(given.errors)
+        report.warnings.extend(given.warnings)
         if stop:
-            held.append(intake)
+            held.append(given)
         else:
-            report = _put_intake(context, intake, report, False, allow_erased)
+            report = _put_part(context, given, report, False, allow_erased)
     if held:
-        report = _put_intake(context, joined(held), report, True, allow_erased)
+        joined = PreparedGrains.joined(held)
+        report = _put_part(context, joined, report, True, allow_erased)
     report.errors.sort(key=lambda item: item.index)
     return report
 
 
-def _put_intake(
-    context: Context, intake: Intake, report: PutReport, stop: bool, allow_erased: bool
+def _put_part(
+    context: Context, given: PreparedGrains, report: PutReport, stop: bool, allow_erased: bool
 ) -> PutReport:
     """Store the accepted grains in one transaction, and add to a report."""
     first = len(report.addresses)
-    good = intake.good()
-    if not good:
-        report.addresses.extend([None] * len(intake.pairs))
+    report.addresses.extend([None] * given.count)
+    if not given.pairs:
         return report
-    digests, new, refused = bring(
+    digests, new, refused = write_grains(
         context,
-        intake,
-        lambda writer, given: take(context, writer, given, stop, allow_erased),
+        given,
+        lambda writer: put_admitted(context, writer, given, stop, allow_erased),
         allow_erased=allow_erased,
     )
-    if not refused and len(good) == len(intake.pairs):
-        report.addresses.extend(map(bytes.hex, digests))
+    if not refused and len(given.pairs) == given.count:
+        report.addresses[first:] = map(bytes.hex, digests)
     else:
-        report.addresses.extend([None] * len(intake.pairs))
-        for n, i in enumerate(good):
+        for n, place in enumerate(given.places):
             if n in refused:
-                report.errors.append(ItemError(first + i, None, refused[n]))
+                report.errors.append(ItemError(first + place, None, refused[n]))
             else:
-                report.addresses[first + i] = digests[n].hex()
+                report.addresses[first + place] = digests[n].hex()
     stored = sum(new)
     return replace(
         report,
         stored=report.stored + stored,
-        duplicates=report.duplicates + len(good) - len(refused) - stored,
+        duplicates=report.duplicates + len(given.pairs) - len(refused) - stored,
     )
 
 
-def take(
+def put_admitted(
     context: Context,
     writer: Writer,
-    given: Incoming,
+    given: PreparedGrains,
     stop: bool,
     allow_erased: bool,
     actor: str | None = None,
@@ -566,6 +580,15 @@ def take(
     return PutOutcome([one.digest for one in ends], [one.new for one in ends], refused)
 
 
+def place(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> list[Placed]:
+    """Put grains, those of some positions; what became of each, in that order."""
+    if given.sealed or given.signatures:
+        return prepared.place(writer, given, which)
+    pairs = given.pairs
+    flags = writer.put([pairs[i] for i in which])
+    return [Placed(pairs[i][0], new) for i, new in zip(which, flags, strict=True)]
+
+
 def _near(writer: Writer, grain: Grain) -> Reader:
     """Where a grain that says the same can be: those of other users say that they are theirs.
 
@@ -577,22 +600,9 @@ def _near(writer: Writer, grain: Grain) -> Reader:
     return writer.narrowed(user_id if isinstance(user_id, str) else "", ())
 
 
-def _signs(reader: Reader, given: Incoming, address: str) -> bool:
+def _signs(reader: Reader, given: PreparedGrains, address: str) -> bool:
     """Whether a grain that stands at an address already was given with a signature."""
     if not given.signatures:
         return False
     first, second = reader.find([given.plain(0), bytes.fromhex(address)])
     return first == second
-
-
-def joined(parts: Sequence[Intake]) -> Intake:
-    """Several intakes as one."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = Intake([], [], [])
-    for part in parts:
-        first = len(whole.pairs)
-        whole.pairs.extend(part.pairs)
-        whole.whole.update(first + i for i in part.whole)
-        whole.signatures.update({first + i: one for i, one in part.signatures.items()})
-    return whole

@@ -49,10 +49,9 @@ from omsgrain.storage.tables import (
 from omsgrain.store import export_filter, state_merge
 from omsgrain.store.context import context_of
 from omsgrain.store.mg_files import in_envelopes
-from omsgrain.store.prepared import Incoming, Intake, intakes, superseding, take_one
+from omsgrain.store.prepared import PreparedGrains, superseding
 from omsgrain.store.state_merge import Claim
-from omsgrain.store.write import bring, joined
-from omsgrain.store.write import take as put_admitted
+from omsgrain.store.write import prepare, prepare_one, put_admitted, write_grains
 from omsgrain.sync import erasures, reconcile, states
 from omsgrain.sync.peer import (
     ITEMS,
@@ -411,12 +410,12 @@ def put(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
     ]
     coming = state_merge.claimed_grains(new, context_of(store).settings.resolver)
 
-    def work(writer: Writer, incoming: Incoming) -> BatchResult:
+    incoming = PreparedGrains.joined([given.given, coming.given])
+
+    def work(writer: Writer) -> BatchResult:
         return _PutTransaction(store, writer, batch, given, terms).run(told, incoming, coming)
 
-    if not batch.grains:
-        return context_of(store).storage.write(lambda writer: work(writer, Incoming([])))
-    return bring(context_of(store), joined([given.intake, coming.intake]), work)
+    return write_grains(context_of(store), incoming, work)
 
 
 @dataclass(slots=True)
@@ -424,13 +423,13 @@ class _SortedGrains:
     """The grains of a batch, verified.
 
     Attributes:
-        intake: those to write.
+        given: those to write.
         digests: their addresses.
         refused: those that do not verify.
         apart: those that only superseding can store, by address, as the batch has them.
     """
 
-    intake: Intake
+    given: PreparedGrains
     digests: list[bytes]
     refused: list[Refusal]
     apart: dict[str, tuple[bytes, ...]]
@@ -440,7 +439,7 @@ def _sort(
     store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState], *, binds: bool
 ) -> _SortedGrains:
     """Verify grains, and set those apart that supersede others."""
-    found = _SortedGrains(Intake([], [], []), [], [], {})
+    found = _SortedGrains(PreparedGrains([]), [], [], {})
     grains, blobs = _blobs(grains, found.refused)
     if not binds and (wide := _wide_holds(blobs)):
         denied = InvalidationDeniedError("a hold over other grains", rule="reach")
@@ -452,9 +451,9 @@ def _sort(
     marked = superseding(blobs)
     resolver = context_of(store).settings.resolver
     plain = [i for i in range(len(grains)) if i not in marked]
-    parts = list(intakes([grains[i] for i in plain], max(len(plain), 1), resolver))
+    parts = list(prepare([grains[i] for i in plain], max(len(plain), 1), resolver))
     for part in parts:
-        found.digests += [digests[plain[i]] for i in part.good()]
+        found.digests += [digests[plain[i]] for i in part.places]
         found.refused += [_refusal(digests[plain[bad.index]], bad.error) for bad in part.errors]
     for i in sorted(marked):
         address = digests[i].hex()
@@ -462,12 +461,12 @@ def _sort(
             found.apart[address] = (*found.apart.get(address, ()), grains[i])
             continue
         try:  # what it superseded was erased: it is a grain like others
-            parts.append(take_one(grains[i], replacing=True, resolver=resolver))
+            parts.append(prepare_one(grains[i], replacing=True, resolver=resolver))
             found.digests.append(digests[i])
         except OmsError as error:
             found.refused.append(_refusal(digests[i], error))
     if parts:
-        found.intake = joined(parts)
+        found.given = PreparedGrains.joined(parts)
     return found
 
 
@@ -512,7 +511,10 @@ class _PutTransaction:
         self._refused = list(given.refused)
 
     def run(
-        self, told: Sequence[GrainState], incoming: Incoming, coming: state_merge.ClaimedGrains
+        self,
+        told: Sequence[GrainState],
+        incoming: PreparedGrains,
+        coming: state_merge.ClaimedGrains,
     ) -> BatchResult:
         writer, batch = self._writer, self._batch
         first = writer.last_seq() + 1
@@ -558,7 +560,7 @@ class _PutTransaction:
         found = self._writer.find(digests) if digests else ()
         return frozenset(one for one, seq in zip(digests, found, strict=True) if seq is None)
 
-    def _put(self, given: Incoming) -> tuple[int, int]:
+    def _put(self, given: PreparedGrains) -> tuple[int, int]:
         """Write grains: how many are new, and how many the store had."""
         writer = self._writer
         below: Reader = getattr(writer, "inner", writer)

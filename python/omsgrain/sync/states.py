@@ -51,7 +51,7 @@ from omsgrain.store import holds, lifecycle, reviews, state_merge
 from omsgrain.store.context import check_reason
 from omsgrain.store.holds import Hold
 from omsgrain.store.policy_context import PolicyContext
-from omsgrain.store.prepared import Incoming
+from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.state_merge import Claim
 from omsgrain.store.write import admit, place
 from omsgrain.sync.peer import GrainState, HoldToggle, PeerTerms, Refusal, Space, Tombstone
@@ -435,7 +435,7 @@ class StateMerge:
         self._note("supersede", [state.address])
         self.changed.add(state.address)
 
-    def _pass_on(self, state: GrainState, claim: Claim, given: Incoming | None) -> bool:
+    def _pass_on(self, state: GrainState, claim: Claim, given: PreparedGrains | None) -> bool:
         """Take over a claim that cannot be checked here, with the superseding grain if it came."""
         writer = self._writer
         seq = writer.find([state.address])[0]

@@ -19,16 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb.open import WRITER_FILE, failure
+from omsgrain.storage.lmdb.data_file import WRITER_FILE, failure
 
 if TYPE_CHECKING:
     from omsgrain.storage.lmdb.memtable import Appended, Memtable
+    from omsgrain.storage.lmdb.writer import LmdbWriter
 
 _TOGETHER = 128  # works that share a commit at the most
 
 
 class CommitBatch:
-    """What a commit will add beside its rows, handed to each work in it.
+    """What a commit will add beside its rows, shared by the writers of its works.
 
     Attributes:
         pending: sequence number by address, of the works before this one.
@@ -37,10 +38,10 @@ class CommitBatch:
         own: those of this work.
         base: the last sequence number that was committed before.
         rows: index rows of what all of them wrote; made when a work asks the index.
-        after: what to do once it is committed; that of the last work counts.
+        writer: that of the last work that was done; None while all have failed.
     """
 
-    __slots__ = ("added", "after", "base", "fresh", "own", "pending", "rows")
+    __slots__ = ("added", "base", "fresh", "own", "pending", "rows", "writer")
 
     def __init__(self) -> None:
         self.pending: dict[bytes, int] = {}
@@ -49,10 +50,11 @@ class CommitBatch:
         self.own: list[Appended] = []
         self.base: int | None = None
         self.rows: Memtable | None = None
-        self.after: Callable[[], None] | None = None
+        self.writer: LmdbWriter | None = None
 
-    def keep(self) -> None:
+    def keep(self, writer: LmdbWriter) -> None:
         """The work is done: what it added belongs to the commit."""
+        self.writer = writer
         self.pending.update(self.fresh)
         self.added += self.own
         self.fresh, self.own = {}, []
@@ -63,8 +65,8 @@ class CommitBatch:
         self.rows = None
 
 
-Work = Callable[..., Any]
-"""What a store hands to it is the store's own affair; LMDB's a transaction and a session."""
+Work = Callable[[Any], Any]
+"""What a writer of the storage is handed to. It may run more than once."""
 
 
 class PendingWrite:

@@ -19,9 +19,16 @@ import lmdb
 
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage.base import CompactReport
-from omsgrain.storage.lmdb.data_file import MAX_TABLES, clean, extend, replace, take_after
-from omsgrain.storage.lmdb.environment import Environment
-from omsgrain.storage.lmdb.open import DATA_FILE, PART_DIRECTORY, failure
+from omsgrain.storage.lmdb.data_file import (
+    DATA_FILE,
+    MAX_TABLES,
+    PART_DIRECTORY,
+    clean,
+    failure,
+    replace,
+    take_after,
+)
+from omsgrain.storage.lmdb.environment import Environment, extend
 from omsgrain.storage.tables import TABLES, Table
 
 if TYPE_CHECKING:

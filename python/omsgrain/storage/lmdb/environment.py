@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The LMDB environment under a store: its files as one process has them open, and its writers.
+"""The LMDB environment under a store: its files as one process has them open, and its commits.
 
 The map grows by itself. Another process may compact the store, which replaces the files that are
-open here (``data_file.py``). Whoever begins a transaction looks whether its file is still the one;
-if not, the new one is opened as soon as the transactions of this process have ended.
+open here (``data_file.py``). Each transaction first checks that its file is still the store's; if
+not, the new one is opened as soon as the transactions of this process have ended.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import lmdb
 
-from omsgrain.errors import AccessDeniedError, OmsError, StoreError
+from omsgrain.errors import AccessDeniedError, StoreError
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.commit_queue import (
     CommitBatch,
@@ -31,19 +30,18 @@ from omsgrain.storage.lmdb.commit_queue import (
     WriterLock,
 )
 from omsgrain.storage.lmdb.data_file import (
-    DataFile,
-    extend,
-    is_noted,
-)
-from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.lmdb.open import (
     DATA_FILE,
     HEAD_FILE,
     NEXT_FILE,
     WRITER_FILE,
+    DataFile,
     failure,
     identity,
+    is_noted,
 )
+from omsgrain.storage.lmdb.locks import MapResizeLock
+from omsgrain.storage.lmdb.memtable import IdleFlush, Memtable
+from omsgrain.storage.lmdb.writer import LmdbWriter
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
@@ -115,172 +113,7 @@ def compare(noted: int | None, found: int, path: Path) -> None:
         )
 
 
-PAUSE = 2.0
-"""Seconds without a write that make an idle moment."""
-
-LEAST = 256
-"""Fewer grains than this are not worth a commit."""
-
-
-class IdleFlush:
-    """Calls ``flush`` once after each spell of writing.
-
-    Attributes:
-        wait: waits so many seconds, or until this ends, and tells whether it has ended. A test may
-            put its own in the place.
-    """
-
-    def __init__(self, flush: Callable[[int], None]) -> None:
-        self._flush = flush
-        self._flushed = 0  # so many writes were followed by an idle moment
-        self._writes = 0  # two threads may count as one; only that it has changed matters
-        self._resting = False
-        self._woken = threading.Condition()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self.wait: Callable[[float], bool] = self._ended.wait
-
-    def written(self) -> None:
-        """Say that something was written just now."""
-        self._writes += 1
-        if self._resting or self._thread is None:
-            with self._woken:
-                self._woken.notify()
-                if self._thread is None and not self._ended.is_set():
-                    self._thread = threading.Thread(
-                        target=self._run, name="omsgrain-idle-flush", daemon=True
-                    )
-                    with suppress(RuntimeError):  # the interpreter is ending
-                        self._thread.start()
-
-    def end(self) -> None:
-        """Let the thread end; waits for nothing."""
-        self._ended.set()
-        with self._woken:
-            self._woken.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._woken:
-                self._resting = True
-                self._woken.wait_for(self._has_work)
-                self._resting = False
-            seen = self._writes
-            if self.wait(PAUSE):
-                return
-            if seen == self._writes:
-                # The grains are safe without it; a full disk is told by the next put.
-                with suppress(OmsError):
-                    self._flush(LEAST)
-                self._flushed = seen
-
-    def _has_work(self) -> bool:
-        return self._writes != self._flushed or self._ended.is_set()
-
-
 FIRST_MAP = 64 << 20
-PATIENCE = 30.0
-"""Seconds to wait for other threads' transactions; they are short, so longer is a mistake."""
-
-
-class MapResizeLock:
-    """Counts who is inside. Moving or closing the map under a transaction would crash LMDB.
-
-    Who goes in leaves a mark and then looks whether the gate is shut; who shuts it does so and
-    then looks for marks: one of the two sees the other. A list's append and pop need no lock, and
-    a read of one grain would notice what a lock costs.
-    """
-
-    __slots__ = ("_changed", "_lock", "_marks", "_shut")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._marks: list[None] = []
-        self._shut = False
-
-    @property
-    def inside(self) -> int:
-        """How many transactions are open."""
-        return len(self._marks)
-
-    def enter(self) -> None:
-        """Go in; waits while somebody is alone inside."""
-        self._marks.append(None)
-        while self._shut:
-            MapResizeLock.leave(self)
-            with self._lock:
-                while self._shut:
-                    self._changed.wait()
-            self._marks.append(None)
-
-    def leave(self) -> None:
-        """Go out again."""
-        if self._marks:  # after a fork the gate is another one, and who was inside left no mark
-            self._marks.pop()
-        if self._shut:
-            with self._lock:
-                self._changed.notify_all()
-
-    def shut(self, patience: float) -> bool:
-        """Let nobody in and wait until all are out."""
-        with self._lock:
-            while self._shut:
-                self._changed.wait()
-            self._shut = True
-            alone = self._changed.wait_for(lambda: not self._marks, patience)
-            if not alone:
-                self._reopen()
-            return alone
-
-    def open(self) -> None:
-        """Let everybody in again."""
-        with self._lock:
-            self._reopen()
-
-    def _reopen(self) -> None:
-        self._shut = False
-        self._changed.notify_all()
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Be alone inside for the length of a ``with`` block."""
-        if not self.shut(PATIENCE):
-            raise StoreError(
-                "a transaction in this process stays open",
-                expected="transactions that end before the next write or close",
-            )
-        try:
-            yield
-        finally:
-            self.open()
-
-
-class SharedMapResizeLock(MapResizeLock):
-    """A gate of a process that nobody sees reading: writers wait until all are out."""
-
-    __slots__ = ("_writers",)
-
-    def __init__(self, lock: SharedLock) -> None:
-        super().__init__()
-        self._writers = lock
-
-    def enter(self) -> None:
-        """Go in, and keep writers out."""
-        super().enter()
-        try:
-            self._writers.acquire()
-        except BaseException:
-            super().leave()
-            raise
-
-    def leave(self) -> None:
-        """Go out again."""
-        if self._marks:
-            self._writers.release()
-        super().leave()
-
-
 FORK_PATIENCE = 5.0
 T = TypeVar("T")
 
@@ -300,12 +133,10 @@ class Environment:
         head_file: the note of how far the store had come.
         budget: how much memory it may take: the tightest that any of its handles asked for.
         closed: nothing can be done with it any more.
-        done: says that a transaction has ended.
         users: how many handles share it.
     """
 
     file: DataFile
-    done: Callable[[], None]
 
     def __init__(
         self, path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget
@@ -320,13 +151,12 @@ class Environment:
         self.closed = False
         self.budget = budget
         self.users = 0
-        self._idle_flush: IdleFlush | None = None
+        self._idle_flush = IdleFlush(self.flush)
         self._queue = CommitQueue(self._commit_all)
         self._lock = WriterLock(path / WRITER_FILE, patience)
         # Who cannot be noted as a reader keeps writers out instead.
         self._shared = None if not readonly or is_noted(path) else SharedLock(path, patience)
-        self._gate = MapResizeLock() if self._shared is None else SharedMapResizeLock(self._shared)
-        self.done = self._gate.leave
+        self._map_lock = MapResizeLock()
         self._next = str(path / NEXT_FILE)
         self._refusal: str | None = None
         try:
@@ -349,9 +179,8 @@ class Environment:
 
     def begin(self, *, write: bool = False) -> Transaction[bytes]:
         """Begin a transaction; end it with ``commit`` or ``abort``, then call ``done``."""
-        gate = self._gate
         while True:
-            gate.enter()
+            self._enter()
             try:
                 if self._refusal is not None:
                     raise StoreError(self._refusal)
@@ -375,6 +204,29 @@ class Environment:
             else:
                 self._follow(write)
 
+    def _enter(self) -> None:
+        """Keep the map where it is, and writers out where no note can be left of who reads."""
+        lock = self._map_lock
+        lock.marks.append(None)  # `lock.enter()` without its call: every read would pay for it
+        if lock.taken:
+            lock.wait()
+        if self._shared is not None:
+            try:
+                self._shared.acquire()
+            except BaseException:
+                lock.leave()
+                raise
+
+    def done(self) -> None:
+        """Say that a transaction has ended."""
+        lock = self._map_lock
+        if lock.marks:  # in a child of a fork there is none
+            if self._shared is not None:
+                self._shared.release()
+            lock.marks.pop()
+        if lock.taken:
+            lock.wake()
+
     @contextmanager
     def reading(self) -> Iterator[Transaction[bytes]]:
         """Have a read transaction, of the file alone: what is beyond it is for ``Snapshot``."""
@@ -385,9 +237,7 @@ class Environment:
             txn.abort()
             self.done()
 
-    def write(
-        self, work: Callable[[Transaction[bytes], CommitBatch], T], *, alone: bool = False
-    ) -> T:
+    def write(self, work: Callable[[LmdbWriter], T], *, alone: bool = False) -> T:
         """Run ``work`` in a write transaction, again after each time the map was too small.
 
         Threads that wait for each other here share a commit, unless the work is ``alone``.
@@ -412,17 +262,17 @@ class Environment:
                 apart = True
 
     def _commit(self, members: list[PendingWrite], apart: bool) -> None:
-        session = CommitBatch()
+        batch = CommitBatch()
         settled: list[tuple[PendingWrite, object, Exception | None]]
         with self._lock:
             txn = self.begin(write=True)
             try:
                 with txn:  # committed on the way out
                     if apart:
-                        settled = [(m, *self._apart(txn, session, m)) for m in members]
+                        settled = [(m, *self._apart(txn, batch, m)) for m in members]
                     else:
                         one = len(members) == 1
-                        settled = [(m, self._run(txn, session, m, one), None) for m in members]
+                        settled = [(m, self._run(txn, batch, m, one), None) for m in members]
                 with suppress(OSError):
                     file = self.file
                     file.least = extend(file.env, file.fd, file.page_size, file.least)
@@ -432,40 +282,60 @@ class Environment:
                 raise failure(self.path, "write to the store", error) from error
             finally:
                 self.done()
-            if session.after is not None:
-                session.after()
+            self._committed(batch)
         for member, result, refusal in settled:
             member.settle(result, refusal)
 
     def _run(
-        self, txn: Transaction[bytes], session: CommitBatch, member: PendingWrite, alone: bool
+        self, txn: Transaction[bytes], batch: CommitBatch, member: PendingWrite, alone: bool
     ) -> object:
         """Run one work in the common transaction, which ends if it fails."""
+        writer = LmdbWriter(self, txn, batch)
         try:
-            result = member.work(txn, session)
+            result = member.work(writer)
         except lmdb.Error:
             raise
         except Exception as error:
             if alone:
                 raise
             raise WorkFailedError from error
-        session.keep()
+        batch.keep(writer)
         return result
 
     def _apart(
-        self, txn: Transaction[bytes], session: CommitBatch, member: PendingWrite
+        self, txn: Transaction[bytes], batch: CommitBatch, member: PendingWrite
     ) -> tuple[object, Exception | None]:
         """Run one work in a transaction inside the common one; what it costs is noticed."""
         try:
             with self.file.env.begin(parent=txn, write=True) as inner:
-                result = member.work(inner, session)
+                writer = LmdbWriter(self, inner, batch)
+                result = member.work(writer)
         except lmdb.Error:
             raise
         except Exception as error:
-            session.drop()
+            batch.drop()
             return None, error
-        session.keep()
+        batch.keep(writer)
         return result, None
+
+    def _committed(self, batch: CommitBatch) -> None:
+        """Take what was committed into the memtable, and note how far the store has come."""
+        writer = batch.writer
+        if writer is None:
+            return
+        head, memtable = writer.head, writer.memtable
+        if head.watermark > memtable.watermark:
+            self.memtable = Memtable(head.watermark)  # the tables have what it had
+            return
+        memtable.extend(batch.added, head.last_seq)
+        if self.durable:
+            # The grains are safe; without this note only damage to the newest root goes unseen.
+            with suppress(OSError):
+                self.head_file.write(head.last_seq, head.blob_bytes)
+
+    def flush(self, least: int = 1) -> None:
+        """Write the index of the grains beyond the watermark, if there are at least so many."""
+        self.write(lambda writer: writer.flush(least), alone=True)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -476,18 +346,9 @@ class Environment:
             self.done()
             yield
 
-    def flush_when_idle(self, flush: Callable[[Environment, int], None]) -> None:
-        """Say how to write the index, of so many grains at least, when nobody writes for a while.
-
-        The first call counts.
-        """
-        if self._idle_flush is None:
-            self._idle_flush = IdleFlush(partial(flush, self))
-
     def written(self) -> None:
         """Say that something was written just now; an idle moment is counted from here."""
-        if self._idle_flush is not None:
-            self._idle_flush.written()
+        self._idle_flush.written()
 
     def map_size(self) -> int:
         """Return the size of the memory map; ask inside a transaction, lest it move meanwhile."""
@@ -508,7 +369,7 @@ class Environment:
 
     def sync(self) -> None:
         """Sync to the disk what was committed without, and note how far that is."""
-        self._gate.enter()
+        self._enter()
         try:
             self._check()
             if not self.file.readonly:
@@ -521,7 +382,7 @@ class Environment:
     def _sync_and_note(self) -> None:
         head = self.file.head()  # before, so that the disk has what is noted
         self.file.env.sync(True)
-        if not self.durable and self.file.has_name():
+        if not self.durable and self.file.held.has_name():
             # Without this note only damage to the newest root goes unseen.
             with suppress(OSError):
                 self.head_file.raise_to(*head)
@@ -537,7 +398,7 @@ class Environment:
                 f"the store {str(self.path)!r} is open for reading only, without its lock file",
                 expected="every handle of this process to be closed first",
             )
-        with nullcontext() if wanted[0] else self._lock, self._gate.alone():
+        with nullcontext() if wanted[0] else self._lock, self._map_lock.alone():
             self._check()
             self._close()
             self.readonly, self.durable = wanted
@@ -561,7 +422,7 @@ class Environment:
         # `access` makes no exception of what is not there, as `stat` does.
         if write and (self.file.readonly or os.access(self._next, os.F_OK)):
             return True
-        if self.file.has_name():
+        if self.file.held.has_name():
             return False
         if self._is_in_place() and (self.path / DATA_FILE).exists():
             return True
@@ -585,7 +446,7 @@ class Environment:
 
         Who reads leaves it to the next writer to open it for writing, which wants a turn.
         """
-        with self._gate.alone():
+        with self._map_lock.alone():
             self._check()
             if not self._is_behind(write):
                 return  # another thread was here before
@@ -601,7 +462,7 @@ class Environment:
                 raise
 
     def _resize(self, *, grow: bool) -> None:
-        with self._gate.alone():
+        with self._map_lock.alone():
             self._check()
             try:
                 size = self.map_size()
@@ -654,14 +515,14 @@ class Environment:
     def close(self) -> None:
         """Close the files."""
         try:
-            with self._gate.alone():
+            with self._map_lock.alone():
                 self._refusal = "the store is closed"
                 try:
                     self._close()
                 finally:
                     self._let_go()
         finally:
-            if self.closed and self._idle_flush is not None:
+            if self.closed:
                 self._idle_flush.end()
 
     def _let_go(self) -> None:
@@ -674,16 +535,16 @@ class Environment:
 
     def before_fork(self) -> bool:
         """Wait for a moment without transactions, which a child could not end; not for long."""
-        return self._gate.shut(FORK_PATIENCE)
+        return self._map_lock.shut(FORK_PATIENCE)
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        self._gate.open()
+        self._map_lock.open()
 
     def after_fork_in_child(self) -> None:
         """Refuse all further use, and let go of the file so that the child may open it anew."""
         self._refusal = "the store was opened before a fork; open it again in this process"
-        if self._gate.inside:
+        if self._map_lock.marks:
             self.file.held.close()
             os.close(self.file.fd)  # closing the file under a transaction would end the process
             self.file.closed = True
@@ -693,7 +554,19 @@ class Environment:
         if self._shared is not None:
             self._shared.after_fork()
         self._let_go()
-        self._gate = (
-            MapResizeLock()
-        )  # the old one stays shut: who opens it has stayed in the parent
-        self.done = self._gate.leave
+        # The old one stays taken: the thread that would release it has stayed in the parent.
+        self._map_lock = MapResizeLock()
+
+
+def extend(env: lmdb.Environment, fd: int, page_size: int, least: int = 0) -> int:
+    """Make a data file as long as it says it is; nobody else writes meanwhile.
+
+    LMDB does not write pages at the end that are free again already.
+    """
+    whole = int((env.info()["last_pgno"] + 1) * page_size)
+    if whole <= least:
+        return least
+    found = os.fstat(fd).st_size
+    if found < whole:
+        os.ftruncate(fd, whole)
+    return max(found, whole)

@@ -9,17 +9,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import lmdb
 
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import RebuildReport, Writer
-from omsgrain.storage.lmdb.commit_queue import CommitBatch
+from omsgrain.storage.lmdb.data_file import DATA_FILE, HEAD_FILE, failure, sync_names
 from omsgrain.storage.lmdb.environment import Environment, HeadFile
 from omsgrain.storage.lmdb.memtable import RUN, Memtable
-from omsgrain.storage.lmdb.open import DATA_FILE, HEAD_FILE, failure, sync_names
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.records import unpack
 from omsgrain.storage.tables import (
@@ -38,9 +36,6 @@ from omsgrain.storage.tables import (
     STATES,
     SUPERSEDES,
 )
-
-if TYPE_CHECKING:
-    from lmdb import Transaction
 
 try:
     import fcntl
@@ -217,29 +212,14 @@ _DROPPED = b"terms-0"
 def upgrade(env: Environment) -> None:
     """Bring a store that is open for writing to the format of today."""
 
-    def run(txn: Transaction[bytes], session: CommitBatch) -> None:
-        meta = env.tables[META]
-        before = txn.get(FORMAT_RECORD, db=meta)
+    def work(writer: LmdbWriter) -> None:
+        before = writer.row(META, FORMAT_RECORD)
         if before == FORMAT_VALUE.pack(FORMAT):
             return  # another process was here before
-        txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT), db=meta)
-        if before != FORMAT_VALUE.pack(1):
-            return
-        writer = LmdbWriter(env, txn, session)
-        rebuild(writer)
-        try:
-            old = env.file.env.open_db(
-                _DROPPED, txn=txn, create=False, dupsort=True, dupfixed=True
-            )
-        except lmdb.NotFoundError:
-            pass
-        else:
-            txn.drop(old)
+        writer.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT))
+        if before == FORMAT_VALUE.pack(1):
+            rebuild(writer)
+            writer.drop_table(env.file.env, _DROPPED)
 
-        def done() -> None:
-            env.memtable = Memtable(writer.head.watermark)
-
-        session.after = done
-
-    env.write(run, alone=True)
+    env.write(work, alone=True)
     env.file.format = FORMAT

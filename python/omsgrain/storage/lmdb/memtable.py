@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from omsgrain import _core
+from omsgrain.errors import OmsError
 
 RUN = 65_536
 """Grains in a sorted run: the index is written when so many have gathered."""
@@ -252,3 +254,66 @@ class Memtable:
                 if not key.startswith(prefix):
                     return
                 yield key
+
+
+PAUSE = 2.0
+"""Seconds without a write that make an idle moment."""
+
+LEAST = 256
+"""Fewer grains than this are not worth a commit."""
+
+
+class IdleFlush:
+    """Calls ``flush`` once after each spell of writing.
+
+    Attributes:
+        wait: waits so many seconds, or until this ends, and tells whether it has ended. A test may
+            put its own in the place.
+    """
+
+    def __init__(self, flush: Callable[[int], None]) -> None:
+        self._flush = flush
+        self._flushed = 0  # so many writes were followed by an idle moment
+        self._writes = 0  # two threads may count as one; only that it has changed matters
+        self._resting = False
+        self._woken = threading.Condition()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.wait: Callable[[float], bool] = self._ended.wait
+
+    def written(self) -> None:
+        """Say that something was written just now."""
+        self._writes += 1
+        if self._resting or self._thread is None:
+            with self._woken:
+                self._woken.notify()
+                if self._thread is None and not self._ended.is_set():
+                    self._thread = threading.Thread(
+                        target=self._run, name="omsgrain-idle-flush", daemon=True
+                    )
+                    with suppress(RuntimeError):  # the interpreter is ending
+                        self._thread.start()
+
+    def end(self) -> None:
+        """Let the thread end; waits for nothing."""
+        self._ended.set()
+        with self._woken:
+            self._woken.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._woken:
+                self._resting = True
+                self._woken.wait_for(self._has_work)
+                self._resting = False
+            seen = self._writes
+            if self.wait(PAUSE):
+                return
+            if seen == self._writes:
+                # The grains are safe without it; a full disk is told by the next put.
+                with suppress(OmsError):
+                    self._flush(LEAST)
+                self._flushed = seen
+
+    def _has_work(self) -> bool:
+        return self._writes != self._flushed or self._ended.is_set()

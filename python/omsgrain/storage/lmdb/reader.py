@@ -15,12 +15,10 @@ import lmdb
 from omsgrain import _core
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
-from omsgrain.storage.lmdb.commit_queue import CommitBatch
-from omsgrain.storage.lmdb.environment import Environment
+from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.lmdb.open import failure
 from omsgrain.storage.records import PAST
-from omsgrain.storage.scan import misplaced
+from omsgrain.storage.scan import damaged_at, misplaced
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
@@ -38,7 +36,9 @@ from omsgrain.storage.tables import (
 if TYPE_CHECKING:
     from lmdb import Cursor, Transaction, _Database
 
+    from omsgrain.storage.lmdb.commit_queue import CommitBatch
     from omsgrain.storage.lmdb.data_file import DataFile
+    from omsgrain.storage.lmdb.environment import Environment
 
 _WHERE: dict[Which, tuple[Table, ...]] = {
     "current": (TERMS,),
@@ -363,19 +363,25 @@ class LmdbReader(TermReader):
         return stored_grain(blob, _core.address(blob))  # as `stored`, but for its call
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address; a sealed one stays so."""
+        """Return the grain at an address, verified by its hash; a sealed one stays so."""
+        key = None
         if not self.memtable.digests:
             key = self._txn.get(digest, None, self._tables[ADDRESSES])
             if key is None:
                 return None
-            if len(key) == SEQUENCE.size:  # a damaged one is told of below
-                row = self._txn.get(key, None, self._tables[BLOBS])
-                if row is None:
-                    return None
-                blob = row[MARK:]
-                return stored_grain(blob, _core.address(blob))
-        seq = self.seq_of(digest)
-        return None if seq is None else self.grain(seq)
+        if key is None or len(key) != SEQUENCE.size:  # unpacking a damaged one says so
+            seq = self.seq_of(digest)
+            if seq is None:
+                return None
+            key = SEQUENCE.pack(seq)
+        row = self._txn.get(key, None, self._tables[BLOBS])
+        if row is None:
+            return None
+        blob = row[MARK:]
+        address = _core.address(blob)
+        if address != digest.hex():
+            raise damaged_at(digest, address)
+        return stored_grain(blob, address)
 
     def expect(self, digests: Sequence[bytes]) -> None:
         """Nothing to do: each is a look-up in memory."""

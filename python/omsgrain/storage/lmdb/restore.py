@@ -14,8 +14,8 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.base import CheckReport
 from omsgrain.storage.check import check_in_child
 from omsgrain.storage.lmdb.commit_queue import PATIENCE
+from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.maintenance import copy, must_be_new
-from omsgrain.storage.lmdb.open import failure
 from omsgrain.storage.lmdb.storage import acquire, release
 
 

@@ -22,20 +22,19 @@ from omsgrain.storage.base import (
     is_durable,
     see_range,
 )
-from omsgrain.storage.lmdb import data_file
+from omsgrain.storage.lmdb import locks
 from omsgrain.storage.lmdb.budget import Budget
-from omsgrain.storage.lmdb.commit_queue import PATIENCE, CommitBatch
+from omsgrain.storage.lmdb.commit_queue import PATIENCE
 from omsgrain.storage.lmdb.compact import compact
+from omsgrain.storage.lmdb.data_file import identity, prepare
 from omsgrain.storage.lmdb.environment import Environment, compare
 from omsgrain.storage.lmdb.maintenance import copy, rebuild, upgrade
-from omsgrain.storage.lmdb.memtable import RUN, Memtable, run_in
-from omsgrain.storage.lmdb.open import identity, prepare
-from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader, LmdbSnapshot
-from omsgrain.storage.lmdb.writer import LmdbWriter
+from omsgrain.storage.lmdb.memtable import RUN, run_in
+from omsgrain.storage.lmdb.reader import LmdbReader, LmdbSnapshot
 from omsgrain.storage.tables import FORMAT
 
 if TYPE_CHECKING:
-    from lmdb import Transaction
+    from omsgrain.storage.lmdb.writer import LmdbWriter
 
 _shared: dict[tuple[int, int] | None, Environment] = {}
 _lock = threading.RLock()  # re-entered when the garbage collector closes a handle inside
@@ -87,11 +86,11 @@ _still: list[Environment] = []  # those that stand still for the fork under way
 def _before_fork() -> None:
     _lock.acquire()
     _still.extend(env for env in _shared.values() if env.before_fork())
-    data_file.guard.acquire()
+    locks.opening.acquire()
 
 
 def _after_fork_in_parent() -> None:
-    data_file.guard.release()
+    locks.opening.release()
     for env in _still:
         env.after_fork_in_parent()
     _still.clear()
@@ -99,7 +98,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    data_file.guard.release()
+    locks.opening.release()
     for env in _shared.values():
         env.after_fork_in_child()
     _still.clear()
@@ -140,8 +139,6 @@ class LmdbStorage:
             self.path, readonly=readonly, durable=durable, patience=patience, budget=budget
         )
         self._let_go = weakref.finalize(self, release, self._env)
-        if not readonly:
-            self._env.flush_when_idle(_flush)
         try:
             noted = self._env.head_file.read()  # before the snapshot, which is then no older
             with self.read() as reader:
@@ -176,13 +173,7 @@ class LmdbStorage:
         """Run ``work`` in a write transaction, perhaps more than once."""
         env = self._writable()
 
-        def run(txn: Transaction[bytes], session: CommitBatch) -> T:
-            writer = LmdbWriter(env, txn, session)
-            result = work(writer)
-            session.after = lambda: _committed(env, writer.memtable, session, writer.head)
-            return result
-
-        result = env.write(run)
+        result = env.write(work)
         gathered = env.memtable.last - env.memtable.watermark
         most = min(run_in(RUN, env.memtable.last), env.budget.run)
         if gathered >= max(most, self._next_flush):
@@ -198,19 +189,11 @@ class LmdbStorage:
 
     def flush(self, least: int = 1) -> None:
         """Write the index of the grains beyond the watermark, if there are at least so many."""
-        _flush(self._writable(), least)
+        self._writable().flush(least)
 
     def rebuild(self) -> RebuildReport:
         """Make the index tables anew from the blobs, in one transaction."""
-        env = self._writable()
-
-        def run(txn: Transaction[bytes], session: CommitBatch) -> RebuildReport:
-            writer = LmdbWriter(env, txn, session)
-            report = rebuild(writer)
-            session.after = lambda: _flushed(env, writer.head)
-            return report
-
-        return env.write(run, alone=True)
+        return self._writable().write(rebuild, alone=True)
 
     def compact(self) -> CompactReport:
         """Write the file anew, without free pages: smaller, and nothing of what was removed."""
@@ -270,25 +253,3 @@ class LmdbStorage:
         if self._readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
         return env
-
-
-def _committed(env: Environment, memtable: Memtable, session: CommitBatch, head: LmdbHead) -> None:
-    memtable.extend(session.added, head.last_seq)
-    if env.durable:
-        # The grains are safe; without this note only damage to the newest root goes unseen.
-        with suppress(OSError):
-            env.head_file.write(head.last_seq, head.blob_bytes)
-
-
-def _flush(env: Environment, least: int) -> None:
-    def run(txn: Transaction[bytes], session: CommitBatch) -> None:
-        writer = LmdbWriter(env, txn, session)
-        if writer.head.last_seq - writer.head.watermark >= least:
-            writer.flush()
-            session.after = lambda: _flushed(env, writer.head)
-
-    env.write(run, alone=True)
-
-
-def _flushed(env: Environment, head: LmdbHead) -> None:
-    env.memtable = Memtable(head.watermark)

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import lmdb
+
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb.commit_queue import CommitBatch
-from omsgrain.storage.lmdb.environment import Environment
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
 from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader
 from omsgrain.storage.records import forget
@@ -36,6 +37,9 @@ from omsgrain.storage.tables import (
 
 if TYPE_CHECKING:
     from lmdb import Transaction
+
+    from omsgrain.storage.lmdb.commit_queue import CommitBatch
+    from omsgrain.storage.lmdb.environment import Environment
 
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
 _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
@@ -237,9 +241,11 @@ class LmdbWriter(LmdbReader):
         self.head = head
         self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])
 
-    def flush(self) -> None:
-        """Write the addresses and index rows of all grains beyond the watermark."""
+    def flush(self, least: int = 1) -> None:
+        """Write the addresses and index rows beyond the watermark, of so many grains or more."""
         memtable, head = self.memtable, self.head
+        if head.last_seq - head.watermark < least:
+            return
         memtable.load_rows(self, head.last_seq)
         removed: set[int] = set()
         if len(memtable.numbers) != head.grains - self.entries(ADDRESSES):  # some, or damage
@@ -291,6 +297,12 @@ class LmdbWriter(LmdbReader):
         """Empty the index tables."""
         for table in (TERMS, PAST_TERMS):
             self._txn.drop(self._tables[table], delete=False)
+
+    def drop_table(self, env: lmdb.Environment, name: bytes) -> None:
+        """Delete a table of places that an older format had."""
+        with suppress(lmdb.NotFoundError):
+            old = env.open_db(name, txn=self._txn, create=False, dupsort=True, dupfixed=True)
+            self._txn.drop(old)
 
 
 def _check_key(key: bytes) -> None:

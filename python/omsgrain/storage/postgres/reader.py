@@ -18,7 +18,7 @@ from omsgrain.storage.postgres.cache import AddressPrefetch, ExpectedPlaces, Pre
 from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
 from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas
 from omsgrain.storage.records import PAST
-from omsgrain.storage.scan import misplaced, stored
+from omsgrain.storage.scan import misplaced, stored, verified
 from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
 _ROWS = 16, 512  # rows of a table read at a time, at first and at the most
@@ -163,9 +163,9 @@ class PostgresReader:
         return None if blob is None else stored(blob)
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address; a sealed one stays so."""
+        """Return the grain at an address, verified by its hash; a sealed one stays so."""
         blob = self.get(digest)
-        return None if blob is None else stored(blob)
+        return None if blob is None else verified(digest, blob)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index; their blobs are hashed together."""

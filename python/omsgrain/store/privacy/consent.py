@@ -29,9 +29,9 @@ from omsgrain.storage.records import RETRACTED, SUPERSEDED
 from omsgrain.storage.tables import SEQUENCE, STATES
 from omsgrain.store.context import Context
 from omsgrain.store.policy_context import destroyed
-from omsgrain.store.prepared import Incoming, take_one
+from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy.identity import unopened
-from omsgrain.store.write import bring, take
+from omsgrain.store.write import prepare_one, put_admitted, write_grains
 
 if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer
@@ -286,14 +286,14 @@ def withdraw_consent(
             lambda writer: _cascade(context, writer, consent_address, days, reason, None)
         )
     item = fields if signer is None else _signed(fields, signer)
-    intake = take_one(item, resolver=context.settings.resolver)
-    for note in intake.warnings:
+    given = prepare_one(item, resolver=context.settings.resolver)
+    for note in given.warnings:
         warnings.warn(note.message, OmsWarning, stacklevel=4)
 
-    def work(writer: Writer, given: Incoming) -> WithdrawalReport:
+    def work(writer: Writer) -> WithdrawalReport:
         return _cascade(context, writer, consent_address, days, reason, given)
 
-    return bring(context, intake, work)
+    return write_grains(context, given, work)
 
 
 def _cascade(
@@ -302,14 +302,14 @@ def _cascade(
     address: str,
     days: int,
     reason: str | None,
-    given: Incoming | None,
+    given: PreparedGrains | None,
 ) -> WithdrawalReport:
     """Put the withdrawal, if it is not there by now, and queue what goes with the consent."""
     consent = consent_at(writer, address)
     withdrawal = withdrawal_of(writer, consent)
     fresh = withdrawal is None and given is not None
     if fresh and given is not None:
-        take(context, writer, given, True, False)
+        put_admitted(context, writer, given, True, False)
         withdrawal = withdrawal_of(writer, consent)
     if withdrawal is None:  # it was undone since this was asked
         raise SchemaError("the consent is not withdrawn any more; ask again")

@@ -52,7 +52,7 @@ from omsgrain.storage.tables import (
     STATES,
 )
 from omsgrain.store import policy_context, reviews, source_tombstones
-from omsgrain.store.policy_context import PolicyContext
+from omsgrain.store.policy_context import PolicyContext, check_retention
 from omsgrain.store.privacy.identity import is_about_nobody
 
 if TYPE_CHECKING:
@@ -265,15 +265,12 @@ def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:
 
 def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
     """Return the rule that keeps a grain from being erased; None if it may go."""
-    from omsgrain.policy.presets import load
-
     if grain.sealed:
         return "key"
     act = policy.Act("erase", grain.address, now=now)
-    preset = settings.preset or load(())  # what a grain says of its own retention binds always
     try:
-        policy.check(PolicyContext(reader), act, hold_authorities=settings.hold_authorities)
-        preset.check_delete(grain, now)
+        PolicyContext(reader).check(act, settings)
+        check_retention(settings, grain, now)
     except InvalidationDeniedError as error:
         return error.rule or error.code
     except KeyMissingError:
@@ -291,7 +288,7 @@ def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | No
         return None
     act = policy.Act("delete", grain.address, justification="erased elsewhere", now=now)
     try:
-        policy.check(PolicyContext(reader), act, hold_authorities=settings.hold_authorities)
+        PolicyContext(reader).check(act, settings)
     except InvalidationDeniedError as error:
         return error.rule or error.code
     except KeyMissingError:
