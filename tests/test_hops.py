@@ -143,7 +143,7 @@ CEILINGS: dict[str, tuple[Callable[[og.GrainStore], Trace], int]] = {
     "store.put": (put, 10),
     "store.supersede": (supersede, 14),
     "store.delete": (delete, 13),
-    "store.privacy.erase": (erase, 32),
+    "store.privacy.erase": (erase, 24),
 }
 HTTP_IMPORT, CLI_IMPORT = 42, 59
 """Two more than there are: a thread may write the index meanwhile."""

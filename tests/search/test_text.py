@@ -15,7 +15,7 @@ from omsgrain.search import feed
 from omsgrain.search import text as find
 from omsgrain.search.snippet import show
 from omsgrain.search.text import TextIndex, TextMatches, read_query
-from omsgrain.search.text_file import FILE
+from omsgrain.storage.base import TEXT_FILE
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
 from support.store_kinds import POSTGRES
@@ -198,7 +198,7 @@ def test_grains_that_come_while_a_filter_is_asked(
 
 
 def test_a_search_sees_what_was_put_and_removed(disk: LmdbStorage, opened: Opened) -> None:
-    index = opened(disk.path / FILE)
+    index = opened(disk.path / TEXT_FILE)
     assert not index.exists
     assert seqs(index.search(disk.read, "owl")) == []
     assert index.exists
@@ -212,7 +212,7 @@ def test_a_search_sees_what_was_put_and_removed(disk: LmdbStorage, opened: Opene
             assert set(seqs(index.search(disk.read, "owl", limit=99))) == set(alive)
         if rng.random() < 0.1:
             index.close()
-            index = opened(disk.path / FILE)
+            index = opened(disk.path / TEXT_FILE)
     assert index.catch_up(disk.read) == disk.stats().last_seq
     assert index.check(disk.read) == ()
 

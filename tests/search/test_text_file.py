@@ -13,8 +13,8 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.search import feed, text_file
-from omsgrain.search.text_file import FILE, SqliteTextIndex
-from omsgrain.storage.base import Storage
+from omsgrain.search.text_file import SqliteTextIndex
+from omsgrain.storage.base import TEXT_FILE, Storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
 from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
@@ -164,7 +164,7 @@ def test_check_finds_damage(disk: LmdbStorage, opened: Opened) -> None:
 
 
 def test_another_store_under_the_same_file(tmp_path: Path, opened: Opened) -> None:
-    path = tmp_path / FILE
+    path = tmp_path / TEXT_FILE
     first, shorter, longer, as_long = (MemoryStorage() for _ in range(4))
     say(first, *(f"owl {n}" for n in range(50)))
     say(shorter, *(f"cat {n}" for n in range(20)))
@@ -215,7 +215,7 @@ def found_in_files(path: Path, word: str) -> bool:
 def test_scrub_leaves_nothing(disk: LmdbStorage, opened: Opened, other: bool) -> None:
     """Each word begins with a letter of its own, so that the index does not shorten it."""
     secrets = ["zzyzxsecret", "jjkanswer", "ыыоченьтаино", "ωωμυστικο", "uncommonest"]
-    path = disk.path / FILE
+    path = disk.path / TEXT_FILE
     index = opened(path)
     say(disk, *(f"filler {n} about {n % 50} and {n * n}" for n in range(2_000)))
     hidden = say(disk, *(f"{secret} filler" for secret in secrets), " ".join(secrets))
@@ -244,7 +244,7 @@ def test_scrub_without_removals_changes_nothing(
 
 
 def test_what_was_never_made_needs_no_care(disk: LmdbStorage, opened: Opened) -> None:
-    index = opened(disk.path / FILE)
+    index = opened(disk.path / TEXT_FILE)
     say(disk, "owl")
     index.scrub(disk.read)
     index.rebuild(disk.read)
@@ -292,8 +292,8 @@ def test_a_reader_takes_the_file_or_a_copy(disk: LmdbStorage, opened: Opened) ->
 
 def test_a_reader_without_a_file(disk: LmdbStorage, opened: Opened) -> None:
     say(disk, "owl")
-    assert seqs(opened(disk.path / FILE, readonly=True).search(disk.read, "owl")) == [1]
-    assert not (disk.path / FILE).exists()
+    assert seqs(opened(disk.path / TEXT_FILE, readonly=True).search(disk.read, "owl")) == [1]
+    assert not (disk.path / TEXT_FILE).exists()
 
 
 def test_a_directory_that_cannot_be_written(
@@ -301,8 +301,8 @@ def test_a_directory_that_cannot_be_written(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     say(disk, "owl")
-    assert seqs(opened(disk.path / FILE).search(disk.read, "owl")) == [1]
-    assert not (disk.path / FILE).exists()
+    assert seqs(opened(disk.path / TEXT_FILE).search(disk.read, "owl")) == [1]
+    assert not (disk.path / TEXT_FILE).exists()
 
 
 def test_after_closing(store: MemoryStorage, index: SqliteTextIndex) -> None:

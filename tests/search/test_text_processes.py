@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from omsgrain.search.text_file import FILE
+from omsgrain.storage.base import TEXT_FILE
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
 from support.child_process import run
@@ -33,7 +33,7 @@ def opened() -> Iterator[Opened]:
 
 
 def test_many_threads(disk: LmdbStorage, opened: Opened) -> None:
-    index = opened(disk.path / FILE)
+    index = opened(disk.path / TEXT_FILE)
     failed: list[BaseException] = []
 
     def work(name: str) -> None:
@@ -60,11 +60,12 @@ KILLED = """
     import os, sys
     from pathlib import Path
     from omsgrain.search import feed
-    from omsgrain.search.text_file import FILE, SqliteTextIndex
+    from omsgrain.search.text_file import SqliteTextIndex
+    from omsgrain.storage.base import TEXT_FILE
     from omsgrain.storage.lmdb.storage import LmdbStorage
     feed.PAGE = 50
     store = LmdbStorage(sys.argv[1])
-    index = SqliteTextIndex(store.path / FILE)
+    index = SqliteTextIndex(store.path / TEXT_FILE)
     inner, calls = getattr(feed, sys.argv[2]), 0
     def die(*args, **options):
         global calls
@@ -88,7 +89,7 @@ KILLED = """
 def test_a_kill_at_any_time_is_caught_up(
     disk: LmdbStorage, opened: Opened, moment: str, call: int, when: str
 ) -> None:
-    path = disk.path / FILE
+    path = disk.path / TEXT_FILE
     if moment == "_wipe":
         grown(disk, 120)
     say(disk, *(f"owl number {n} sees shelf {n % 7}" for n in range(200, 450)))
@@ -103,12 +104,13 @@ def test_a_kill_at_any_time_is_caught_up(
 FEEDING = """
     import sys
     from omsgrain.search import feed
-    from omsgrain.search.text_file import FILE, SqliteTextIndex
+    from omsgrain.search.text_file import SqliteTextIndex
+    from omsgrain.storage.base import TEXT_FILE
     from omsgrain.storage.lmdb.storage import LmdbStorage
     feed.PAGE = 20
     store = LmdbStorage(sys.argv[1])
     for n in range(15):
-        index = SqliteTextIndex(store.path / FILE)
+        index = SqliteTextIndex(store.path / TEXT_FILE)
         found = index.search(store.read, "owl", limit=2_000)
         print(len(found.matches))
         index.close()
@@ -123,7 +125,7 @@ def test_processes_feed_together(disk: LmdbStorage, opened: Opened) -> None:
     ]
     for thread in threads:
         thread.start()
-    index = opened(disk.path / FILE)
+    index = opened(disk.path / TEXT_FILE)
     for n in range(600, 640):
         say(disk, f"owl number {n} sees shelf {n % 7}")
         assert len(seqs(index.search(disk.read, "owl", limit=2_000))) == n + 1
@@ -139,11 +141,12 @@ def test_processes_feed_together(disk: LmdbStorage, opened: Opened) -> None:
 FORKING = """
     import os, sys
     from omsgrain.errors import StoreError
-    from omsgrain.search.text_file import FILE, SqliteTextIndex
+    from omsgrain.search.text_file import SqliteTextIndex
+    from omsgrain.storage.base import TEXT_FILE
     from omsgrain.storage.lmdb.storage import LmdbStorage
     path = sys.argv[1]
     store = LmdbStorage(path)
-    index = SqliteTextIndex(store.path / FILE)
+    index = SqliteTextIndex(store.path / TEXT_FILE)
     index.catch_up(store.read)
     said, say = os.pipe()
     if os.fork() == 0:
@@ -152,7 +155,7 @@ FORKING = """
         except StoreError:
             index.close()
             store = LmdbStorage(path)
-            index = SqliteTextIndex(store.path / FILE)
+            index = SqliteTextIndex(store.path / TEXT_FILE)
             print("child", len(index.search(store.read, "owl").matches), flush=True)
             os.write(say, b"x")
         os._exit(0)
@@ -167,7 +170,7 @@ FORKING = """
 def test_a_forked_child_opens_its_own(disk: LmdbStorage, opened: Opened) -> None:
     say(disk, "owl")
     assert run(FORKING, disk.path) == ["child 1", "parent 1"]
-    assert opened(disk.path / FILE).check(disk.read) == ()
+    assert opened(disk.path / TEXT_FILE).check(disk.read) == ()
 
 
 def open_files() -> set[str]:
@@ -185,10 +188,10 @@ def test_a_fork_closes_the_file(disk: LmdbStorage, opened: Opened) -> None:
     say(disk, "owl")
     store = MemoryStorage()
     say(store, "owl")
-    index, memory = opened(disk.path / FILE), opened(None)
+    index, memory = opened(disk.path / TEXT_FILE), opened(None)
     assert seqs(index.search(disk.read, "owl")) == seqs(memory.search(store.read, "owl")) == [1]
-    assert FILE in open_files()
+    assert TEXT_FILE in open_files()
     if (child := os.fork()) == 0:
-        os._exit(FILE in open_files())
+        os._exit(TEXT_FILE in open_files())
     assert os.waitpid(child, 0)[1] == 0
     assert seqs(index.search(disk.read, "owl")) == seqs(memory.search(store.read, "owl")) == [1]

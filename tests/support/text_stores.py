@@ -11,8 +11,8 @@ from typing import Any
 
 import omsgrain as og
 from omsgrain.search.text import TextIndex, TextMatches, texts_of
-from omsgrain.search.text_file import FILE, SqliteTextIndex
-from omsgrain.storage.base import Storage
+from omsgrain.search.text_file import SqliteTextIndex
+from omsgrain.storage.base import TEXT_FILE, Storage
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import DELETED
@@ -81,11 +81,11 @@ class Opened:
 def grown(disk: LmdbStorage, count: int = 300) -> Path:
     """An index of so many grains, in its file."""
     say(disk, *(f"owl number {n} sees shelf {n % 7}" for n in range(count)))
-    index = SqliteTextIndex(disk.path / FILE)
+    index = SqliteTextIndex(disk.path / TEXT_FILE)
     index.catch_up(disk.read)
     index.close()
-    assert [p.name for p in disk.path.glob("text.db*")] == [FILE]
-    return disk.path / FILE
+    assert [p.name for p in disk.path.glob("text.db*")] == [TEXT_FILE]
+    return disk.path / TEXT_FILE
 
 
 def answers(index: TextIndex, store: Storage) -> list[list[int]]:

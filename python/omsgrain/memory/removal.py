@@ -123,7 +123,7 @@ def erase_preview(
         if rule is not None:
             kept[rule] += 1
     return {
-        "keys": len(key_destruction.numbers_of(keys, people)),
+        "keys": 0 if keys is None else len(key_destruction.numbers_of(keys, people)),
         "own": own,
         "sealed": sealed,
         "named": named,

@@ -29,7 +29,7 @@ from blake3 import blake3
 
 from omsgrain.errors import StoreError
 from omsgrain.search.vectors import Model, models
-from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.base import VECTOR_FILES, Reader, Storage, Writer
 from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS, event_of
 
 _STAMP = struct.Struct(">4sIIIQQ41s")
@@ -388,7 +388,7 @@ class VectorGraphs:
                 del self._open[model]
         if self._folder is not None:
             names = {self._path(model).name for model in known}
-            for path in self._folder.glob("vectors-*.usearch*"):
+            for path in self._folder.glob(VECTOR_FILES):
                 if path.name not in names:
                     _unlink(path)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.search.feed import Read
 from omsgrain.search.words import normal, pairs, prepare, split
-from omsgrain.storage.base import CheckProblem
+from omsgrain.storage.base import TEXT_FILE, CheckProblem
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import Storage
@@ -283,7 +283,7 @@ def texts_of(store: Storage, budget: Budget) -> TextIndex:
         return PostgresTextIndex(
             there.database, there.store_id, readonly=store.readonly, page=budget.page
         )
-    from omsgrain.search.text_file import FILE, SqliteTextIndex
+    from omsgrain.search.text_file import SqliteTextIndex
 
-    path = None if there.folder is None else there.folder / FILE
+    path = None if there.folder is None else there.folder / TEXT_FILE
     return SqliteTextIndex(path, readonly=store.readonly, budget=budget)

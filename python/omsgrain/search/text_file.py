@@ -38,7 +38,6 @@ from omsgrain.search.words import COLUMNS
 from omsgrain.storage.base import CheckProblem
 from omsgrain.storage.lmdb.budget import Budget
 
-FILE = "text.db"
 PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
 

@@ -399,6 +399,10 @@ class Writer(Reader, Protocol):
         ...
 
 
+TEXT_FILE, VECTOR_FILES = "text.db", "vectors-*.usearch*"
+"""The text index beside a store on disk, and the graphs of its vectors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sidecar:
     """Where a storage keeps derived data beside its tables; in memory it has no such place.

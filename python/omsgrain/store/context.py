@@ -250,6 +250,16 @@ class Context:
             details=details,
         )
 
+    def has_index(self, name: str) -> bool:
+        """Whether the store may have search indexes of a name; a search makes them.
+
+        One that is made later has nothing of what was removed before.
+        """
+        there = self.inner.sidecar
+        if self._texts is not None or self._nearest is not None or there.database is not None:
+            return True
+        return there.folder is not None and any(there.folder.glob(name))
+
     def texts(self) -> TextIndex:
         """The text index, opened when it is first asked for."""
         with self._indexes:

@@ -4,10 +4,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 
 from omsgrain.storage import erasure_queue
-from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport, Writer
+from omsgrain.storage.base import (
+    TEXT_FILE,
+    VECTOR_FILES,
+    CheckReport,
+    CompactReport,
+    RebuildReport,
+    Writer,
+)
 from omsgrain.store.context import Context, StorePart
 
 
@@ -50,11 +58,15 @@ class Maintenance(StorePart):
                 for entry in erasure_queue.due(reader)
                 if entry.kind == erasure_queue.SCRUB
             ]
-        self._context.nearest().catch_up(
-            self._context.storage, make=False
-        )  # first: it may have tables of its own
-        with self._context.texts().scrubbing(self._context.storage.read):
-            report = self._context.storage.compact()
+        context = self._context
+        if context.has_index(VECTOR_FILES):  # first: it may have tables of its own
+            context.nearest().catch_up(context.storage, make=False)
+        with (
+            context.texts().scrubbing(context.storage.read)
+            if context.has_index(TEXT_FILE)
+            else nullcontext()
+        ):
+            report = context.storage.compact()
         told = {"before": report.before, "after": report.after}
 
         def work(writer: Writer) -> None:

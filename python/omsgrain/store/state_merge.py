@@ -370,7 +370,7 @@ _RANK = {"verified": 0, "unverified": 1, "contested": 2, "retracted": 3}
 Note: TypeAlias = Callable[[str, list[bytes]], None]
 """Adds an entry to the audit trail: the operation, and the grains."""
 
-Arrivals: TypeAlias = Mapping[str, "PreparedGrains | OmsError"]
+GrainsByAddress: TypeAlias = Mapping[str, "PreparedGrains | OmsError"]
 """Grains that come in by superseding, by address: each alone, once for each of its signers."""
 
 
@@ -405,7 +405,7 @@ class ClaimedGrains:
         """Make one of all that were added."""
         self.given = PreparedGrains.joined(self._parts)
 
-    def split(self, given: PreparedGrains) -> Arrivals:
+    def split(self, given: PreparedGrains) -> GrainsByAddress:
         """Give each grain alone; one of which nothing holds, as its refusal."""
         found: dict[str, PreparedGrains | OmsError] = {}
         for address, places in self._places.items():
@@ -433,7 +433,7 @@ def merge_claims(
     writer: Writer,
     settings: Settings,
     claims: Sequence[Claim],
-    arrivals: Arrivals,
+    arrivals: GrainsByAddress,
     note: Note,
     *,
     allow_erased: bool = False,
@@ -469,7 +469,7 @@ def merge_claims(
 
 
 def _new(
-    writer: Writer, settings: Settings, claim: Claim, arrivals: Arrivals, allow_erased: bool
+    writer: Writer, settings: Settings, claim: Claim, arrivals: GrainsByAddress, allow_erased: bool
 ) -> PreparedGrains | None:
     """The grain that is said to supersede; None if there is none, or it is not here."""
     if claim.superseded_by is None:

@@ -174,7 +174,7 @@ _CONSENT = 10  # type byte
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class PutVerdicts:
     """What a store says of grains that are to be put, by position.
 
     Attributes:
@@ -188,10 +188,10 @@ class Admission:
 
 def admit(
     writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool = False
-) -> Admission:
+) -> PutVerdicts:
     """Ask of each grain whether it may come in; one that is there already is not asked again."""
     asked = settings.preset is not None or settings.delegation or settings.require is not None
-    found = Admission(_refused(writer, settings, given, allow_erased), {})
+    found = PutVerdicts(_refused(writer, settings, given, allow_erased), {})
     looked_at: Iterable[int] = range(len(given.pairs))
     if not asked:
         looked_at = [i for i, (_, blob) in enumerate(given.pairs) if blob[2] == _GOAL]

@@ -29,7 +29,7 @@ from omsgrain.store import lifecycle
 from omsgrain.store.context import context_of
 from omsgrain.store.privacy import removal
 from omsgrain.store.privacy import removal as retention
-from omsgrain.store.privacy.erasure import RELEASE, SCRUB, Order
+from omsgrain.store.privacy.erasure import RELEASE, SCRUB, ErasureRequest
 from omsgrain.sync import states
 from omsgrain.sync.peer import KEY, Refusal, Tombstone
 
@@ -146,7 +146,7 @@ def erase_released(store: GrainStore) -> int:
             for entry in erasure_queue.due(reader)
             if entry.kind == RELEASE
             and entry.what.get("reason_code") == _REASON
-            and any(_is_blind_and_free(reader, seq) for seq in Order.of(entry).seqs)
+            and any(_is_blind_and_free(reader, seq) for seq in ErasureRequest.of(entry).seqs)
         ]
     for entry in entries:
         gone += context_of(store).storage.write(partial(_release, store=store, entry=entry))
@@ -157,7 +157,7 @@ def _release(writer: Writer, store: GrainStore, entry: erasure_queue.QueuedErasu
     if writer.row(DUE, entry.key) is None:
         return 0  # another process has done it
     erasure_queue.done(writer, entry.key)
-    return _erase(writer, store, Order.of(entry).seqs)[0]
+    return _erase(writer, store, ErasureRequest.of(entry).seqs)[0]
 
 
 def _hints(reader: Reader, marks: Iterable[bytes]) -> frozenset[bytes] | None:
@@ -229,7 +229,7 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
         if not any(entry.kind == SCRUB for entry in erasure_queue.due(writer)):
             erasure_queue.add(writer, now + _WITHIN * _DAY, {"kind": SCRUB})
     if kept:
-        waiting = Order((), (), 0, _REASON, seqs=tuple(kept))
+        waiting = ErasureRequest((), (), 0, _REASON, seqs=tuple(kept))
         erasure_queue.add(writer, now, waiting.what(RELEASE))
     return len(gone), [*kept.values(), *stays]
 

@@ -285,7 +285,7 @@ class StateMerge:
         self,
         told: Sequence[GrainState],
         apart: Mapping[str, tuple[bytes, ...]],
-        arrivals: state_merge.Arrivals,
+        arrivals: state_merge.GrainsByAddress,
         fresh: Collection[bytes],
         last: int,
     ) -> None:
@@ -321,7 +321,7 @@ class StateMerge:
         self,
         told: Sequence[GrainState],
         apart: Mapping[str, tuple[bytes, ...]],
-        arrivals: state_merge.Arrivals,
+        arrivals: state_merge.GrainsByAddress,
         since: int | None,
     ) -> None:
         """Merge the claims, again and again while one that waited could be merged."""

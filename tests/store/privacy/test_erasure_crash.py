@@ -180,7 +180,7 @@ def test_marks_are_known_by_every_spelling() -> None:
     from omsgrain.storage import tombstones
 
     key = bytes(32)
-    marked = erasure.Marked((key,), (tombstones.mark(key, "identity", "am\u00e9lie"),))
+    marked = erasure.MarkedIdentities((key,), (tombstones.mark(key, "identity", "am\u00e9lie"),))
     assert "am\u00e9lie" in marked
     assert "ame\u0301lie" in marked
     assert "amelie" not in marked

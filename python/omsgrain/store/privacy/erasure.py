@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Erasing a person: keys first, then all that stands in the clear, then the bytes left behind.
 
-    order     in the queue, so that a crash at any point is gone on from
+    request     in the queue, so that a crash at any point is gone on from
     keys      destroyed at once, whatever the number of grains, unless one must be kept
     grains    by pages: rows beside sealed ones, then what stands in the clear
     scrub     the store's files are written anew, without free pages
@@ -11,7 +11,7 @@ Spec: OMS §9, §20
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,7 +21,7 @@ from omsgrain.errors import IntegrityError, KeyMissingError, OmsError, RangeErro
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
 from omsgrain.storage import erasure_queue, mentions, tombstones
-from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.erasure_queue import WITHIN, QueuedErasure
 from omsgrain.storage.tables import DUE, KEYED, Table
 from omsgrain.store import lifecycle
@@ -29,11 +29,11 @@ from omsgrain.store.context import Context, check_reason
 from omsgrain.store.maintenance import Maintenance
 from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal
-from omsgrain.store.privacy import removal as keeping
 from omsgrain.store.privacy.identity import Identities, PersonalGrain, Selection, by_pages, select
-from omsgrain.store.privacy.key_destruction import Unkeyed
+from omsgrain.store.privacy.key_destruction import DestroyedKeys
 
 if TYPE_CHECKING:
+    from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.master_key import MasterKey
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.crypto.signers import Signer
@@ -50,7 +50,7 @@ _KNOWN = 10_000  # names that are remembered
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ErasureRequest:
     """What is to be erased.
 
     Attributes:
@@ -81,12 +81,12 @@ class Order:
         """The entry of the queue."""
         return {"kind": kind, **asdict(self)}
 
-    def covers(self, other: Order) -> bool:
+    def covers(self, other: ErasureRequest) -> bool:
         """Whether all that another one waits for is waited for by this one."""
         return {*other.seqs} <= {*self.seqs} and {*other.numbers} <= {*self.numbers}
 
     @classmethod
-    def of(cls, entry: QueuedErasure) -> Order:
+    def of(cls, entry: QueuedErasure) -> ErasureRequest:
         """Read an entry of the queue."""
         what = {name: value for name, value in entry.what.items() if name != "kind"}
         try:
@@ -103,11 +103,13 @@ def under_way(reader: Reader, name: str) -> int:
     marks = {tombstones.mark(key, "identity", name) for key in tombstones.keys(reader)}
     if not marks:
         return 0
-    orders = (Order.of(entry) for entry in erasure_queue.due(reader) if entry.kind == ERASE)
+    orders = (
+        ErasureRequest.of(entry) for entry in erasure_queue.due(reader) if entry.kind == ERASE
+    )
     return max((one.last for one in orders if not marks.isdisjoint(one.marks)), default=0)
 
 
-class Marked(Identities):
+class MarkedIdentities(Identities):
     """The names of a person of which only marks are known."""
 
     __slots__ = ("_keys", "_known", "_marks")
@@ -131,26 +133,8 @@ class Marked(Identities):
             self._known[item] = found
         return found
 
-
-class Sought(Selection):
-    """The grains about a person of whom only marks are known: all are looked into."""
-
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[PersonalGrain]:
-        """Walk from the start."""
-        self.unopened = self.destroyed = 0
-        store: Storage = self.store
-        with store.read() as reader:
-            after, last = 0, reader.last_seq()
-        while after < last:
-            with store.read() as reader:
-                seqs = [seq for seq, _ in reader.page(after) if seq <= last]
-                found = [f for seq in seqs if (f := self._look(reader, seq))]
-            if not seqs:
-                return
-            yield from found
-            after = seqs[-1]
+    def search(self) -> None:
+        """No bytes can be searched for: each grain is looked into."""
 
 
 _PAGE = 1_000  # grains a transaction; an entry of the audit trail tags no more
@@ -160,7 +144,7 @@ _DAY = 86_400_000
 
 @dataclass(slots=True)
 class Done:
-    """What was done of an order so far."""
+    """What was done of an request so far."""
 
     keys: int = 0
     sealed: int = 0
@@ -172,38 +156,46 @@ class Done:
 
 
 def _carry_out(
-    context: Context, key: bytes, order: Order, selection: Selection, days: int
+    context: Context, key: bytes, request: ErasureRequest, selection: Selection, days: int
 ) -> Done:
-    """Do all of an order but the scrubbing, which is put into the queue."""
+    """Do all of an request but the scrubbing, which is put into the queue."""
     mentions.prepare(context.storage)
-    done, keys = Done(), Unkeyed()
-    if order.numbers:
-        keys = context.storage.write(partial(_destroy, context, order=order, before=keys))
-    done.keys, done.kept_keys = len(keys.gone), keys.kept
-    for number in (*keys.gone, *keys.spent):
-        work = partial(_unseal, context, keys=keys.gone.pop(number, None), order=order)
-        swept = sweep(context, number, work)
-        if order.ciphertext:
-            done.erased += swept
-        else:
-            done.sealed += swept
-    found = (one for one in selection if one.seq <= order.last)
+    done = Done()
+    if request.numbers:
+        _destroy_keys(context, request, done)
+    found = (one for one in selection if one.seq <= request.last)
     for page in by_pages(found, _PAGE):
-        _clear(context, page, order, done)
+        _clear(context, page, request, done)
     done.unopened = selection.unopened
     context.storage.write(
-        partial(_close_order, context, key=key, order=order, done=done, days=days)
+        partial(_close_request, context, key=key, request=request, done=done, days=days)
     )
     context.storage.sync()
     return done
 
 
-def _destroy(context: Context, writer: Writer, order: Order, before: Unkeyed) -> Unkeyed:
+def _destroy_keys(context: Context, request: ErasureRequest, done: Done) -> None:
+    """Destroy the keys of an request that no grain keeps, and what stood beside their grains."""
+    before = key_destruction.DestroyedKeys()
+    keys = context.storage.write(lambda writer: _destroy(context, writer, request, before))
+    done.keys, done.kept_keys = len(keys.gone), keys.kept
+    for number in (*keys.gone, *keys.spent):
+        work = partial(_unseal, context, keys=keys.gone.pop(number, None), request=request)
+        swept = sweep(context, number, work)
+        if request.ciphertext:
+            done.erased += swept
+        else:
+            done.sealed += swept
+
+
+def _destroy(
+    context: Context, writer: Writer, request: ErasureRequest, before: DestroyedKeys
+) -> DestroyedKeys:
     now = context.settings.clock()
-    keys = key_destruction.destroy(writer, context.settings, order, now, before)
+    keys = key_destruction.destroy(writer, context.settings, request, now, before)
     if keys.gone:
         told: dict[str, int | str] = {"keys_destroyed": len(keys.gone)}
-        context.note(writer, "erase", [], reason_code=order.reason_code, details=told)
+        context.note(writer, "erase", [], reason_code=request.reason_code, details=told)
     return keys
 
 
@@ -223,15 +215,19 @@ def sweep(context: Context, number: bytes, work: Callable[..., int]) -> int:
 
 
 def _unseal(
-    context: Context, writer: Writer, seqs: Sequence[int], keys: UserKeys | None, order: Order
+    context: Context,
+    writer: Writer,
+    seqs: Sequence[int],
+    keys: UserKeys | None,
+    request: ErasureRequest,
 ) -> int:
     """Take out what stood beside some sealed grains, or these themselves."""
-    now, code = context.settings.clock(), order.reason_code
+    now, code = context.settings.clock(), request.reason_code
     found = {seq: one for seq in seqs if (one := key_destruction.opened(writer, seq, keys))}
     names = [name for name, _ in found.values()]
     for name in names:
         removal.remember(writer, name, now, code)
-    if order.ciphertext:
+    if request.ciphertext:
         removal.remove_grains(writer, context.settings, found, reason_code=code)
     else:
         removal.forget_talk(writer, context.settings, names, reason_code=code)
@@ -244,14 +240,16 @@ def _unseal(
     return len(names)
 
 
-def _clear(context: Context, page: Sequence[PersonalGrain], order: Order, done: Done) -> None:
+def _clear(
+    context: Context, page: Sequence[PersonalGrain], request: ErasureRequest, done: Done
+) -> None:
     """Remove those of some grains that are to go."""
-    wanted = [found for found in page if order.takes(found)]
-    done.named += [(f.address, f.fields) for f in page if not order.takes(f)]
+    wanted = [found for found in page if request.takes(found)]
+    done.named += [(f.address, f.fields) for f in page if not request.takes(f)]
     if wanted:
         seqs = [found.seq for found in wanted]
         gone, kept = context.storage.write(
-            partial(_take_out, context, seqs=seqs, code=order.reason_code)
+            partial(_take_out, context, seqs=seqs, code=request.reason_code)
         )
         done.erased += gone
         done.kept |= kept
@@ -270,10 +268,10 @@ def _take_out(
     kept: dict[int, tuple[str, str]] = {}
     restricted: list[bytes] = []
     for seq in seqs:
-        grain = keeping.readable(writer, seq)
+        grain = removal.readable(writer, seq)
         if grain is None:
             continue
-        rule = keeping.refusal(writer, context.settings, grain, now)
+        rule = removal.refusal(writer, context.settings, grain, now)
         if rule is None:
             gone[seq] = grain
             continue
@@ -292,10 +290,10 @@ def _take_out(
 
 def _note_consents(context: Context, writer: Writer, grains: Sequence[Grain], code: str) -> None:
     """Keep of consents what the audit needs: that they were there, their scope and times."""
-    known = field_of("scope").open_enum
     for grain in grains:
         if grain.type != "consent":
             continue
+        known = field_of("scope").open_enum
         told: dict[str, int | str] = {"withdrawal": int(grain.get("is_withdrawal") is True)}
         if type(given := grain.get("created_at")) is int:
             told["given"] = given
@@ -306,29 +304,29 @@ def _note_consents(context: Context, writer: Writer, grains: Sequence[Grain], co
         context.note(writer, "erase", [digest], reason_code=code, details=told)
 
 
-def _close_order(
-    context: Context, writer: Writer, key: bytes, order: Order, done: Done, days: int
+def _close_request(
+    context: Context, writer: Writer, key: bytes, request: ErasureRequest, done: Done, days: int
 ) -> None:
-    """Take an order out of the queue; what was kept, and the scrubbing, go into it."""
+    """Take an request out of the queue; what was kept, and the scrubbing, go into it."""
     now = context.settings.clock()
     erasure_queue.done(writer, key)
     if done.kept or done.kept_keys:
-        rest = replace(order, numbers=tuple(done.kept_keys), seqs=tuple(done.kept))
+        rest = replace(request, numbers=tuple(done.kept_keys), seqs=tuple(done.kept))
         for entry in list(erasure_queue.due(writer)):
-            if entry.kind == RELEASE and rest.covers(Order.of(entry)):
+            if entry.kind == RELEASE and rest.covers(ErasureRequest.of(entry)):
                 erasure_queue.done(writer, entry.key)
         erasure_queue.add(writer, now, rest.what(RELEASE))
     erasure_queue.add(writer, now + days * _DAY, {"kind": SCRUB})
 
 
-def run_order(context: Context, entry: erasure_queue.QueuedErasure, now: int) -> bool:
+def run_request(context: Context, entry: erasure_queue.QueuedErasure, now: int) -> bool:
     """Resume an erasure, or do what was left of one; False if it must wait."""
     if entry.kind == SCRUB:
         return _scrub(context)
     if entry.kind not in (ERASE, RELEASE):
         return False
-    order = Order.of(entry)
-    if order.numbers and context.settings.keys is None:
+    request = ErasureRequest.of(entry)
+    if request.numbers and context.settings.keys is None:
         return False  # only the holder of the keys can destroy them
     if entry.kind == RELEASE:
         return context.storage.write(partial(_release, context, entry=entry, now=now))
@@ -338,8 +336,8 @@ def run_order(context: Context, entry: erasure_queue.QueuedErasure, now: int) ->
     if not there or not keys:
         return True
     removal.mark_erased(context.storage)  # of what an older version had removed by then
-    people = Sought(context.storage, Marked(keys, order.marks))
-    done = _carry_out(context, entry.key, order, people, WITHIN)
+    people = Selection(context.storage, MarkedIdentities(keys, request.marks))
+    done = _carry_out(context, entry.key, request, people, WITHIN)
     return not done.unopened  # what was not looked into may be the person's
 
 
@@ -349,16 +347,16 @@ def _release(
     """Remove what is kept no longer, and then the keys that nothing needs any more."""
     if writer.row(DUE, entry.key) is None:
         return True
-    order, ring = Order.of(entry), context.settings.keys
+    request, ring = ErasureRequest.of(entry), context.settings.keys
     # What another erasure has made unreadable since is not kept: it only cannot be opened.
-    seqs = [seq for seq in order.seqs if not destroyed(writer, seq)]
-    gone, kept = _take_out(context, writer, seqs, order.reason_code, now)
+    seqs = [seq for seq in request.seqs if not destroyed(writer, seq)]
+    gone, kept = _take_out(context, writer, seqs, request.reason_code, now)
     if gone:
         erasure_queue.add(writer, now + WITHIN * _DAY, {"kind": SCRUB})
     erasure_queue.done(writer, entry.key)
     left: list[bytes] = []
-    for number in order.numbers:
-        # Grains that came after the order are new, and theirs the key is now.
+    for number in request.numbers:
+        # Grains that came after the request are new, and theirs the key is now.
         if ring is not None and next(writer.rows(KEYED, prefix=number), None) is None:
             try:
                 ring.erase([ring.user_id_of(number)])
@@ -367,7 +365,7 @@ def _release(
             except OmsError:
                 pass  # it is destroyed already
     if kept or left:
-        rest = replace(order, seqs=tuple(kept), numbers=order.numbers if kept else tuple(left))
+        rest = replace(request, seqs=tuple(kept), numbers=request.numbers if kept else tuple(left))
         erasure_queue.add(writer, entry.deadline, rest.what(RELEASE))
     return not kept and not left
 
@@ -461,11 +459,8 @@ def erase(
         raise SchemaError("the store was opened without keys", field="/rekey")
     if rekey is not None:
         load_master(rekey)  # one that is none must not be found out at the end
-    live = key_destruction.numbers_of(ring, people)
-    with context.storage.read() as reader:
-        gone = key_destruction.left_behind(reader, ring, people, ciphertext=ciphertext)
-    order = Order(
-        tuple(dict.fromkeys((*live, *gone))),
+    request = ErasureRequest(
+        () if ring is None else _numbers(context, ring, people, ciphertext),
         (),
         0,
         reason_code,
@@ -473,9 +468,9 @@ def erase(
         ciphertext=ciphertext,
         tenant=mentions == "tenant",
     )
-    key, order = context.storage.write(partial(_place, context, people=people, order=order))
+    key, request = context.storage.write(partial(_place, context, people=people, request=request))
     context.storage.sync()  # before a key is gone the disk must know what goes with it
-    done = _carry_out(context, key, order, select(context.storage, people), within_days)
+    done = _carry_out(context, key, request, select(context.storage, people), within_days)
     incomplete = ["kept"] * bool(done.kept) + ["unopened"] * bool(done.unopened)
     incomplete += ["key"] * bool(done.kept_keys and not done.kept)
     rekeyed = False
@@ -499,6 +494,16 @@ def erase(
     )
 
 
+def _numbers(
+    context: Context, ring: KeyRing, people: Identities, ciphertext: bool
+) -> tuple[bytes, ...]:
+    """The numbers of a person's keys, and of those that were destroyed without this store."""
+    live = key_destruction.numbers_of(ring, people)
+    with context.storage.read() as reader:
+        gone = key_destruction.left_behind(reader, ring, people, ciphertext=ciphertext)
+    return tuple(dict.fromkeys((*live, *gone)))
+
+
 def certify(
     context: Context,
     report: ErasureReport,
@@ -520,18 +525,18 @@ def certify(
 
 
 def _place(
-    context: Context, writer: Writer, people: Identities, order: Order
-) -> tuple[bytes, Order]:
-    """Put the order into the queue, and remember that these names were erased."""
+    context: Context, writer: Writer, people: Identities, request: ErasureRequest
+) -> tuple[bytes, ErasureRequest]:
+    """Put the request into the queue, and remember that these names were erased."""
     now, shared = context.settings.clock(), tombstones.key(writer)
     marks = tuple(tombstones.mark(shared, "identity", name) for name in people)
     for name in people:
-        tombstones.again(writer, "identity", name, now, order.reason_code)
-    order = replace(order, marks=marks, last=writer.last_seq())
-    key = erasure_queue.add(writer, now, order.what(ERASE))
-    told: dict[str, int | str] = {"keys": len(order.numbers)}
-    context.note(writer, "erase", [], reason_code=order.reason_code, details=told)
-    return key, order
+        tombstones.again(writer, "identity", name, now, request.reason_code)
+    request = replace(request, marks=marks, last=writer.last_seq())
+    key = erasure_queue.add(writer, now, request.what(ERASE))
+    told: dict[str, int | str] = {"keys": len(request.numbers)}
+    context.note(writer, "erase", [], reason_code=request.reason_code, details=told)
+    return key, request
 
 
 def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> None:

@@ -21,7 +21,7 @@ from omsgrain.store.context import Context
 from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import consent as consents
 from omsgrain.store.privacy import removal
-from omsgrain.store.privacy.erasure import run_order, scrub_due
+from omsgrain.store.privacy.erasure import run_request, scrub_due
 from omsgrain.store.privacy.removal import remove_grains
 
 _PAGE = 1_000  # grains a transaction: as many as an entry of the audit trail can name
@@ -122,7 +122,7 @@ def run_due(context: Context, *, now: int | None = None, everything: bool = Fals
             kept += stay
     for entry in entries:
         if entry.kind not in _CODES:
-            counts["finished" if run_order(context, entry, at) else "waiting"] += 1
+            counts["finished" if run_request(context, entry, at) else "waiting"] += 1
     expired += _expire(context, at)
     if counts["erased"] or expired:
         context.storage.write(partial(_queue_scrub, now=at))

@@ -98,6 +98,23 @@ class Identities:
         """How many; who it is belongs in no log."""
         return f"<Identities {len(self._names)}>"
 
+    def search(self) -> Callable[[bytes], object] | None:
+        """Make the search for the names as the codecs write them, the length of the string first.
+
+        None if grains cannot be told apart so.
+        """
+        by_head: dict[bytes, list[bytes]] = {}
+        for name in self:
+            text = name.encode()
+            for head in _heads(len(text)):
+                by_head.setdefault(head, []).append(text)
+        return re.compile(
+            b"|".join(
+                re.escape(head) + b"(?:" + b"|".join(map(re.escape, texts)) + b")"
+                for head, texts in by_head.items()
+            )
+        ).search
+
 
 def _is_name(value: object) -> bool:
     if not isinstance(value, str) or not value:
@@ -151,13 +168,13 @@ class Selection:
     def __iter__(self) -> Iterator[PersonalGrain]:
         """Walk from the start."""
         self.unopened = self.destroyed = 0
-        marked = _search(self.identities)
+        search = self.identities.search()
         with self.store.read() as reader:
             after, last = 0, reader.last_seq()
         while after < last:
             with self.store.read() as reader:
                 page = [row for row in reader.page(after) if row[0] <= last]
-                found = [f for seq in _candidates(page, marked) if (f := self._look(reader, seq))]
+                found = [f for seq in _candidates(page, search) if (f := self._look(reader, seq))]
             if not page:
                 return
             yield from found
@@ -244,29 +261,19 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _candidates(page: list[tuple[int, bytes]], marked: Callable[[bytes], object]) -> Iterator[int]:
+def _candidates(
+    page: list[tuple[int, bytes]], search: Callable[[bytes], object] | None
+) -> Iterator[int]:
     """The numbers of blobs that may name the person: those with a name, and those in no clear."""
+    if search is None:
+        yield from (seq for seq, _ in page)
+        return
     opaque = any(blob[1] & _OPAQUE for _, blob in page)
     # Most pages name the person nowhere, and one search over all their bytes tells it.
-    if opaque or marked(b"".join([blob for _, blob in page])) is not None:
+    if opaque or search(b"".join([blob for _, blob in page])) is not None:
         for seq, blob in page:
-            if blob[1] & _OPAQUE or marked(blob) is not None:
+            if blob[1] & _OPAQUE or search(blob) is not None:
                 yield seq
-
-
-def _search(identities: Identities) -> Callable[[bytes], object]:
-    """Make the search for the names as the codecs write them, the length of the string first."""
-    by_head: dict[bytes, list[bytes]] = {}
-    for name in identities:
-        text = name.encode()
-        for head in _heads(len(text)):
-            by_head.setdefault(head, []).append(text)
-    return re.compile(
-        b"|".join(
-            re.escape(head) + b"(?:" + b"|".join(map(re.escape, texts)) + b")"
-            for head, texts in by_head.items()
-        )
-    ).search
 
 
 def _heads(size: int) -> tuple[bytes, bytes]:

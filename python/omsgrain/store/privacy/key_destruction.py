@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.store.context import Settings
-    from omsgrain.store.privacy.erasure import Order
+    from omsgrain.store.privacy.erasure import ErasureRequest
 
 TABLES = (BLIND, PLAIN, KEPT)
 """What could be looked up with a key, or made its grains stay: of no use without it."""
@@ -30,8 +30,8 @@ TABLES = (BLIND, PLAIN, KEPT)
 _NUMBER = 8
 
 
-class Unkeyed:
-    """What became of the keys of an order.
+class DestroyedKeys:
+    """What became of the keys of an request.
 
     Attributes:
         gone: destroyed now. They stay in memory for a moment: of the plain addresses of what they
@@ -48,12 +48,12 @@ class Unkeyed:
         self.kept: list[bytes] = []
 
 
-def numbers_of(ring: KeyRing | None, people: Identities) -> tuple[bytes, ...]:
+def numbers_of(ring: KeyRing, people: Identities) -> tuple[bytes, ...]:
     """Return the numbers of the keys of a person that are not destroyed."""
     found = []
-    for name in people if ring is not None else ():
+    for name in people:
         try:
-            keys = ring.of_user(name) if ring is not None else None
+            keys = ring.of_user(name)
         except RangeError:  # so long a name is no user's
             continue
         if keys is not None:
@@ -62,14 +62,12 @@ def numbers_of(ring: KeyRing | None, people: Identities) -> tuple[bytes, ...]:
 
 
 def left_behind(
-    reader: Reader, ring: KeyRing | None, people: Identities, *, ciphertext: bool
+    reader: Reader, ring: KeyRing, people: Identities, *, ciphertext: bool
 ) -> tuple[bytes, ...]:
     """Return the numbers of keys of a person that were destroyed without this store.
 
     A ring may serve several stores, and only the one that erases is swept.
     """
-    if ring is None:
-        return ()
     from omsgrain.crypto.seal import LONGEST
 
     names = [name for name in people if len(name.encode()) <= LONGEST]
@@ -82,17 +80,17 @@ def left_behind(
 
 
 def destroy(
-    writer: Writer, settings: Settings, order: Order, now: int, before: Unkeyed
-) -> Unkeyed:
-    """Destroy the keys of an order that no grain keeps.
+    writer: Writer, settings: Settings, request: ErasureRequest, now: int, before: DestroyedKeys
+) -> DestroyedKeys:
+    """Destroy the keys of an request that no grain keeps.
 
     It is done in a transaction, so that nobody can put a hold meanwhile; what is destroyed stays
     so, whatever becomes of the transaction.
     """
-    ring, done = settings.keys, Unkeyed()
+    ring, done = settings.keys, DestroyedKeys()
     done.gone = before.gone
     names: list[str] = []
-    for number in order.numbers if ring is not None else ():
+    for number in request.numbers if ring is not None else ():
         assert ring is not None
         if number in done.gone:
             continue
