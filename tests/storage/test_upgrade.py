@@ -15,7 +15,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb import maintenance, storage
+from omsgrain.storage.lmdb import backup, storage
 from omsgrain.storage.lmdb.environment import HeadFile
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import FORMAT
@@ -123,7 +123,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
     code = f"""if True:
         import os, sys
         from types import SimpleNamespace
-        from omsgrain.storage.lmdb import maintenance as upgrade
+        from omsgrain.storage.lmdb import rebuild as upgrade
         from omsgrain.storage.lmdb.storage import LmdbStorage
         from omsgrain.storage.lmdb.writer import LmdbWriter
         pack = upgrade.FORMAT_VALUE.pack
@@ -215,7 +215,7 @@ def test_who_may_not_read_the_store_may_not_read_its_backup(
 KILLED = """
 import os, signal, sys
 import omsgrain as og
-from omsgrain.storage.lmdb import maintenance as upkeep
+from omsgrain.storage.lmdb import backup as upkeep
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 upkeep._finish = kill
@@ -269,7 +269,7 @@ def test_what_is_not_ours_stays(path: Path, tmp_path: Path, kind: str) -> None:
 
 def test_two_backups_to_one_place(path: Path, tmp_path: Path) -> None:
     store = make(path)
-    with maintenance.appearing(tmp_path / "copy.omsg") as made:
+    with backup.appearing(tmp_path / "copy.omsg") as made:
         with pytest.raises(StoreError):
             store.backup(tmp_path / "copy.omsg")
         (made / "note").write_text("still here")

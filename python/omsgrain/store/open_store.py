@@ -148,7 +148,7 @@ def restore(
             written. Nothing was made.
         UnsupportedError: the backup or the path is a database.
     """
-    from omsgrain.storage.lmdb.restore import staged
+    from omsgrain.storage.lmdb.backup import staged
     from omsgrain.storage.location import directory_of, location_of
     from omsgrain.store.privacy.tombstone_replay import replay_erasures
 

@@ -23,14 +23,15 @@ from omsgrain.storage.base import (
     see_range,
 )
 from omsgrain.storage.lmdb import locks
+from omsgrain.storage.lmdb.backup import copy
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.commit_queue import PATIENCE
 from omsgrain.storage.lmdb.compact import compact
 from omsgrain.storage.lmdb.data_file import identity, prepare
 from omsgrain.storage.lmdb.environment import Environment, compare
-from omsgrain.storage.lmdb.maintenance import copy, rebuild, upgrade
 from omsgrain.storage.lmdb.memtable import RUN, run_in
 from omsgrain.storage.lmdb.reader import LmdbReader, LmdbSnapshot
+from omsgrain.storage.lmdb.rebuild import rebuild, upgrade
 from omsgrain.storage.tables import FORMAT
 
 if TYPE_CHECKING:

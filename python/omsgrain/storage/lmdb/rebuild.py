@@ -1,22 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeping a store well: making its index anew, and copying it while it is in use."""
+"""Make the index of a store again from its blobs; bring an older store to the format of today."""
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 
-import lmdb
-
-from omsgrain.errors import IntegrityError, StoreError
+from omsgrain.errors import IntegrityError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import RebuildReport, Writer
-from omsgrain.storage.lmdb.data_file import DATA_FILE, HEAD_FILE, failure, sync_names
-from omsgrain.storage.lmdb.environment import Environment, HeadFile
+from omsgrain.storage.lmdb.environment import Environment
 from omsgrain.storage.lmdb.memtable import RUN, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.records import unpack
@@ -29,21 +21,11 @@ from omsgrain.storage.tables import (
     FORMAT,
     FORMAT_RECORD,
     FORMAT_VALUE,
-    HEAD,
-    HEAD_RECORD,
     META,
     SEQUENCE,
     STATES,
     SUPERSEDES,
 )
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None  # type: ignore[assignment]
-
-
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
@@ -114,96 +96,6 @@ def lead_back(writer: Writer) -> None:
         writer.set_row(SUPERSEDES, key, None)
     for key in wanted - there:
         writer.set_row(SUPERSEDES, key, b"")
-
-
-def must_be_new(path: Path) -> None:
-    """Refuse to write where something is."""
-    try:
-        there = path.exists()
-    except OSError as error:  # a name that is too long
-        raise failure(path, "look at", error) from error
-    if there:
-        raise StoreError(f"there is something at {str(path)!r} already", expected="a new path")
-
-
-@contextmanager
-def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
-    """A directory that gets its name when the block ends well, and is gone when it does not.
-
-    Until then it is in ``.NAME.part`` beside, where nobody else may read. What a process that was
-    killed left there goes first: it has all that is in a store.
-    """
-    must_be_new(path)
-    part = path.with_name(f".{path.name}.part")
-    made = part / path.name
-    try:
-        with _own(part, path.name):
-            made.mkdir()
-            yield made
-            made.chmod(_no_wider(made, like or made) | 0o700)
-            os.rename(made, path)
-            sync_names(path)
-    except (lmdb.Error, OSError) as error:
-        raise failure(path, "make the backup", error) from error
-
-
-@contextmanager
-def _own(part: Path, name: str) -> Iterator[None]:
-    """Have a directory for oneself, and remove it in the end."""
-    with suppress(FileExistsError):
-        part.mkdir(mode=0o700)
-    held = os.open(part, _DIRECTORY) if fcntl is not None else None
-    try:
-        if held is not None:
-            if os.fstat(held).st_uid != os.geteuid():  # where all may write, say
-                raise FileExistsError(errno.EEXIST, "there is a directory of somebody else")
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise StoreError(f"somebody is making {str(part)!r} just now") from None
-        for left in part.iterdir():
-            if left.name != name:
-                raise FileExistsError(errno.EEXIST, "there is a directory with something else")
-            shutil.rmtree(left)
-        try:
-            yield
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-    finally:
-        if held is not None:
-            os.close(held)
-
-
-def _no_wider(path: Path, like: Path) -> int:
-    """The permissions that both files give."""
-    return path.stat().st_mode & like.stat().st_mode & 0o777
-
-
-def copy(env: Environment, path: Path) -> None:
-    """Copy a store as it is now to a directory that is not there yet.
-
-    The copy appears whole or not at all, and nobody may read it who may not read the store.
-    """
-    with appearing(path, env.path) as made:
-        env.copy(made)
-        _finish(made)
-        for file in made.iterdir():
-            file.chmod(_no_wider(file, env.path / DATA_FILE) | 0o600)
-
-
-def _finish(made: Path) -> None:
-    """Give a copied data file its note of how far it has come, and see that the disk has both."""
-    with lmdb.open(os.fsencode(made), readonly=True, lock=False, max_dbs=1) as copied:
-        meta = copied.open_db(META.name, create=False)
-        with copied.begin(db=meta) as txn:
-            record = txn.get(HEAD_RECORD)
-    if record is not None:
-        side = HeadFile(made / HEAD_FILE)
-        side.write(*HEAD.unpack(record)[:2])
-        side.close()
-    for file in made.iterdir():
-        with file.open("rb+") as opened:
-            os.fsync(opened.fileno())
 
 
 _DROPPED = b"terms-0"
