@@ -12,7 +12,7 @@ import omsgrain as og
 from omsgrain import policy
 from omsgrain.errors import OmsError
 from omsgrain.policy.presets import load
-from omsgrain.policy.retention import Keep
+from omsgrain.policy.rules import Keep
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store import policy_context as contexts

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check: what a grain's own policy and those around it say to an act."""
+"""The check: what a grain's own policy, those around it and its profiles say to an act."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.errors import InvalidationDeniedError, NotFoundError, SchemaError
 from omsgrain.grain import Grain
-from omsgrain.policy import consents, goals, modes
+from omsgrain.policy import goals, modes
 from omsgrain.policy.delegation import check_delegation
-from omsgrain.policy.export import is_privileged
 from omsgrain.policy.modes import Policy
-from omsgrain.policy.reach import Act, PolicyLookup, PolicyVerdict, Reach, denied, goes_by, texts
+from omsgrain.policy.reach import (
+    Act,
+    PolicyLookup,
+    PolicyVerdict,
+    Reach,
+    denied,
+    goes_by,
+    replaced,
+    texts,
+)
 
 #: They take a grain from "current and trusted", and so obey its policy.
 _INVALIDATING = frozenset(("supersede", "contest", "retract", "delete", "compact", "restrict"))
@@ -74,7 +82,7 @@ def check(
         return PolicyVerdict()
     answers = [_answer(guard, target, act) for guard in guards]
     if act.new is not None:
-        consents.after_withdrawal(goes_by(act.address, target), target, act.new)
+        _after_withdrawal(goes_by(act.address, target), target, act.new)
         bound = target if own.policy.mode != "open" else None
         goals.evidence(reach, act.new, target, act.address)
         goals.dependencies(reach, act.new, bound)
@@ -180,3 +188,84 @@ def _answer(guard: _Guard, target: Grain, act: Act) -> tuple[str, bool]:
             modes.separate(guard.grain, act)
         return "transition", False
     return policy.mode, modes.ask(policy, guard.grain, target, act)
+
+
+def _after_withdrawal(names: frozenset[str], target: Grain, new: Grain) -> None:
+    """Refuse a grain that supersedes a withdrawal of consent and is not about it.
+
+    A withdrawal that was superseded takes nothing back any more. So its successor has to be about
+    it: another consent of the same person, whatever reason is given. Anything else that the person
+    ever said could be replayed to bring the consent back. Spec: OMS §9, §23.
+    """
+    if target.type != "consent" or target.get("is_withdrawal") is not True:
+        return
+    if new.type != "consent" or new.get("subject_did") != target.get("subject_did"):
+        raise _not_about("/subject_did", "a consent of the same subject_did", "another")
+    prior = new.get("prior_consent")
+    if prior in names or not names.isdisjoint(replaced(new)):
+        return
+    # What the person said of the same consent before withdrawing it was withdrawn with it.
+    earlier = new.get("created_at", 0) < target.get("created_at", 0)
+    if earlier or prior != target.get("prior_consent"):
+        expected = "the withdrawal, or in a later grain the consent that it withdrew"
+        raise _not_about("/prior_consent", expected, "an earlier grain" if earlier else "another")
+
+
+def _not_about(field: str, expected: str, found: str) -> InvalidationDeniedError:
+    text = "a grain that is not about a withdrawal of consent does not supersede it"
+    return denied(text, "consent", field=field, expected=expected, found=found)
+
+
+_PII = 2
+_PRIVILEGED = ("attorney_client", "work_product")
+#: Fields that say whom a grain is about.
+_PERSON = ("user_id", "subject_did")
+
+
+def profiles(grain: Grain) -> frozenset[str]:
+    """The profiles that the grain declares. Only where one is declared do its rules hold."""
+    tags = texts(grain.get("structural_tags"))
+    return frozenset(tag.removeprefix("profile:") for tag in tags if tag.startswith("profile:"))
+
+
+def is_privileged(grain: Grain) -> bool:
+    """Whether a legal privilege covers it; one that is elided counts, as it cannot be read."""
+    if "legal" not in profiles(grain):
+        return False
+    return grain.get("legal:privilege") in _PRIVILEGED or "legal:privilege" in _elided(grain)
+
+
+def check_export(grain: Grain, held: bool, *, sale: bool = False) -> str | None:
+    """Whether a profile's rule forbids that a grain leaves the store.
+
+    Args:
+        grain: the grain.
+        held: whether a hold covers it, the store's own or one in its blob.
+        sale: whether it is sold, or goes to a data broker.
+
+    Returns:
+        The name of the rule that forbids it, or None: ``legal:privilege``,
+        ``finance:processing_basis``, ``consumer:processing_basis``, ``consumer:opted_out``.
+    """
+    declared = profiles(grain)
+    if is_privileged(grain) and not held:
+        return "legal:privilege"
+    if sale and "consumer" in declared and grain.get("con:ccpa_opted_out") is True:
+        return "consumer:opted_out"
+    if not grain.get("processing_basis") and _identifies(grain):
+        for name in ("finance", "consumer"):
+            if name in declared:
+                return f"{name}:processing_basis"
+    return None
+
+
+def _identifies(grain: Grain) -> bool:
+    """Whether it says whom it is about, by a field or by its own classification."""
+    elided = _elided(grain)
+    named = any(grain.get(name) or name in elided for name in (*_PERSON, "fin:account_id"))
+    return named or grain.header.sensitivity >= _PII
+
+
+def _elided(grain: Grain) -> frozenset[str]:
+    hidden = grain.get("_elided")
+    return frozenset(hidden) if isinstance(hidden, dict) else frozenset()

@@ -18,14 +18,15 @@ from typing import Any
 
 from omsgrain.errors import NotFoundError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
-from omsgrain.policy.retention import Expire, Keep
 from omsgrain.policy.rule_files import MOST_BYTES, RuleFile, read_rules
 from omsgrain.policy.rules import (
     PURPOSES,
     REVIEWED,
     Encrypt,
+    Expire,
     ExportRule,
     Forbid,
+    Keep,
     PolicyRule,
     Purpose,
     Require,

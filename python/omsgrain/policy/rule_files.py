@@ -14,14 +14,15 @@ from typing import Any, TypeAlias, TypeVar
 from omsgrain import registry
 from omsgrain.errors import FormatError
 from omsgrain.header import SENSITIVITIES
-from omsgrain.policy.retention import Expire, Keep
 from omsgrain.policy.rules import (
     PURPOSES,
     REVIEWED,
     Condition,
     Encrypt,
+    Expire,
     ExportRule,
     Forbid,
+    Keep,
     PolicyRule,
     Require,
     ReviewRule,

@@ -12,7 +12,7 @@ from omsgrain import _core
 from omsgrain.counts import counted
 from omsgrain.errors import KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
-from omsgrain.policy.export import is_privileged
+from omsgrain.policy.decide import is_privileged
 from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import DUE, HOLDS, SEQUENCE
@@ -210,7 +210,7 @@ def _refusal(context: Context, writer: Writer, seq: int, now: int) -> str | None
 
 def _expired(context: Context, now: int) -> Iterator[tuple[int, str]]:
     """The grains that the preset keeps no longer: number and address."""
-    from omsgrain.policy.retention import Expire
+    from omsgrain.policy.rules import Expire
 
     preset = context.settings.preset
     if preset is None or not any(isinstance(rule, Expire) for rule in preset.rules):

@@ -343,7 +343,7 @@ def _keeps_by_kind(settings: Settings) -> bool:
     if settings.preset is None:
         return False
     from omsgrain.policy.presets import load
-    from omsgrain.policy.retention import Keep
+    from omsgrain.policy.rules import Keep
 
     always = load(()).rules
     return any(isinstance(rule, Keep) and rule not in always for rule in settings.preset.rules)
