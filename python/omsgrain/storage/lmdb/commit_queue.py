@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writers of one process take turns, by a queue.
+"""Who writes next: a queue for the threads of a process, a lock on a file for the processes.
 
-A commit costs a sync of the disk whatever it holds: threads that wait for one another share a
-commit. If the work of one fails, all is taken back, and begun again with each work in a nested
-transaction, so that the one takes nothing along.
+A commit costs a sync of the disk whatever it holds: threads that wait for each other share a
+commit. If one work fails, all is rolled back and run again with each work in a nested transaction,
+so that a failure takes back only its own work.
+
+The lock is ours and not a library's, since it does four things together. Readers that cannot be
+noted in LMDB's lock file share it. A process that has waited long goes first, by a second lock on
+one byte. Waiting ends after a time. The kernel releases it with its process, however that dies.
 """
 
 from __future__ import annotations
