@@ -314,7 +314,7 @@ def context_of(part: StorePart) -> Context:
 P = TypeVar("P")
 
 
-class LazyPart(Generic[P]):
+class Lazy(Generic[P]):
     """An attribute of a store that gives a part of it, whose module is loaded on first use."""
 
     def __init__(self, module: str, name: str, doc: str) -> None:

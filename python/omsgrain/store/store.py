@@ -14,7 +14,7 @@ from omsgrain.errors import StoreError
 from omsgrain.grain import Grain
 from omsgrain.query import query as queries
 from omsgrain.store import lifecycle, read, write
-from omsgrain.store.context import Context, LazyPart, StorePart
+from omsgrain.store.context import Context, Lazy, StorePart
 from omsgrain.store.policy_context import absent
 from omsgrain.store.write import BATCH
 
@@ -60,21 +60,15 @@ class GrainStore(StorePart):
     def __init__(self, storage: Storage, settings: Settings | None = None) -> None:
         super().__init__(Context(storage, settings))
 
-    consumers: LazyPart[Consumers] = LazyPart("consumers", "Consumers", "Positions of consumers.")
-    graph: LazyPart[GrainGraph] = LazyPart(
-        "graph", "GrainGraph", "Versions, origins, threads, goals and duplicates of grains."
-    )
-    holds: LazyPart[Holds] = LazyPart("holds", "Holds", "Orders that keep grains from any change.")
-    maintenance: LazyPart[Maintenance] = LazyPart(
-        "maintenance", "Maintenance", "Check, rebuild, compact and back up the store."
-    )
-    parquet: LazyPart[Parquet] = LazyPart("parquet", "Parquet", "Grains as Parquet files.")
-    privacy: LazyPart[Privacy] = LazyPart(
-        "privacy.privacy", "Privacy", "Report, restrict and erase what is about a person."
-    )
-    reviews: LazyPart[Reviews] = LazyPart("reviews", "Reviews", "Changes that wait for a review.")
-    trust: LazyPart[GrainTrust] = LazyPart("trust", "GrainTrust", "Signatures and verification.")
-    vectors: LazyPart[Vectors] = LazyPart("vectors", "Vectors", "The embedding vectors of grains.")
+    consumers: Lazy[Consumers] = Lazy("consumers", "Consumers", "Positions of readers of changes.")
+    graph: Lazy[GrainGraph] = Lazy("graph", "GrainGraph", "Versions, origins, threads, goals.")
+    holds: Lazy[Holds] = Lazy("holds", "Holds", "Orders that keep grains from any change.")
+    maintenance: Lazy[Maintenance] = Lazy("maintenance", "Maintenance", "Check, compact, back up.")
+    parquet: Lazy[Parquet] = Lazy("parquet", "Parquet", "Grains as Parquet files.")
+    privacy: Lazy[Privacy] = Lazy("privacy.privacy", "Privacy", "Report, restrict, erase people.")
+    reviews: Lazy[Reviews] = Lazy("reviews", "Reviews", "Changes that wait for a review.")
+    trust: Lazy[GrainTrust] = Lazy("trust", "GrainTrust", "Signatures and verification.")
+    vectors: Lazy[Vectors] = Lazy("vectors", "Vectors", "The embedding vectors of grains.")
 
     @property
     def audit(self) -> AuditLog:
