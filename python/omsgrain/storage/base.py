@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every store offers: blobs under their 32-byte digests, in order of arrival.
+"""What every storage offers: blobs under their 32-byte digests, in order of arrival.
 
-A digest is the SHA-256 of its blob: a store may trust the one it is told, and may make it again
-from the blob. ``GrainStore`` verifies before it puts and after it gets, and ``scan.pages`` as it
-walks.
+A digest is the SHA-256 of its blob: a storage may trust the one it is given, or hash the blob.
+``GrainStore`` verifies before it puts, ``Reader.named`` and ``scan.pages`` as they read.
 Reading and writing happen in transactions, and only there:
 
     with store.read() as reader:        # one snapshot; keep it short
@@ -467,7 +466,7 @@ class Storage(Protocol):
         ...
 
     def rebuild(self) -> RebuildReport:
-        """Make the index anew from the blobs."""
+        """Rebuild the index from the blobs."""
         ...
 
     def check(self) -> CheckReport:
@@ -475,7 +474,7 @@ class Storage(Protocol):
         ...
 
     def compact(self) -> CompactReport:
-        """Write the store's file anew, without what was removed."""
+        """Rewrite the store's file, without what was removed."""
         ...
 
     def backup(self, path: str | os.PathLike[str]) -> None:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 CONSENT: Final = "consent"
 """The kind of a grain that goes because a consent was withdrawn; "consent" is its number."""
 RETENTION: Final = "retention"
-"""The kind of a grain that the terms it came under let nobody keep longer."""
+"""The kind of a grain that may not be kept longer, by the terms of its import."""
 
 SCRUB: Final = "scrub"
-"""The kind of writing the files anew, so that they are free of what was erased."""
+"""The kind of rewriting the files, so that they are free of what was erased."""
 WITHIN: Final = 30
 """Days within which that must be done, if nothing else is asked."""
 

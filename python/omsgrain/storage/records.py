@@ -70,7 +70,7 @@ class GrainStatus:
         verification_status: unverified, verified, contested or retracted.
         access_count: how often it was read by users.
         last_accessed_at: when last, ms since 1970.
-        held: somebody keeps it from being superseded, deleted or erased.
+        held: an authority keeps it from being superseded, deleted or erased.
         restricted: kept because it must be, and left out of all use.
         successors: all that superseded it, sorted; several where histories have forked.
 
@@ -199,7 +199,7 @@ def _forget_model(writer: Writer, number: int) -> None:
 
 RESTRICTION: Final = b"r"
 MOST: Final = 1 << 32
-"""The highest number that is written: nobody holds and releases so often."""
+"""The highest number that is written: no hold is changed so often."""
 JUMP: Final = 1 << 16
 """How much higher than one's own a number from another store can be."""
 _HOLD = b"h"

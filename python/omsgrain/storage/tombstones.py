@@ -5,9 +5,9 @@
            "address" ++ plain address, 32 | "identity" ++ UTF-8 in NFC | "urn" ++ UTF-8
     value  MessagePack map: "t" when, ms; "r" a word for the reason; "n" how often, if more than
            once: of an identity; "h" the hash of the namespace, 2 bytes of the header, where it is
-           known: who syncs some namespaces need not have the tombstones of others
+           known: a sync of some namespaces leaves out the tombstones of others
 
-The key is 32 random bytes, made when it is first needed. Without it nobody can try addresses or
+The key is 32 random bytes, made when it is first needed. Without it nobody can test addresses or
 names against the table. Stores that exchange grains share it, so that one knows what the other
 erased. Where both had one before they met, each keeps its own and knows that of the other: what
 was erased is looked for under all of them. A store that meets one which can know no more keys
@@ -104,7 +104,7 @@ def adopt(writer: Writer, theirs: Iterable[bytes]) -> None:
     """Take over the keys of another store: the first as the store's own, if it has none yet.
 
     Where it has some, and the other has as many as a store can have, the other's take their place:
-    what is erased from then on is understood by all who share them.
+    all stores that share them understand what is erased from then on.
     """
     given = tuple(dict.fromkeys(theirs))
     known, alone = common(writer), _several(writer, ALONE_RECORD)
@@ -169,7 +169,7 @@ def add(
 
 
 def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
-    """Remember that something was erased, and how often: who has the count knows of the next."""
+    """Remember that something was erased, and how often: the count tells a store of the next."""
     row = mark(key(writer), what, value)
     count = min(times(writer, what, value) + 1, toggles.MOST)
     more = {"n": count} if count > 1 else {}

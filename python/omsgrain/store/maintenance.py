@@ -32,7 +32,7 @@ class Maintenance(StorePart):
         return check_text(self._context, self._context.storage.check())
 
     def rebuild(self) -> RebuildReport:
-        """Make the index anew from the blobs; the same blobs and states give the same bytes.
+        """Rebuild the index from the blobs; the same blobs and states give the same bytes.
 
         Raises:
             StoreError: read-only, or no room; the old index is kept then.
@@ -43,7 +43,7 @@ class Maintenance(StorePart):
         return report
 
     def compact(self) -> CompactReport:
-        """Write the store anew without free pages, and so without what was deleted.
+        """Rewrite the store without free pages, and so without what was deleted.
 
         Others may have it open: their readers finish on the old file, and go on with the new one.
         It takes as much room again while it runs.
@@ -80,7 +80,7 @@ class Maintenance(StorePart):
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the store as it is now to a new directory, while it is in use.
 
-        The text index is not copied: it is made anew from the copy.
+        The text index is not copied: a search of the copy rebuilds it.
 
         Raises:
             StoreError: there is something at the path, or it cannot be written.

@@ -40,8 +40,8 @@ def must_be_new(path: Path) -> None:
 def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
     """A directory that gets its name when the block ends well, and is gone when it does not.
 
-    Until then it is in ``.NAME.part`` beside, where nobody else may read. What a process that was
-    killed left there goes first: it has all that is in a store.
+    Until then it is in ``.NAME.part`` beside, which no other user may read. What a killed process
+    left there is removed first: it has all that is in a store.
     """
     must_be_new(path)
     part = path.with_name(f".{path.name}.part")
@@ -66,11 +66,11 @@ def _own(part: Path, name: str) -> Iterator[None]:
     try:
         if held is not None:
             if os.fstat(held).st_uid != os.geteuid():  # where all may write, say
-                raise FileExistsError(errno.EEXIST, "there is a directory of somebody else")
+                raise FileExistsError(errno.EEXIST, "the directory belongs to another user")
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise StoreError(f"somebody is making {str(part)!r} just now") from None
+                raise StoreError(f"another process is making {str(part)!r} just now") from None
         for left in part.iterdir():
             if left.name != name:
                 raise FileExistsError(errno.EEXIST, "there is a directory with something else")
@@ -92,7 +92,7 @@ def _no_wider(path: Path, like: Path) -> int:
 def copy(env: Environment, path: Path) -> None:
     """Copy a store as it is now to a directory that is not there yet.
 
-    The copy appears whole or not at all, and nobody may read it who may not read the store.
+    The copy appears whole or not at all. Only those who may read the store may read it.
     """
     with appearing(path, env.path) as made:
         env.copy(made)

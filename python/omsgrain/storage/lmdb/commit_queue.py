@@ -242,7 +242,7 @@ class WriterLock:
         self._thread = threading.RLock()
         self._depth = 0
         self._first = False  # we have waited long, and all others let us by
-        self._looked = 0.0  # when nobody else was first
+        self._looked = 0.0  # when no other process was first
         self.patience = patience
 
     def __enter__(self) -> None:
@@ -346,11 +346,11 @@ class WriterLock:
 
 
 class SharedLock:
-    """The writers' lock, shared by those who read and may not write to any file of the store.
+    """The writers' lock, shared by readers that may not write to any file of the store.
 
-    One lock for all threads of a process; the last one to release it lets go. Where nobody has
-    written since the store was copied there is no lock file. Then the lock is on the directory,
-    which everybody who opens the store locks for a moment.
+    All threads of a process share one lock; the last one to release it unlocks the file. A store
+    that was copied and not written to since has no lock file. Then the lock is on the directory,
+    which every process locks for a moment when it opens the store.
     """
 
     __slots__ = ("_count", "_fd", "_guard", "_path", "patience")
@@ -392,7 +392,7 @@ class SharedLock:
             except FileNotFoundError:
                 fd = self._shared(self._path, began)
                 if not (self._path / WRITER_FILE).exists():
-                    return fd  # who makes the file now waits for us before opening the data
+                    return fd  # whoever makes the file now waits for us
                 os.close(fd)
 
     def _shared(self, path: Path, began: float) -> int:

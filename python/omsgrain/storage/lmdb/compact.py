@@ -43,7 +43,7 @@ Row = tuple[bytes, bytes]
 
 
 def compact(env: Environment) -> CompactReport:
-    """Write the store's file anew, without free pages, and put it in the place of the old one."""
+    """Rewrite the store's file, without free pages, and put it in the place of the old one."""
     if os.name != "posix":
         raise UnsupportedError("compaction needs a system that can replace an open file")
     with env.exclusive():
@@ -66,14 +66,14 @@ def compact(env: Environment) -> CompactReport:
 
 
 def _copy(env: Environment, mode: int) -> None:
-    """Write all rows to a file in ``data.part``, which nobody else may read, and to the disk."""
+    """Write all rows to a file in ``data.part``, readable by its owner only, and sync it."""
     clean(env.path)
     part = env.path / PART_DIRECTORY
     part.mkdir()
     new = lmdb.open(
         os.fsencode(part),
         create=False,  # the directory
-        lock=False,  # nobody else has it
+        lock=False,  # no other process has it
         map_size=max(env.map_size(), 2 * env.file_size()),
         sync=False,
         mode=mode,
@@ -136,7 +136,7 @@ class _Copy:
 
 
 def _rows(env: Environment, table: Table) -> Iterator[list[Row]]:
-    """Walk the rows of a table by short snapshots; nobody writes meanwhile."""
+    """Walk the rows of a table by short snapshots; the caller keeps writers out."""
     key = value = b""
     while True:
         with env.reading() as txn, txn.cursor(env.tables[table]) as cursor:

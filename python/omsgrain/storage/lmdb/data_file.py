@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LMDB's file of a store: is there one at a path, may we have it, and if it is new, make it.
+"""LMDB's file of a store: look for it at a path, open it, or make it.
 
 A process that opens the file again has another ``DataFile``.
 """
@@ -120,7 +120,9 @@ def prepare(path: Path, *, readonly: bool) -> None:
 def passing(path: Path, patience: float) -> Iterator[None]:
     """Be the only one to open the files; finish a replacement first."""
     with file_swap(path, patience):
-        if (path / NEXT_FILE).exists():  # whoever began it is dead, having left the door
+        if (
+            path / NEXT_FILE
+        ).exists():  # the process that began it is dead, or we would wait for its lock
             try:
                 _finish(path)
             except PermissionError as error:
@@ -130,7 +132,7 @@ def passing(path: Path, patience: float) -> Iterator[None]:
 
 @contextmanager
 def kept_out(path: Path) -> Iterator[None]:
-    """Open the files where nobody else can: the caller keeps writers out, and makes no file."""
+    """Open the files without the lock: the caller keeps writers out, and makes no file."""
     if (path / NEXT_FILE).exists():
         raise _interrupted(path)
     yield
@@ -170,7 +172,7 @@ def _finish(path: Path) -> None:
     model = os.stat(path / DATA_FILE)
     mode = None
     with suppress(FileNotFoundError):
-        mode = os.stat(path / LOCK_FILE).st_mode  # who only reads may have leave to write to it
+        mode = os.stat(path / LOCK_FILE).st_mode  # readers may be allowed to write to it
         os.unlink(path / LOCK_FILE)
     os.close(os.open(path / LOCK_FILE, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     take_after(path / LOCK_FILE, model, mode)  # LMDB fills it
@@ -296,7 +298,7 @@ def _empty_begun(path: Path) -> None:
     """Empty a file that was cut off in its first write: LMDB would refuse it, and make no other.
 
     Nothing was ever committed to it. A store to which there was has the file ``head``; and what
-    does not begin as LMDB does is somebody's, and stays.
+    does not begin as LMDB does belongs to another program, and stays.
     """
     data = path / DATA_FILE
     if not data.exists() or not 0 < data.stat().st_size < _FIRST or (path / HEAD_FILE).exists():
@@ -308,7 +310,7 @@ def _empty_begun(path: Path) -> None:
 
 
 def is_noted(path: Path) -> bool:
-    """Tell whether LMDB's lock file of the store can take a note of who reads.
+    """Tell whether this process can be noted as a reader in LMDB's lock file of the store.
 
     It cannot in a directory, or on a medium, that this user may not write to.
     """
@@ -336,7 +338,7 @@ def _allocate(lock_file: Path) -> None:
     except PermissionError as error:
         raise AccessDeniedError(
             f"could not open the store {str(lock_file.parent)!r}",
-            expected=f"permission to write to its {lock_file.name}: who reads is noted there",
+            expected=f"permission to write to its {lock_file.name}: readers are noted there",
             found=error.strerror,
         ) from error
     except OSError:

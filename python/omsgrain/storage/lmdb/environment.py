@@ -205,7 +205,7 @@ class Environment:
                 self._follow(write)
 
     def _enter(self) -> None:
-        """Keep the map where it is, and writers out where no note can be left of who reads."""
+        """Keep the map in place, and keep writers out if this reader cannot be noted."""
         lock = self._map_lock
         lock.marks.append(None)  # `lock.enter()` without its call: every read would pay for it
         if lock.taken:
@@ -339,7 +339,7 @@ class Environment:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Have the writers' turn without a transaction: nobody writes, all may read."""
+        """Hold the writers' lock without a transaction: others may read, none may write."""
         self._check_writer()
         with self._queue.exclusive(), self._lock:
             self.begin(write=True).abort()  # on the right files, and they can be written
@@ -542,7 +542,7 @@ class Environment:
         self._map_lock.open()
 
     def after_fork_in_child(self) -> None:
-        """Refuse all further use, and let go of the file so that the child may open it anew."""
+        """Refuse all further use, and let go of the file so that the child may open it again."""
         self._refusal = "the store was opened before a fork; open it again in this process"
         if self._map_lock.marks:
             self.file.held.close()
@@ -559,7 +559,7 @@ class Environment:
 
 
 def extend(env: lmdb.Environment, fd: int, page_size: int, least: int = 0) -> int:
-    """Make a data file as long as it says it is; nobody else writes meanwhile.
+    """Make a data file as long as it says it is; the caller keeps writers out.
 
     LMDB does not write pages at the end that are free again already.
     """

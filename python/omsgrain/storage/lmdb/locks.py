@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two locks around the files of a store: one on the memory map, one on the directory.
 
-The turn of those who write is in ``commit_queue.py``.
+The lock of the writers is in ``commit_queue.py``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class MapResizeLock:
             self._changed.notify_all()
 
     def shut(self, patience: float) -> bool:
-        """Let nobody in and wait until all are out."""
+        """Let no thread in, and wait until all are out."""
         with self._lock:
             while self.taken:
                 self._changed.wait()
@@ -114,7 +114,7 @@ inherit a descriptor that holds the directory's lock."""
 
 @contextmanager
 def file_swap(path: Path, patience: float) -> Iterator[None]:
-    """Hold the lock on a store's directory: nobody else opens its files, or replaces them."""
+    """Hold the lock on a store's directory: no other process opens its files, or replaces them."""
     with opening:
         if fcntl is None:
             yield

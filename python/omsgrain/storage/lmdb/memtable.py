@@ -28,7 +28,7 @@ RUN = 65_536
 _LARGE = (400_000, 1_500_000)  # grains: from each on runs are half as long
 _PAGES = 16, 256  # places taken from the tail at a time, at first and at the most
 _PAGE = 256  # keys taken from it
-_LAST = 2**32 - 1  # beyond it no grain has a place; whoever asks is told
+_LAST = 2**32 - 1  # beyond it no grain has a place, and reading says so
 _TOGETHER = 256  # grains that are worth a thread which makes their index rows
 
 
@@ -310,7 +310,7 @@ class IdleFlush:
             if self.wait(PAUSE):
                 return
             if seen == self._writes:
-                # The grains are safe without it; a full disk is told by the next put.
+                # The grains are safe without it; the next put reports a full disk.
                 with suppress(OmsError):
                     self._flush(LEAST)
                 self._flushed = seen

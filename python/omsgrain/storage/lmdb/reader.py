@@ -153,7 +153,7 @@ class TermReader:
                 if not key.startswith(prefix):
                     return
                 yield key
-                # Sought anew, since a writer may have moved the rows of this one.
+                # Looked up again, since a writer may have moved the rows of this one.
                 there = cursor.set_range(key) and (cursor.key() != key or cursor.next_nodup())
 
     def _recent_keys(

@@ -29,7 +29,7 @@ from omsgrain.storage.tables import (
 
 
 def rebuild(writer: LmdbWriter) -> RebuildReport:
-    """Make anew all that follows from the blobs and their states.
+    """Rebuild all that follows from the blobs and their states.
 
     That is: the terms, the addresses that are missing or lead nowhere, the way from a grain to
     those that it superseded, and the counts.
@@ -76,7 +76,7 @@ def _drop_stray_addresses(writer: LmdbWriter) -> None:
 
 
 def lead_back(writer: Writer) -> None:
-    """Make the table anew that leads from a grain to those that it superseded."""
+    """Rebuild the table that leads from a grain to those that it superseded."""
     there = {key for key, _ in writer.rows(SUPERSEDES)}
     removed = {
         EVENT.unpack(row)[2]

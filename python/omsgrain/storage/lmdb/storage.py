@@ -182,8 +182,8 @@ class LmdbStorage:
                 self.flush(most)
                 self._next_flush = 0
             except StoreError:
-                # What was put is safe and found; a disk without room for the index is told by the
-                # next put that it has no room for. Try again when more has gathered.
+                # What was put is safe and found. The first put without room reports the full disk.
+                # Try again when more has gathered.
                 self._next_flush = gathered + most // 4
         env.written()
         return result
@@ -193,11 +193,11 @@ class LmdbStorage:
         self._writable().flush(least)
 
     def rebuild(self) -> RebuildReport:
-        """Make the index tables anew from the blobs, in one transaction."""
+        """Rebuild the index tables from the blobs, in one transaction."""
         return self._writable().write(rebuild, alone=True)
 
     def compact(self) -> CompactReport:
-        """Write the file anew, without free pages: smaller, and nothing of what was removed."""
+        """Rewrite the file without free pages: smaller, and with nothing of what was removed."""
         return compact(self._writable())
 
     def check(self) -> CheckReport:

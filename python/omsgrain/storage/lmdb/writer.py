@@ -188,7 +188,7 @@ class LmdbWriter(LmdbReader):
                 self._txn.delete(digest, db=self._tables[ADDRESSES])
         self._txn.delete(key, db=self._tables[BLOBS])
         last, blob_bytes, grains, watermark = self.head
-        # Snapshots are told apart by their last numbers: those with and without it must differ.
+        # Snapshots differ by their last numbers: those with and without it must differ.
         last = max(last, (self._session.base or 0) + 1)
         self._set_head(LmdbHead(last, blob_bytes - len(row) + MARK, grains - 1, watermark))
 

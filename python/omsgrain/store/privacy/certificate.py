@@ -47,7 +47,7 @@ class Certificate:
         kept: how many grains stay, restricted, by the rule that keeps them.
         files_rewritten: whether the files hold no bytes of what was removed.
         files_due: by when they must not, ms since 1970, if they still may.
-        key_file_rewritten: whether the key file was written anew.
+        key_file_rewritten: whether the key file was rewritten.
         complete: whether nothing is left to do.
         incomplete: what is left, as ``ErasureReport`` has it.
         checkpoint: the end of the audit trail after the erasure.

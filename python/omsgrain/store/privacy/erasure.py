@@ -4,7 +4,7 @@
     request     in the queue, so that a crash at any point is gone on from
     keys      destroyed at once, whatever the number of grains, unless one must be kept
     grains    by pages: rows beside sealed ones, then what stands in the clear
-    scrub     the store's files are written anew, without free pages
+    scrub     the store's files are rewritten, without free pages
 
 Spec: OMS §9, §20
 """
@@ -371,7 +371,7 @@ def _release(
 
 
 def scrub_due(context: Context) -> int | None:
-    """By when the files must be written anew; None if nothing asks for that."""
+    """By when the files must be rewritten; None if nothing asks for that."""
     with context.storage.read() as reader:
         entries = (
             entry for entry in erasure_queue.due(reader) if entry.kind == erasure_queue.SCRUB
@@ -380,7 +380,7 @@ def scrub_due(context: Context) -> int | None:
 
 
 def _scrub(context: Context) -> bool:
-    """Write the files anew; False if it cannot be."""
+    """Rewrite the files; False if it cannot be."""
     try:
         Maintenance(context).compact()  # takes it out of the queue
     except OmsError:
@@ -404,7 +404,7 @@ class ErasureReport:
         kept: grains that stay, restricted, each with the rule that keeps it.
         scrubbed: the files hold no bytes of what was removed.
         scrub_due: by when they must not, ms since 1970, if they still may.
-        rekeyed: the key file was written anew.
+        rekeyed: the key file was rewritten.
         incomplete: what is not done: ``kept``; ``unopened``: grains that could not be looked into,
             for want of a key or by damage; ``key``: a key that could not be destroyed; ``scrub``;
             ``rekey``.

@@ -55,11 +55,11 @@ class Privacy(StorePart):
             reason_code: a word for the reason; it goes into the audit trail, so nothing personal.
             mentions: ``erase``: also what only bears the name; ``tenant``: that, too, but nothing
                 that belongs to another user, whatever names it bears.
-            scrub: ``now``: write the store's files anew, which takes as long as ``compact``;
+            scrub: ``now``: rewrite the store's files, which takes as long as ``compact``;
                 ``queued``: leave that to ``run_due``.
             ciphertext: also remove what nobody can read any more.
             within_days: by when the files must be free of it, if not now.
-            rekey: write the key file anew under this master key, for media that do not overwrite
+            rekey: rewrite the key file under this master key, for media that do not overwrite
                 in place; then destroy the old master key.
 
         Raises:
@@ -235,7 +235,7 @@ class Privacy(StorePart):
         restricted, for nobody can tell whether it was restricted for another reason, too. Call it
         once a day or so; what has crashed half way goes on with the next call. Free pages
         of the files can still hold the bytes: ``scrub_due`` says by when a later call, or
-        ``compact`` before it, writes the files anew.
+        ``compact`` before it, rewrites the files.
 
         Args:
             now: ms since 1970, instead of the clock.
