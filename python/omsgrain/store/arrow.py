@@ -82,15 +82,13 @@ class Column(NamedTuple):
 
 
 STORED = (
+    Column("address", "text", None, "The grain's address: SHA-256 of the blob, 64 hex digits"),
     Column(
-        "address", "text", None, "Under which it is stored: SHA-256 of the blob, 64 hex digits"
+        "blob", "bytes", None, "The bytes as stored; for an encrypted grain, the encrypted bytes"
     ),
-    Column(
-        "blob", "bytes", None, "The bytes as they are stored; of a sealed grain the sealed ones"
-    ),
-    Column("envelopes", "many_bytes", None, "Of a signed grain: an envelope for each signer"),
-    Column("seq", "int", None, "Sequence number: the order of arrival"),
-    Column("sealed", "bool", None, "Whether it is stored sealed"),
+    Column("envelopes", "many_bytes", None, "For a signed grain: one envelope for each signer"),
+    Column("seq", "int", None, "Sequence number: the order in which grains were stored"),
+    Column("sealed", "bool", None, "Whether it is stored encrypted"),
     Column("current", "bool", None, "Whether it was neither superseded, retracted nor restricted"),
 )
 
