@@ -59,7 +59,7 @@ def page(context: click.Context) -> Iterator[str]:
     arguments = [one for one in params if isinstance(one, DocumentedArgument)]
     if arguments:
         yield from ("| argument | what it is |", "|---|---|")
-        yield from (f"| `{one.human_readable_name}` | {text(one.told)} |" for one in arguments)
+        yield from (f"| `{one.human_readable_name}` | {text(one.text)} |" for one in arguments)
         yield ""
     yield from ("| option | what it does |", "|---|---|")
     yield from (option(context, one) for one in params if isinstance(one, click.Option))

@@ -135,13 +135,13 @@ _ROOMS = (
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for: a command that only wants the version need not wait for the rest."""
+    """Import a module when its name is first used, so that `--version` starts fast."""
     if name in _ROOMS:
         return _room(name)
     for home, names in _HOMES.items():
         if name in names:
             found: object = getattr(_room(home), name)
-            globals()[name] = found  # the next time nobody asks here
+            globals()[name] = found  # later uses skip this function
             return found
     raise AttributeError(f"module 'omsgrain' has no attribute {name!r}")
 

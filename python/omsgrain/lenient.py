@@ -78,7 +78,7 @@ def _refuse_larger(payload: dict[Any, Any], size: int) -> None:
                 below += value.values()
             elif isinstance(value, list | tuple | set | frozenset):
                 below += value
-            elif hasattr(value, "tag"):  # of CBOR, which nobody here knows
+            elif hasattr(value, "tag"):  # an unknown CBOR tag
                 below.append(value.value)
             if len(below) > size:
                 raise CorruptError("the payload holds more than its bytes can")
@@ -128,10 +128,10 @@ def adapt(blob: bytes) -> Grain:
     added: dict[str, Any] = {}
     for _ in range(len(fields) + 1):
         added = {n: v for n, v in _required(foreign, fields).items() if n not in fields}
-        told: dict[str, Any] = {_KEPT: kept} if kept else {}
-        told |= {_ADDED: sorted(added)} if added else {}
+        noted: dict[str, Any] = {_KEPT: kept} if kept else {}
+        noted |= {_ADDED: sorted(added)} if added else {}
         try:
-            return make({**fields, **added, **told}, sensitivity=foreign.header.sensitivity)
+            return make({**fields, **added, **noted}, sensitivity=foreign.header.sensitivity)
         except OmsError as error:
             wrong = (error.field or "").partition("/")[2].partition("/")[0]
             if wrong in ("type", _ORIGINAL) or wrong not in fields:

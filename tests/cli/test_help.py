@@ -65,7 +65,7 @@ def test_each_argument_and_option_says_something() -> None:
                 assert param.metavar or not isinstance(param.type, NUMBERS), where
                 assert all(one in page for one in param.opts), where
             else:
-                assert isinstance(param, DocumentedArgument) and param.told.endswith("."), where
+                assert isinstance(param, DocumentedArgument) and param.text.endswith("."), where
                 assert param.human_readable_name in page, where
 
 

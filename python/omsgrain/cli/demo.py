@@ -102,7 +102,7 @@ def _ingest(story: Story, store: GrainStore, data: Path) -> int:
     start = time.perf_counter()
     report = store.put_many(readings)
     story.say(f"{report.stored} observations from Python dicts, durable {since(start)}.")
-    story.check("every reading is a grain of its own", report.stored == len(readings))
+    story.check("each reading is one grain", report.stored == len(readings))
 
     story.step(f"Ingest: a small robot's mission, {data / MISSION}")
     stored = duplicates = 0
@@ -114,7 +114,7 @@ def _ingest(story: Story, store: GrainStore, data: Path) -> int:
         if not again:
             story.say(f"{stored} beliefs, goals, actions, events and others, as JSON lines.")
     story.check(
-        f"the same lines again store nothing: {duplicates} duplicates",
+        f"a second import of the lines stores nothing: {duplicates} duplicates",
         stored == duplicates and stored > 0,
     )
     story.check("the store holds exactly these grains", len(store) == len(readings) + stored)
@@ -133,7 +133,8 @@ def _read_back(story: Story, store: GrainStore, count: int) -> Grain:
     for name, number in sorted(types.items(), key=lambda item: -item[1]):
         story.say(f"{number:>6}  {name}")
     story.check(
-        "all grains came back, of all ten types", sum(types.values()) == count and len(types) == 10
+        "all grains are read back, of all ten types",
+        sum(types.values()) == count and len(types) == 10,
     )
     assert coldest is not None  # the weather file has thermometer readings, or ingest had raised
     story.say(f"The coldest reading, {coldest[0]} °C, is grain {coldest[1]}.")
@@ -141,7 +142,7 @@ def _read_back(story: Story, store: GrainStore, count: int) -> Grain:
 
 
 def _explain(story: Story, reading: Grain) -> None:
-    story.step("What its bytes say")
+    story.step("Explain its bytes")
     explanation = explain(reading.blob)
     if not story.quiet:
         print_explanation(story.console, explanation)
@@ -162,7 +163,7 @@ def _verify(story: Story, directory: Path, count: int) -> None:
     start = time.perf_counter()
     with og.open(directory, readonly=True) as store:
         good = store.verify(errors="collect").verified
-    story.say(f"Read from the disk and hashed anew {since(start)}.")
+    story.say(f"Read from disk and hashed again {since(start)}.")
     story.check(f"{good} of {count} grains verified", good == count)
 
 
@@ -175,12 +176,12 @@ def _tamper(story: Story, reading: Grain) -> None:
     story.say(f"Byte {at}: {was:02x} becomes {now:02x}; 'Seattle' now reads 'Reattle'.")
     try:
         og.verify(bytes(flipped), reading.address)
-        found = "nothing"
+        found = "no error"
     except og.errors.OmsError as error:
         story.say(str(error))
         found = error.code
-    story.check("the address tells: ERR_INTEGRITY", found == "ERR_INTEGRITY")
-    story.check("the grain in hand is untouched", og.address(reading.blob) == reading.address)
+    story.check("verification fails: ERR_INTEGRITY", found == "ERR_INTEGRITY")
+    story.check("the grain in memory is unchanged", og.address(reading.blob) == reading.address)
 
 
 def observations(path: Path) -> Iterator[dict[str, Any]]:

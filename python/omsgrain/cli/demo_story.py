@@ -147,7 +147,7 @@ def _ask(story: Story, store: GrainStore) -> None:
         if not story.quiet:
             story.console.table(table(page))
         right.append(page.total == sum(map(question.holds, grains)))
-    story.check("each answer is what a walk through all grains finds", all(right))
+    story.check("each answer equals a scan of all grains", all(right))
 
     seen: list[str] = []
     cursor, pages = None, 0
@@ -158,7 +158,7 @@ def _ask(story: Story, store: GrainStore) -> None:
     mission = [grain for grain in grains if grain.get("run_id") == RUN]
     mission.sort(key=lambda grain: (-grain["created_at"], grain.address))
     story.check(
-        f"{pages} pages of the mission give each of its grains once, newest first",
+        f"{pages} pages return each grain of the mission once, newest first",
         seen == [grain.address for grain in mission],
     )
 
@@ -172,7 +172,7 @@ def _export(story: Story, store: GrainStore, file: Path) -> None:
     story.check("the file holds all grains", written.grains == len(store))
     report = container.verify(file, errors="collect")
     story.check(
-        f"all bytes of the file are as they must be, {report.verified} grains verified",
+        f"every byte of the file is verified, and {report.verified} grains",
         report.ok and report.verified == len(store),
     )
 
@@ -186,16 +186,16 @@ def _flip(story: Story, file: Path, flipped: Path, other: Path) -> None:
     for part, at in (("index", grains_at - 4), ("frame", middle), ("footer", len(good) - 1)):
         flipped.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
         problems = container.verify(flipped, errors="collect").problems
-        story.say(f"Byte {at}: {problems[0] if problems else 'nothing is found'}")
+        story.say(f"Byte {at}: {problems[0] if problems else 'no problem found'}")
         found = bool(problems) and problems[0].part == part
-        story.check(f"a bit in the {part}: found, and the {part} is named", found)
+        story.check(f"a bit in the {part}: `verify` finds it and names the {part}", found)
     with og.open(other) as store:
         try:
             store.import_mg(flipped)
             refused = False
         except og.errors.OmsError:
             refused = True
-        story.check("importing it is refused and stores nothing", refused and not len(store))
+        story.check("the import refuses the file and stores nothing", refused and not len(store))
 
 
 def _import_file(story: Story, store: GrainStore, file: Path, other: Path) -> None:
@@ -209,7 +209,7 @@ def _import_file(story: Story, store: GrainStore, file: Path, other: Path) -> No
             _answers(store, order=order) == _answers(second, order=order)
             for order in ("newest", "oldest")
         )
-        story.check("both give the same answers in the same order", same)
+        story.check("both return the same results in the same order", same)
         again = second.import_mg(file)
         story.check(
             f"importing again stores nothing: {again.duplicates} duplicates",
@@ -220,17 +220,17 @@ def _import_file(story: Story, store: GrainStore, file: Path, other: Path) -> No
 def _upkeep(story: Story, store: GrainStore, directory: Path, copy: Path) -> None:
     story.step("Check and back up")
     report = store.maintenance.check()
-    story.say(f"{report.grains} grains and {report.rows} index rows looked at.")
-    story.check("nothing is wrong with the store", report.ok and report.grains == len(store))
+    story.say(f"{report.grains} grains and {report.rows} index rows checked.")
+    story.check("the check finds no problems", report.ok and report.grains == len(store))
     store.maintenance.backup(copy)
     with og.open(copy) as second:
         same = _addresses(store) == _addresses(second) and _answers(store) == _answers(second)
-        story.check("the backup holds the same grains and gives the same answers", same)
+        story.check("the backup has the same grains and returns the same results", same)
         made = second.maintenance.rebuild()
     with og.open(copy, readonly=True) as second:
         report = second.maintenance.check()
     story.check(
-        f"its index was made anew and checked: {made.rows} rows of {made.grains} grains",
+        f"its index is rebuilt and checked: {made.rows} rows of {made.grains} grains",
         report.ok and report.rows == made.rows > 0,
     )
 
@@ -252,7 +252,7 @@ def _after(grain: Grain, **changed: object) -> dict[str, object]:
 
 
 def _supersede(story: Story, store: GrainStore) -> None:
-    story.step("The robot looks at gauge g2 again, and thinks otherwise")
+    story.step("The robot checks gauge g2 again and changes its belief")
     old = store.query(type="belief", subject=GAUGE, limit=1).results[0].grain
     before = old.blob
     new = store.supersede(old.address, _after(old, confidence=0.99))
@@ -262,18 +262,18 @@ def _supersede(story: Story, store: GrainStore) -> None:
         "the new belief is current, the old one is not",
         new in current and old.address not in current,
     )
-    story.check("not a byte of the old one changed", store.get(old.address).blob == before)
+    story.check("no byte of the old one changed", store.get(old.address).blob == before)
     versions = [grain.address for grain in store.history(new)]
-    story.check("both are its history", versions[-2:] == [old.address, new])
+    story.check("its history has both", versions[-2:] == [old.address, new])
     then = store.query(type="belief", subject=GAUGE, known_at=old["created_at"])
     story.check(
-        "asked what was known then, the store gives the old one",
+        "a known_at query returns the old one",
         old.address in {hit.address for hit in then.results},
     )
 
 
 def _refuse(story: Story, store: GrainStore) -> None:
-    story.step("A rule that nobody may change")
+    story.step("A rule that is locked")
     rule = og.Belief(
         subject="robot",
         relation="mg:prohibits",
@@ -301,7 +301,7 @@ def _search(story: Story, store: GrainStore) -> None:
     found = store.search("+lab night", limit=3).results
     for hit in found:
         story.say(f"{hit.score:.2f}  {hit.snippet}")
-    story.say(f"Words of all grains taken in, and found {since(start)}.")
+    story.say(f"All grains indexed and searched {since(start)}.")
     story.check("the rule comes first", found[0].grain["relation"] == "mg:prohibits")
 
 
@@ -313,7 +313,8 @@ def _delete_and_compact(story: Story, store: GrainStore, directory: Path) -> Non
     report = store.maintenance.compact()
     story.say(f"{report.before} bytes before, {report.after} after.")
     story.check(
-        "its words were in the files, and are in none now", there and not _is_in_a_file(directory)
+        "its words were in the files, and no file has them now",
+        there and not _is_in_a_file(directory),
     )
 
 
@@ -323,14 +324,16 @@ def _is_in_a_file(directory: Path) -> bool:
 
 
 def _audit(story: Story, store: GrainStore) -> None:
-    story.step("Who did what")
+    story.step("Audit trail")
     *_, last = store.audit.entries()
     done = [entry.operation for entry in store.audit.entries() if entry.actor == "demo"]
     story.say(f"By the demo: {', '.join(done)}.")
-    story.check("the trail tells it", done == ["supersede", "put", "put", "delete", "compact"])
+    story.check(
+        "the audit trail lists it", done == ["supersede", "put", "put", "delete", "compact"]
+    )
     report = store.audit.verify()
-    story.check(f"{last.number} entries, bound by their hashes, are whole", report.ok)
-    story.check("and so is all of the store", store.maintenance.check().ok)
+    story.check(f"{last.number} entries, chained by their hashes, are verified", report.ok)
+    story.check("the store has no problems", store.maintenance.check().ok)
 
 
 def tell_trust(story: Story, directory: Path, beside: Path) -> None:
@@ -369,18 +372,18 @@ def _seal(story: Story, store: GrainStore, readings: list[Grain]) -> dict[str, l
     mine[MIRA].append(store.put(note))
     sealed = sum(map(len, mine.values()))
     story.say(
-        f"{sealed} grains of two people sealed, each under the key of its own {since(start)}."
+        f"{sealed} grains of two people encrypted, each under the person's key, {since(start)}."
     )
     page = store.query(user_id=MIRA, limit=10 * READINGS)
     found = {hit.address for hit in page.results}
-    story.check("with the keys, a query by the person finds exactly hers", found == {*mine[MIRA]})
+    story.check("with the keys, a query for Mira finds exactly her grains", found == {*mine[MIRA]})
     hits = store.query(user_id=MIRA, words="barrel rain").results
-    story.check("and one by words the note", [hit.grain["object"] for hit in hits] == [NOTE])
+    story.check("a query by words finds the note", [hit.grain["object"] for hit in hits] == [NOTE])
     return mine
 
 
 def _observe(story: Story, people: Path, beside: Path) -> None:
-    story.step("What is seen without the keys")
+    story.step("Read the store without the keys")
     with og.open(people, readonly=True) as store:
         grains = list(store)
         found = store.query(user_id=MIRA).results
@@ -388,9 +391,9 @@ def _observe(story: Story, people: Path, beside: Path) -> None:
     story.check(
         "no grain shows more than its header", all(g.sealed and not len(g) for g in grains)
     )
-    story.check("nothing is found by a name", not found)
+    story.check("a query by name finds nothing", not found)
     story.check(
-        "no file holds a name or a word of the note", not _found(beside, MIRA, JONAS, NOTE)
+        "no file contains a name or a word of the note", not _found(beside, MIRA, JONAS, NOTE)
     )
 
 
@@ -403,7 +406,7 @@ def _sign_and_disclose(story: Story, store: GrainStore, belief: Grain) -> None:
     (signature,) = store.trust.signatures(address)
     story.say(f"Signed by {signature.signer}.")
     story.check(
-        "its signature holds, and names the signer",
+        "its signature is valid and names the signer",
         signature.proven and signature.signer == robot.did and grain.address == address,
     )
     flipped = envelope[:-1] + bytes([envelope[-1] ^ 1])
@@ -437,21 +440,21 @@ def _erase_person(
     start = time.perf_counter()
     report = store.privacy.erase([MIRA, did], reason_code="gdpr17", scrub="now")
     story.say(
-        f"{report.keys} key destroyed, {report.sealed} sealed grains that nobody can read any "
-        f"more, {report.erased} in the clear removed, the files written anew {since(start)}."
+        f"{report.keys} key destroyed, {report.sealed} encrypted grains made "
+        f"unreadable, {report.erased} unencrypted grain removed, the files rewritten {since(start)}."
     )
     whole = report.complete and report.sealed == len(mine[MIRA]) and report.erased == 1
-    story.check("all of it is done", whole and ring.of_user(MIRA) is None)
+    story.check("the erasure is complete", whole and ring.of_user(MIRA) is None)
     gone = not _found(beside, MIRA, did, NOTE, "wet steps in the yard")
-    story.check("what stood in the clear was in the files, and is in none now", there and gone)
+    story.check("the unencrypted text was in the files, and no file has it now", there and gone)
     story.check("her grains cannot be read", _refused(lambda: store.get(mine[MIRA][0])))
     after = {address: store.get(address).blob for address in mine[JONAS]}
-    story.check(f"all {len(after)} grains of the other are what they were", before == after)
+    story.check(f"all {len(after)} grains of the other person are unchanged", before == after)
     story.check(
-        "what was erased does not come back: ERR_ERASED",
+        "an import of erased grains is refused: ERR_ERASED",
         _refused(lambda: store.put(hers)) and _refused(lambda: store.put(clear)),
     )
-    story.check("and the store is whole", store.maintenance.check().ok)
+    story.check("the store has no problems after it", store.maintenance.check().ok)
 
 
 def _refused(act: Callable[[], object]) -> bool:
@@ -486,7 +489,7 @@ def tell_formats(story: Story, data: Path, beside: Path) -> None:
 def _without_store(story: Story, given: bytes, document: dict[str, Any]) -> None:
     back = formats.dump(formats.load(given), format="aimem", embeddings=True)
     same = json.loads(back.data) == document
-    story.check("made into grains and back it is the same, its checksum too", same)
+    story.check("a round trip through grains keeps the bundle and its checksum", same)
     changed = given.replace(b"24 beds", b"25 beds").replace(b'"fact"', b'"opinion"')
     try:
         formats.load(changed)
@@ -495,7 +498,7 @@ def _without_store(story: Story, given: bytes, document: dict[str, Any]) -> None
         rules = [problem.rule for problem in error.problems]
     story.say(f"With two words changed: {', '.join(rules)}.")
     story.check(
-        "a changed one is refused, with all that is wrong",
+        "a changed bundle is refused, with all its problems",
         {*rules} == {"checksum_mismatch", "hash_mismatch", "invalid_memory_type"},
     )
 
@@ -505,18 +508,18 @@ def _import_bundle(story: Story, store: GrainStore, read: Any, document: dict[st
     start = time.perf_counter()
     summary = import_bundle(store, read)
     count = len(document["chunks"])
-    story.say(f"{summary.count('chunk', 'inserted')} chunks taken in {since(start)}.")
+    story.say(f"{summary.count('chunk', 'inserted')} chunks imported {since(start)}.")
     again = import_bundle(store, read)
-    story.check("taken in again, nothing changes", again.count("chunk", "unchanged") == count)
+    story.check("a second import changes nothing", again.count("chunk", "unchanged") == count)
     found = store.query(origin=PUMP, user_id=tenant).results
     says = [hit.grain["object"] for hit in found]
     story.check("a chunk is found by its URN", says == [document["chunks"][3]["content"]])
     (out,) = export_bundle(
         store, tenant, producer="robot-7", include_embeddings=True, embedding_model=MODEL
     )
-    told = out.to_dict()
-    same = all(_sorted(told[name]) == _sorted(document[name]) for name in ("chunks", "edges"))
-    story.check("it leaves as it came, to the last sign and the last float", same)
+    exported = out.to_dict()
+    same = all(_sorted(exported[name]) == _sorted(document[name]) for name in ("chunks", "edges"))
+    story.check("the export equals the import, character by character and float by float", same)
     newer = [
         chunk | {"content": "Otherwise.", "created_at": "2026-07-01T00:00:00Z"}
         for chunk in document["chunks"][3:7:3]  # a pitfall and an episode
@@ -537,13 +540,15 @@ def _sign_bundle(story: Story, store: GrainStore, read: Any, tenant: str) -> Non
     made = signature.sign_bundle(text, robot)
     known = Trust(tuple(loads_public(dumps_public(robot.public_key))))
     proof = check(made, text, known)
-    story.check("its signature holds", proof is not None and proof.signer == robot.did)
+    story.check("its signature is valid", proof is not None and proof.signer == robot.did)
     try:
         check(made, text.replace(b"Ada", b"Eve"), known)
         rule = None
     except SignatureError as error:
         rule = error.rule
-    story.check("and not for another bundle: signature_invalid", rule == "signature_invalid")
+    story.check(
+        "it is not valid for another bundle: signature_invalid", rule == "signature_invalid"
+    )
 
 
 def _erase_tenant(story: Story, store: GrainStore, read: Any, tenant: str) -> None:
@@ -551,11 +556,11 @@ def _erase_tenant(story: Story, store: GrainStore, read: Any, tenant: str) -> No
     story.say(f"The tenant erased: {report.erased} grains removed.")
     (out,) = export_bundle(store, tenant)
     empty = not any(out.records.values())
-    story.check("nothing of the tenant is left to export", empty and report.complete)
+    story.check("the export of the tenant is empty", empty and report.complete)
     back = import_bundle(store, read)
     kept_out = back.total_conflicts == sum(map(len, read.records.values()))
     reasons = {one.decision.reason for one in back.conflicts}
-    story.check("no bundle brings it back by itself: erased", kept_out and reasons == {"erased"})
+    story.check("a later import skips erased records: erased", kept_out and reasons == {"erased"})
 
 
 def _sorted(records: list[dict[str, Any]]) -> list[str]:

@@ -54,8 +54,8 @@ class IngestTally:
         room = output.SHOWN - len(self.first_warnings)
         new = [f"{name}, line {line}: {text}" for line, text in step.warnings[:room]]
         self.first_warnings += new
-        told = [f"Warning: {text}" for text in new]
-        told += [
+        lines = [f"Warning: {text}" for text in new]
+        lines += [
             f"Rejected: {name}: {e}" for e in step.rejected[: max(0, output.SHOWN - self.rejected)]
         ]
         self.consumed += step.consumed
@@ -65,7 +65,7 @@ class IngestTally:
         self.warnings += len(step.warnings)
         if step.rejected and self.first_reject is None:
             self.first_reject = step.rejected[0]
-        return told
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON-ready values."""
@@ -253,9 +253,9 @@ def _ingest(
                         options=options,
                         allow_erased=allow_erased,
                     ):
-                        told = tally.add(name, step)
+                        lines = tally.add(name, step)
                         rejects.write(name, step.rejected)
-                        for text in () if as_json else told:
+                        for text in () if as_json else lines:
                             click.echo(output.safe(text), err=True)
                         advance(step.consumed)
     finally:

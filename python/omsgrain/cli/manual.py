@@ -24,12 +24,12 @@ class DocumentedArgument(click.Argument):
     """An argument with a help text, which click has none for.
 
     Attributes:
-        told: the help text.
+        text: the help text.
     """
 
     def __init__(self, *args: Any, help: str, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        self.told = help
+        self.text = help
 
 
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
@@ -74,7 +74,7 @@ class Manual(click.Command):
         arguments = [one for one in self.get_params(ctx) if isinstance(one, DocumentedArgument)]
         if arguments:
             with formatter.section("Arguments"):
-                formatter.write_dl([(one.human_readable_name, one.told) for one in arguments])
+                formatter.write_dl([(one.human_readable_name, one.text) for one in arguments])
         self.format_options(ctx, formatter)
         with formatter.section("Exit status"):
             formatter.write_dl(self.statuses())

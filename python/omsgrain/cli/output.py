@@ -63,14 +63,14 @@ def halved(text: str) -> bool:
     return _HALF.search(text) is not None
 
 
-def told(text: str) -> str:
-    """A message as it is shown, without the password of a URL that was typed."""
-    text = _PASSWORD.sub(r"\1***", _LOGIN.sub(_masked, text))
+def masked(text: str) -> str:
+    """Shorten a message, and mask the passwords of URLs in it."""
+    text = _PASSWORD.sub(r"\1***", _LOGIN.sub(_mask_login, text))
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
-def _masked(found: re.Match[str]) -> str:
+def _mask_login(found: re.Match[str]) -> str:
     _, at, host = found[2].rpartition("@")
     return f"{found[1]}:***@{host}" if at else found[0]
 
@@ -97,7 +97,7 @@ def report(error: Exception, *, as_json: bool) -> int | None:
         text, code = error.format_message(), error.exit_code
         if not as_json:
             # Of a group without a command the message is the page of help.
-            shown = text if type(error).__name__ == "NoArgsIsHelpError" else told(text)
+            shown = text if type(error).__name__ == "NoArgsIsHelpError" else masked(text)
             error.format_message = lambda: shown  # type: ignore[method-assign]
             error.show()
             return code
@@ -116,10 +116,10 @@ def report(error: Exception, *, as_json: bool) -> int | None:
     else:
         return None
     if as_json:
-        short = {name: told(v) if isinstance(v, str) else v for name, v in values.items()}
+        short = {name: masked(v) if isinstance(v, str) else v for name, v in values.items()}
         click.echo(dumps({"error": short}), err=True)
     else:
-        click.echo(f"Error: {safe(told(text))}", err=True)
+        click.echo(f"Error: {safe(masked(text))}", err=True)
     return code
 
 

@@ -76,10 +76,10 @@ def store_argument(
     *, exists: bool = True, file_okay: bool = True, create: bool = False
 ) -> Callable[[F], F]:
     """The STORE of a command."""
-    told = f"{STORE} {TOLD}" if create else STORE if exists else f"{STORE} {_NEW}"
-    told = f"{told} By default that of {STORE_VARIABLE}."
+    text = f"{STORE} {TOLD}" if create else STORE if exists else f"{STORE} {_NEW}"
+    text = f"{text} By default that of {STORE_VARIABLE}."
     kind = StoreParam(exists=exists and not create, file_okay=file_okay)
-    return argument("store", type=kind, help=told)
+    return argument("store", type=kind, help=text)
 
 
 def options(*several: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -248,7 +248,7 @@ class Until(click.ParamType):  # type: ignore[type-arg]  # generic in newer vers
             return now + int(found[1]) * _HOURS[found[2]] * 3_600_000
         from omsgrain.formats import times
 
-        told = times.parse(value.strip())
-        if told is None:
+        parsed = times.parse(value.strip())
+        if parsed is None:
             self.fail(f"{value!r} is not a time: use RFC 3339, or 12h, 30d, 4w", param, ctx)
-        return told.millis
+        return parsed.millis

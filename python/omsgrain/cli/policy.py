@@ -63,7 +63,7 @@ def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
                 click.echo(output.safe(f"{rule.id}  {rule.kind}: {rule.asks}"))
                 click.echo(output.safe(f"    {rule.reason} ({rule.source})"))
         return 0
-    count, told = 0, []
+    count, problems = 0, []
     with open_store(store, readonly=True) as grains:
         for grain in grains:
             error = next(iter(preset.put_refusals(grain)), None)
@@ -71,11 +71,11 @@ def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
                 continue
             count += 1
             if as_json:
-                told.append({"content_address": grain.address, **error.to_dict()})
+                problems.append({"content_address": grain.address, **error.to_dict()})
             else:
                 click.echo(output.safe(f"{grain.address}  {error.rule}: {error.message}"))
     if as_json:
-        output.emit(told)
+        output.emit(problems)
     else:
         click.echo(f"{count} grains break the rules", err=True)
     return SchemaError.exit_code if count else 0

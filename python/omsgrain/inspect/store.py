@@ -44,8 +44,8 @@ def of_store(
         try:
             with opening() as store:
                 audited = store.audit.verify()
-                told = [f"entry {x.number}: {x.message}" for x in audited.problems[:FAILURES]]
-                checks.append({"name": "audit trail", "ok": audited.ok, "problems": told})
+                problems = [f"entry {x.number}: {x.message}" for x in audited.problems[:FAILURES]]
+                checks.append({"name": "audit trail", "ok": audited.ok, "problems": problems})
                 values |= _read(store, count, tally, advance)
         except IntegrityError as error:  # the page shows what was read until then
             values["failures"] = [failure("reading on", error)]
