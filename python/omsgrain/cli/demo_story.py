@@ -441,7 +441,8 @@ def _erase_person(
     report = store.privacy.erase([MIRA, did], reason_code="gdpr17", scrub="now")
     story.say(
         f"{report.keys} key destroyed, {report.sealed} encrypted grains made "
-        f"unreadable, {report.erased} unencrypted grain removed, the files rewritten {since(start)}."
+        f"unreadable, {report.erased} unencrypted grain removed, "
+        f"the files rewritten {since(start)}."
     )
     whole = report.complete and report.sealed == len(mine[MIRA]) and report.erased == 1
     story.check("the erasure is complete", whole and ring.of_user(MIRA) is None)
