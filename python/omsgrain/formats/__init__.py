@@ -38,18 +38,18 @@ __all__ = [
 def load(document: bytes | str | PathLike[str], *, format: str = "auto", **options: Any) -> Import:
     """Make grains of a document.
 
-    Grains of another format that went along in it, or that never were a record, come back as they
-    were, where the document still says what they do.
+    Grains that the document carries whole come back as they were, if the document still says the
+    same.
 
     Args:
-        document: its bytes, or a path; of MIF in JSON-LD also that of a directory. The name of a
-            file says how memories stand in it, and their shape, where its content does not.
-        format: one of ``FORMATS``, or ``auto``: told from the content.
+        document: its bytes, or a path; for MIF in JSON-LD also a directory. The file name gives
+            the layout and the shape of memories if the content does not.
+        format: one of ``FORMATS``, or ``auto``: found from the content.
         **options: of the format.
 
     Raises:
         DocumentError: it breaks a rule of its format.
-        UnsupportedError: it is of no format that is known.
+        UnsupportedError: its format is not known.
         SchemaError: no such format, or a text that cannot be the path of a file.
         OSError: the file cannot be read.
     """
@@ -83,16 +83,16 @@ def dump(
 ) -> Dump:
     """Make a document of grains; one that was loaded comes back as it was.
 
-    Records of other formats are said in the words of this one. Unless ``strict`` is given, the
-    grains go along whole, and nothing is lost.
+    Records of other formats are converted. Unless ``strict`` is given, the document also carries
+    the grains whole, and nothing is lost.
 
     Args:
         grains: what ``load`` gave, or any grains.
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
-        **options: of the format; all have ``strict`` and ``embeddings``, and what is made anew
-            ``user_id`` and ``exported_at``; of MIF in JSON-LD also ``shape``. With ``local``
-            memories of the namespace ``_local`` leave too.
+        **options: of the format; all have ``strict`` and ``embeddings``, and a new document has
+            ``user_id`` and ``exported_at``; MIF in JSON-LD also has ``shape``. With ``local``,
+            memories of the namespace ``_local`` are exported too.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.

@@ -29,7 +29,7 @@ Records: TypeAlias = dict[str, list[Record]]
 """By pointer of their array."""
 
 HEAD: Final = 64 << 10
-"""Bytes of a document that tell whether it is an object or an array."""
+"""Bytes of a document in which its first character is looked for."""
 _BOM: Final = b"\xef\xbb\xbf"
 _VERSION: Final = "mif_version"
 _ONE = re.compile(r"1(?:\.|$)")
@@ -38,7 +38,7 @@ _MEMBERS: Final = [*_SAYS, "encryption", "$schema", "@type", "@id", "memoryType"
 
 
 class Said:
-    """What a document says of its format in members of its own, read no further than needed.
+    """What a document says of its format, read no further than needed.
 
     Attributes:
         data: its bytes, or its beginning.
@@ -84,7 +84,7 @@ class Said:
 
     @cached_property
     def members(self) -> dict[str, Any]:
-        """All members that say something of a format; None for what is no text."""
+        """All members that tell the format; None for a value that is not a text."""
         return dict(_core.json_members(self.text, _MEMBERS, []))
 
 
@@ -92,33 +92,33 @@ class Format(ABC):
     """A format of documents: what is known of it, and how its documents are read and written.
 
     Attributes:
-        name: as `formats.load` takes it, and in the side channel of grains.
-        title: as people call it.
-        suffixes: how its files are called.
-        limits: what its reader takes.
-        options: what its writer takes besides what all take: ``layout``, ``shape``, ``producer``,
+        name: as in `formats.load` and in the side channel of grains.
+        title: its name in messages.
+        suffixes: the suffixes of its files.
+        limits: of its reader.
+        options: of its writer, besides those of all: ``layout``, ``shape``, ``producer``,
             ``passphrase``, ``key``.
-        named_options: those of them that the name of a file tells.
-        load_options: what its reader takes besides what all take: ``passphrase``, ``mode``.
-        signed_as_text: whether a signature is made over what a document says, not over its bytes.
-        arrays: the kinds of the records, by pointer of the array that they stand in.
+        named_options: those of them that follow from a file name.
+        load_options: of its reader, besides those of all: ``passphrase``, ``mode``.
+        signed_as_text: whether a signature covers the canonical text, not the bytes of the file.
+        arrays: the kinds of records, by the pointer of their array.
         hub: its records as items of the model, and back.
-        embeddings: whether embeddings leave if nobody says so.
-        export_member: where the id of an export stands; None if it has none.
-        external: whether an id of another system is told as the ``id`` itself, or in a ``member``.
+        embeddings: whether embeddings are written by default.
+        export_member: the member with the id of an export; None if the format has none.
+        external: whether an id of another system is the ``id`` itself or in a ``member``.
         relation_ids: whether relations have ids.
-        spaces: kinds that become a record of another kind, and have their ids among theirs.
-        ordered: whether the order of keys says something.
-        takes_natives: whether its own writer takes grains that never were a record.
+        spaces: kinds that are written as another kind, and share its ids.
+        ordered: whether the order of keys is kept.
+        takes_natives: whether its own writer accepts grains that never were a record.
         leaves_local: whether its own writer leaves out memories of the namespace ``_local``.
-        reads_directories: whether its documents also stand in the files of a directory.
-        carries_inside: whether grains go along in the records that were made of them; else all
-            stand beside the records.
-        carries_vectors: whether embeddings go along with them that nothing else says.
-        vendors: whether it has a place for what other systems say.
-        counters: whether what stands around its records counts how often they were read.
-        made_anew: what its documents say of themselves in any case.
-        said_by_type: relations of beliefs that a type of memory says.
+        reads_directories: whether a document can also be a directory of files.
+        carries_inside: whether a grain is stored in the record that was made of it; else all
+            grains are stored beside the records.
+        carries_vectors: whether embeddings that no record has are stored with these grains.
+        vendors: whether it has a place for members of other systems.
+        counters: whether its envelope counts how often the records were read.
+        made_anew: members that every new document has.
+        said_by_type: relations of beliefs that the type of a memory implies.
     """
 
     name: ClassVar[str]
@@ -149,10 +149,10 @@ class Format(ABC):
 
     @abstractmethod
     def sniff(self, said: Said) -> bool:
-        """Whether a document is of this format, by what it says of itself."""
+        """Whether a document says that it is of this format."""
 
     def by_lines(self, file: IO[bytes], head: bytes) -> bool:
-        """Whether the records of a file of this format come by lines."""
+        """Whether a file of this format has a record on each line."""
         return False
 
     @abstractmethod
@@ -165,12 +165,12 @@ class Format(ABC):
         raise SchemaError(says, field="/format", found=self.name)
 
     def options_of_file(self, name: str, data: bytes) -> dict[str, Any]:
-        """The options of `load` that the name of a file tells."""
+        """The options of `load` that follow from a file name."""
         return {}
 
     @abstractmethod
     def dump(self, *args: Any, **options: Any) -> Dump:
-        """Make a document of grains that were one, or that its own writer takes."""
+        """Make a document of grains that were one, or that its own writer accepts."""
 
     def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
         """The options of `dump`, of those that a document of any grains has."""
@@ -182,7 +182,7 @@ class Format(ABC):
 
     @abstractmethod
     def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
-        """The kind and the record that a grain was; None if it was none of this format."""
+        """The kind and the record that a grain was; None if it was no record of this format."""
 
     def refuse(self, **given: Any) -> None:
         """Refuse options of `dump` that this format has nothing for."""
@@ -194,13 +194,13 @@ class Format(ABC):
     # -- files ------------------------------------------------------------------------------------
 
     def read_bytes(self, path: Path, *, lines: bool = False) -> bytes:
-        """The document in a file; of one that is too large one byte more than is taken."""
+        """The document in a file; at most one byte more than the limit."""
         with path.open("rb") as source:
             data: bytes = source.read(self.limits.document + 1)
         return data
 
     def left_out(self, found: Import) -> list[Loss]:
-        """What was not taken of a document that was loaded."""
+        """What was left out of a document that was loaded."""
         return []
 
     def is_sealed(self, path: Path) -> bool:
@@ -210,7 +210,7 @@ class Format(ABC):
     def write_file(
         self, read: Import, path: Path, options: dict[str, Any], *, replace: bool
     ) -> list[Loss]:
-        """Write a file of any grains; gives what it cannot hold."""
+        """Write a file of any grains, and return what it cannot hold."""
         wanted = {name: value for name, value in options.items() if value is not None}
         if "producer" not in self.options:
             wanted.pop("producer", None)
@@ -220,38 +220,38 @@ class Format(ABC):
         return [*dumped.losses, *dumped.added]
 
     def options_of_path(self, path: Path) -> dict[str, Any]:
-        """The options of `dump` that the name of a file tells."""
+        """The options of `dump` that follow from a file name."""
         return {}
 
     def laid_out(self, path: Path, data: bytes) -> Iterable[bytes]:
-        """A document as it stands in a file that is called so."""
+        """A document as it is laid out in a file with this name."""
         return [data]
 
     @abstractmethod
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
-        """Find all defects of the document in a file; its signature is not looked at."""
+        """Find all defects of the document in a file; its signature is not verified."""
 
     # -- documents that are made of grains of any format ------------------------------------------
 
     def numbered(self, kind: model.Kind, id: str, count: int) -> str | None:
-        """An id for what would have one that is taken; None if its text does not count."""
+        """An id in place of one that is used already; None to derive one from the text."""
         return None
 
     def user_of(self, user: str | None, producer: str) -> str | None:
-        """Whose a document is."""
+        """The user of a document."""
         return user
 
     def native(
         self, grain: Grain, *, producer: str, owner: str | None
     ) -> tuple[str, Record | None, list[Loss]]:
-        """A grain that never was a record: the array for it, its record, and what that loses.
+        """The array, the record and the losses of a grain that never was a record.
 
-        Only formats with ``takes_natives`` are asked.
+        Called only for formats with ``takes_natives``.
         """
         raise UnsupportedError(f"{self.name} has no place for grains that never were a record")
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
-        """How a document was made, by what it says."""
+        """The options with which a document was made."""
         return {}
 
     def carry(self, record: Record, member: dict[str, Any]) -> None:
@@ -273,7 +273,7 @@ class Format(ABC):
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
     ) -> dict[str, Any]:
-        """A document that is made anew; with ``summed`` it has its checksum."""
+        """A new document; with ``summed`` it has a checksum."""
         return self.together(envelope, arrays)
 
     def spelled(

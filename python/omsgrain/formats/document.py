@@ -90,7 +90,7 @@ class Import:
         format: what it was.
         grains: the records, what belongs to them, and at the end the manifest.
         vectors: the embeddings, by address of the record's grain.
-        warnings: what was taken although it looks wrong.
+        warnings: what was accepted although it looks wrong.
         problems: the records that were not taken, each with its pointer, and why.
         dropped: what was left out of the records that were taken.
         places: where a format has no arrays of its own, of each record its pointer in the file or
@@ -402,7 +402,7 @@ def bare(kind: str, record: dict[str, Any]) -> Any:
 
 
 def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
-    """Whose the grains are, and whether nobody could be because of the name."""
+    """The owner of the grains, and whether no grain can have the name of the document's user."""
     if user_id is not None or not isinstance(said, str) or not said:
         return user_id, False
     if len(said) <= NAME and not said.startswith("\ufeff"):

@@ -276,7 +276,7 @@ _LEVELS: Final = 3
 
 
 class JsonTexts:
-    """Records, each as JSON in one line; whoever walks them gets each as an object of its own."""
+    """Records, each as JSON in one line; iteration gives each as a new object."""
 
     __slots__ = ("_texts",)
 

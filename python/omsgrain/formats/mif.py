@@ -80,7 +80,7 @@ class Checksums:
             return "unknown"
 
     def sealed(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """A document of our own, with its checksum made anew, at the end of the member."""
+        """A document of our own with a new checksum, at the end of the member."""
         said = document.get(self.place) or {}
         around = {name: value for name, value in said.items() if name not in (MEMBER, _OF)}
         whole = {**document, self.place: around}
@@ -134,7 +134,7 @@ class Mif(Format):
         return self.arrays
 
     def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
-        """The kind and the record that a grain was; None if it was none of this format."""
+        """The kind and the record that a grain was; None if it was no record of this format."""
         return self.table.from_grain(grain, get)
 
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
@@ -254,7 +254,7 @@ class MifDocument:
         records: what stood in each array, by its pointer, in order; bad records are left out.
         layout: how it was laid out, where its version has several layouts.
         problems: what is wrong with the records that were left out.
-        warnings: what was taken although it looks wrong.
+        warnings: what was accepted although it looks wrong.
         left_out: how many records were left out.
     """
 

@@ -127,7 +127,7 @@ class Verdict:
     Attributes:
         faults: what it is refused for, as a whole.
         problems: what is wrong with single records, which are left out.
-        warnings: what is taken, and told.
+        warnings: what is accepted with a warning.
         total: how many faults and problems there are; of each only the first thousand are kept.
         document: what was read, if it could be.
     """
@@ -208,7 +208,7 @@ def without(envelope: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any
 def merged(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What stands there in several envelopes; of two values of one key the later one.
 
-    Grains that went along are left out: they are what they are, and not what somebody says.
+    Carried grains are left out: they are no statement of a system.
     """
     whole: dict[str, Any] = {}
     for envelope in several:

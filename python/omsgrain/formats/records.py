@@ -96,7 +96,7 @@ class RecordShape(NamedTuple):
         apart: the record without its embedding, and that, packed.
         whole: the record with it again.
         order: the order in which the format names the keys of a record, where it is to come back.
-            A record whose keys stand so, those of nobody else behind, says nothing of its order.
+            The order of a record whose keys already stand so is not kept.
     """
 
     to_fields: Callable[[Record, str | None], Fields]

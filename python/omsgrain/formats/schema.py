@@ -33,14 +33,14 @@ class SchemaField(NamedTuple):
         kind: what it holds: ``str``, ``bool``, ``number``, ``int``, ``object`` or ``array``.
         says: what it means, in a few words.
         required: whether it must be there.
-        expected: whether it should be there; if it is missing, that is told.
+        expected: whether it should be there; a missing one is a warning.
         nullable: whether it may be null.
         of: the shape of an object, or of the items of an array; ``str`` or ``number`` for plain
             ones.
-        form: how a text, or each of an array, looks; what looks otherwise is told.
-        known: the values that are known; another is kept, and told.
+        form: of a text, or of each text of an array; another form is a warning.
+        known: the known values; another is kept with a warning.
         least: of a number.
-        most: of a number, or code points of a text; another is told.
+        most: of a number, or code points of a text; more is a warning.
         hard: whether a number out of range is refused.
         own: whether the format itself has it; if not, one of those who write it does.
     """
@@ -64,7 +64,7 @@ class Form(NamedTuple):
     """How a text looks.
 
     Attributes:
-        rule: what is told of one that looks otherwise.
+        rule: the rule that another text breaks.
         expected: how it looks, in words.
         fits: whether one looks so.
         refused: whether a record is refused for a required text that looks otherwise.
@@ -106,7 +106,7 @@ class SchemaRow(NamedTuple):
         field: what the table says of it.
         types: of its values.
         deeper: whether more is asked of a value than its type.
-        loose: whether a value of another type is only told.
+        loose: whether a value of another type is only a warning.
     """
 
     field: SchemaField
@@ -127,7 +127,7 @@ class Shapes:
         needed: of each shape, the fields that must or should be there.
         forms: how texts look, by the names that fields have for it.
         more: shapes of which more is asked than the table says.
-        nulls: whether null is only told where it may not stand.
+        nulls: whether a forbidden null is only a warning.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Shapes:
         )
 
     def fit(self, shape: str, value: Any) -> bool:
-        """Whether nothing at all is to be said of a value; if not, there may still be nothing."""
+        """Whether a value has neither problem nor warning; False does not mean that it has one."""
         return self._outline.fits(shape, value)
 
     def _given(self, one: SchemaField) -> Any:
@@ -243,7 +243,7 @@ class DocumentChecker(ABC):
     Attributes:
         faults: what the document is refused for.
         problems: what is wrong with records, which are left out.
-        warnings: what is taken, and told.
+        warnings: what is accepted with a warning.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class DocumentChecker(ABC):
         return first
 
     def refers(self, kind: str, record: dict[str, Any], pointer: str) -> None:
-        """Tell what a record refers to that is not in the document."""
+        """Warn of each reference to a record that is not in the document."""
         for path, of in self._references.get(kind, {}).items():
             value: Any = record
             for name in path.split("/"):
@@ -302,8 +302,8 @@ class DocumentChecker(ABC):
                     self._warn("unknown_reference", f"{pointer}/{path}/{i}")
 
     def _once(self, kind: str, record: dict[str, Any], pointer: str) -> None:
-        """Take the id of a record, and tell if it stands twice."""
-        # Python's hash is keyed, so nobody can make two that are one.
+        """Take the id of a record; warn if it occurs twice."""
+        # Python's hash is keyed, so no one can construct a collision.
         mark, known = hash(record["id"]), self._ids[kind]
         if mark in known:
             self._warn("duplicate_id", f"{pointer}/id")
@@ -327,7 +327,7 @@ class DocumentChecker(ABC):
             self._wrong("not_object", pointer, "an object", kind_of(value))
 
     def _object(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
-        """Check the fields that are known; the others are nobody's business."""
+        """Check the known fields; unknown ones are allowed."""
         rows, needed = self._shapes.rows[shape], self._shapes.needed[shape]
         for name, item in value.items():
             row = rows.get(name)

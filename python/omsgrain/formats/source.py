@@ -40,7 +40,7 @@ KEY = "x_src"
 NOT_CHECKED: Final = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
-"""What is raised by what stands in a grain and nobody has checked: anyone may have written it."""
+"""What reading an unchecked part of a grain can raise: anyone may have written it."""
 _spell = json.JSONEncoder(separators=(",", ":")).encode
 
 Json: TypeAlias = Any
@@ -124,7 +124,7 @@ def spelled(
 
 @contextmanager
 def checking() -> Iterator[None]:
-    """A block in which records are read from grains that nobody has checked."""
+    """A block that reads records from unchecked grains."""
     try:
         yield
     except NOT_CHECKED:
@@ -343,7 +343,7 @@ def getter(grains: Mapping[str, Grain]) -> Get:
 def own(grain: Grain, get: Get) -> Get:
     """As ``get``, for what a grain may have parts in: grains of the same person alone.
 
-    Whoever may write a grain can name any address in it as that of a part.
+    Anyone who may write a grain can name any address in it as a part.
     """
 
     def get_own(address: str) -> Grain:

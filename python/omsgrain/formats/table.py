@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All formats of documents, and which of them a document is of.
 
-That is told by its content: names of files say little. A document says what it is in a member of
-its own, which nearly always stands at its beginning, so nothing is parsed for that. One that is
-cut short, or else broken, still says what it was to be.
+The content decides: file names say little. A document names its format in a member, nearly always
+at its beginning, so nothing is parsed for that. A document that is cut short or broken still names
+its format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OF_DIRECTORIES: Final = next(one for one in FORMATS.values() if one.reads_direct
 CONTAINER: Final = "mg"
 """What holds grains as they are."""
 _MOST: Final = 100 << 20
-"""Bytes of a document that are read where its beginning does not tell its format."""
+"""Bytes that are read of a document whose beginning does not name its format."""
 
 
 class Sniffed(NamedTuple):

@@ -119,7 +119,7 @@ WARNINGS: Final[dict[str, AimemRule]] = {
     ),
     "document_not_kept": AimemRule("2", "not all records are stored as they came", 200),
 }
-"""Taken, and told."""
+"""What is accepted with a warning."""
 
 
 Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, AimemField], ...]
@@ -136,7 +136,7 @@ class Values:
 
     Attributes:
         problems: what is wrong.
-        warnings: what is taken, and told.
+        warnings: what is accepted with a warning.
     """
 
     def __init__(self) -> None:
@@ -289,7 +289,7 @@ class AimemChecker(Values):
     Attributes:
         faults: what is wrong with the envelope.
         problems: what is wrong with the records.
-        warnings: what is taken, and told.
+        warnings: what is accepted with a warning.
         unresolved: how many edges and links came before both their ends.
         doubtful: identifiers that may stand twice; whether they were looked at again.
     """
@@ -310,7 +310,7 @@ class AimemChecker(Values):
 
     @property
     def is_full(self) -> bool:
-        """Whether as many problems of records were found as are told; no more are looked for."""
+        """Whether the limit of reported problems is reached; the check ends there."""
         return self.problems.total >= MOST
 
     # -- the envelope ---------------------------------------------------------------------------
@@ -407,7 +407,7 @@ class AimemChecker(Values):
         """Check that an edge or a link names what is in the bundle."""
         self._line, self._found = line, self.problems
         for name, rule in self._unknown(kind, record):
-            if fields.parse_urn(record[name]) is not None:  # else told already
+            if fields.parse_urn(record[name]) is not None:  # else it is reported already
                 self._wrong(rule, f"{pointer}/{name}")
 
     def _unknown(self, kind: Kind, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -457,7 +457,7 @@ class AimemChecker(Values):
     def _embedding(self, pointer: str, text: str) -> None:
         for name in sorted(self._undeclared):
             self._wrong("embedding_envelope_missing", f"/{name}", f"said, because of {pointer}")
-        self._undeclared.clear()  # told once, not once a chunk
+        self._undeclared.clear()  # reported once, not once a chunk
         data = fields.decode(text) if len(text) <= 6 * self._limits.dimension + 8 else None
         if data is None:
             found = "NaN or infinity" if fields.is_endless(text) else None

@@ -124,7 +124,7 @@ class Bundle:
     Attributes:
         envelope: its members but for the four arrays.
         records: the records of each kind, in their order.
-        warnings: what was taken although it looks wrong.
+        warnings: what was accepted although it looks wrong.
     """
 
     envelope: dict[str, Any]
@@ -142,7 +142,7 @@ class AimemVerdict:
 
     Attributes:
         problems: the first thousand, envelope before checksum before records.
-        warnings: what is taken, and told.
+        warnings: what is accepted with a warning.
         total: how many problems were found: the check ends at a thousand.
         document: what was read, if it was JSON.
     """
@@ -210,7 +210,7 @@ def read_bundle(
 
 
 def write_bundle(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
-    """Write a bundle, in UTF-8; the checksum is made anew, and the format has today's name."""
+    """Write a bundle, in UTF-8; with a new checksum and the format's current name."""
     whole = bundle.to_dict() | {"format": FORMAT}
     left_out = {MEMBER, *ARRAYS} - set(arrays)
     document = {name: value for name, value in whole.items() if name not in left_out}
@@ -270,7 +270,7 @@ class ScannedBundle:
     Attributes:
         envelope: its first line.
         counts: how many records there are of each kind.
-        warnings: what is taken, and told; the first thousand.
+        warnings: what is accepted with a warning; the first thousand.
     """
 
     envelope: dict[str, Any]
@@ -301,7 +301,7 @@ def scan(source: IO[bytes], limits: AimemLimits = LIMITS) -> ScannedBundle:
             pointer = f"/{_NAMES[kind]}/{counts[kind]}"
             counts[kind] += 1
             checker.record(kind, record, pointer, number, ends=False)
-        # Where a line was not read, the sum of the others tells nothing.
+        # Without all lines the checksum cannot be compared.
         told = not unread and not ended
         if cut or (told and is_other(envelope.get(MEMBER), total.finish(envelope))):
             between.add(problem("checksum_mismatch", f"/{MEMBER}", line=1))
@@ -326,7 +326,7 @@ def records(source: IO[bytes]) -> Iterator[Record]:
 def write_lines(
     envelope: dict[str, Any], parts: Callable[[Kind], Iterable[dict[str, Any]]]
 ) -> Iterator[bytes]:
-    """Write a bundle by lines; the checksum is made anew, and the format has today's name.
+    """Write a bundle by lines; with a new checksum and the format's current name.
 
     Chunks come first, then edges, entities and links. A member ``_kind`` of a record of its own
     cannot be said in a line, and is left out.

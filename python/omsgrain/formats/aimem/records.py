@@ -95,8 +95,8 @@ def checked(
 ) -> tuple[Kind, Record] | None:
     """As `from_grain`, but None if the record is no good one, or a part of it is gone.
 
-    Whoever may put grains can write into one that it was a record of any sort. What is no valid
-    record is not one, or it would spoil every bundle from then on.
+    Anyone who may put grains can mark one as a record. An invalid record does not count as one,
+    or it would spoil every later bundle.
     """
     try:
         found = from_grain(grain, get)
@@ -419,7 +419,7 @@ def has_contents(format: str) -> bool:
 
 
 def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
-    """The content of what was a memory of MIF, whoever says it; None if it was none.
+    """The content of a grain that was a memory of MIF; None if it was none.
 
     A grain's fields have the beginning of a long one, and other code points of one that they
     compose. Where it cannot be told whole it is empty.
@@ -436,7 +436,7 @@ def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
     if isinstance(said, Mapping):
         said = said.get("text")
     if not isinstance(said, str):
-        return None  # whoever puts a grain can write into it that it was a memory
+        return None  # anyone who puts a grain can mark it as a memory
     found = said if _is_whole(said, source) else _in_residual(source.residual, "content") or ""
     return found, frozenset((name, "subject", "relation"))
 

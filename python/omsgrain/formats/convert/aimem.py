@@ -116,7 +116,7 @@ CLASSES: Final[dict[str, ClassShape]] = {
         model.Entity, RECORDS["entity"], {"id": "id", "name": "name", "created_at": "created_at"}
     ),
 }  # fmt: skip
-"""By kind of record; links are told with the memories that they are of."""
+"""By kind of record; links are read with their memories."""
 TOLD: Final = LossNames(
     {"entities": "chunk_entities", "types": "kind", "user": "tenant_id", "parent": "edges",
      "related": "edges", "related_todos": "edges"}
@@ -239,7 +239,7 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
 
 
 def tenant_of(user: str | None) -> str | None:
-    """A user as a tenant; None if nobody is named, or by no name that a bundle can have."""
+    """A user as a tenant; None without a user, or if no bundle can have the name."""
     if not user:
         return None
     tenant = user if fields.is_tenant(user) else _USER + quote(user, safe="")
@@ -393,7 +393,7 @@ def _envelope(
 
 
 def id_of(other: OtherId) -> str:
-    """What an id is called here: a URN."""
+    """An id in this format: a URN."""
     kind, id, external, _, producer = other
     if fields.parse_urn(id) is not None:
         return id

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format did not hold of an item: what it said before, and does not say when read again.
+"""What conversion shares: tables of records, losses, options and ids.
 
-So a loss is never forgotten, and none is told that is not one: nobody writes down what a format
-cannot hold.
+A loss is found by reading again what was written: what an item said before and does not say then
+is lost. So no list of losses has to be kept by hand.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def lost(
                 yield name, f"{to} has no place for it"
             continue
         if one.name == "id" and isinstance(item, model.Item):
-            # What became of it is told where it is given; some have none that stands anywhere.
+            # A changed id is reported where it is given; some items have no id.
             if back is not None or shape is None or shape.member("id") is None:
                 continue
         again: Any = getattr(back, one.name, _MISSING)
@@ -393,7 +393,7 @@ def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | 
 
 
 def left(of: Mapping[str, Any], known: Mapping[str, type]) -> Iterator[tuple[str, Any]]:
-    """The members of an object that nobody knows, or that are not what they should be."""
+    """The members of an object that are unknown or of another type."""
     for name, value in of.items():
         if name not in known or (value is not None and not isinstance(value, known[name])):
             yield name, value
@@ -404,12 +404,12 @@ NOT_ASKED: Final = "embeddings leave only when asked for"
 PRODUCER: Final = "omsgrain"
 """The producer namespace of ids that were none of AIMEM's."""
 GENERATOR: Final = {"name": PRODUCER, "version": __version__}
-"""What a document of MIF that is made anew says wrote it. Some readers require it."""
+"""The generator of a new MIF document. Some readers require it."""
 _SPACE: Final = uuid5(NAMESPACE_OID, PRODUCER)
 AS_MEMORIES: Final[dict[Kind, Kind]] = {"todo": "memory", "reminder": "memory"}
 """What becomes a memory where a format has nothing else."""
 PREFIXES: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
-"""What ids begin with, where they tell of what they are."""
+"""The prefixes of ids that begin with their kind."""
 EXPORT: Final = "exp_"
 """What the id of an export begins with in MIF 1.0."""
 URN: Final = "urn:mif:"
@@ -429,7 +429,7 @@ class BuildOptions:
         exported_at: when it was made; by default when the other document was, or the newest grain.
         shape: of MIF in JSON-LD: of its memories; by default 0.1.
         beside: of MIF in JSON-LD: whether anything has a place beside its memories.
-        checksum: of MIF: whether a document that is made anew has its checksum.
+        checksum: of MIF: whether a new document has a checksum.
         generator: of MIF: what wrote it, where no document that it is made of says so.
     """
 
@@ -547,7 +547,7 @@ class Hub:
         adapt: an item as this format has it; None if it has nothing like it.
         write: a document of items that were adapted.
         id_of: what an id of another format is called here.
-        export_id: the id of an export here, and whether the old one can be told from it.
+        export_id: the id of an export here, and whether it gives the old one back.
     """
 
     classes: Mapping[str, ClassShape]

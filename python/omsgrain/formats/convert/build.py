@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A document of grains that came from another format, or from none.
 
-Every item is written, what was written is read again, and what is then not said any more is lost.
+Every item is written and read again. What the second reading does not find is lost.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ _REFERENCES: Final[dict[type[model.Item], dict[str, model.Kind]]] = {
 
 
 class Renamed(NamedTuple):
-    """An item with its new ids, and whether the old one can be told from the new one."""
+    """An item with its new ids, and whether the new id gives the old one back."""
 
     item: model.Item
     kept: bool

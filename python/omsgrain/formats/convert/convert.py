@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grains of any origin as a document of one format; and what went along in a document, back."""
+"""Grains of any origin as a document of one format, and the grains that a document carries.
+
+A document that is exactly what its grains make gives back these grains. In a document that was
+changed, only the unchanged records become their grains again.
+"""
 
 from __future__ import annotations
 
@@ -297,7 +301,7 @@ def _all(
         vectors = _vectors(found, looked, heaped, None, options)
         made, _ = tree(heaped, to, vectors, options)
     except SchemaError:
-        return None  # without being told whose it is, say, none can be made
+        return None  # without a user, for example, no document can be made
     return replace(found, grains=grains, vectors=vectors) if _alike(made, document, to) else None
 
 
@@ -332,7 +336,7 @@ def _some(
                  if one.address not in gone and (whole or not _is_document(one))]  # fmt: skip
     kept = {address: one for address, one in found.vectors.items() if address not in instead}
     vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
-    # What was told of the others may have had its part in what they made.
+    # Another record may have had a part in what these grains made.
     again, _ = tree(heap(mixed), to, vectors, options)
     alike = _alike(again, document, to)
     return replace(found, grains=mixed, vectors=vectors) if alike else found

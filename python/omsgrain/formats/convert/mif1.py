@@ -434,7 +434,7 @@ def _envelope(
         envelope["graph"] = counted.graph() | {"nodes": [], "edges": []}
     privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
                "redacted_fields": list(document.redacted) or None}  # fmt: skip
-    # What nobody looked for is not said to be missing.
+    # Data that was not looked for is not reported as absent.
     said = {name: value for name, value in privacy.items() if value is not None}
     envelope["metadata"] = counted.metadata() | {"privacy": said}
     if not said:
@@ -450,7 +450,7 @@ SPACES: Final[dict[model.Kind, model.Kind]] = {"reminder": "todo"}
 
 
 def id_of(other: OtherId) -> str:
-    """What an id is called here: of memories and todos it tells which it is."""
+    """An id in this format: it begins with its kind for memories and todos."""
     kind, id, external, name, _ = other
     if kind == "relation":
         return uuid_of(kind, id)
@@ -468,7 +468,7 @@ def id_of(other: OtherId) -> str:
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    """The id of an export here, and whether the old one can be told from it."""
+    """The id of an export here, and whether it gives the old one back."""
     if not id or id.startswith(EXPORT):
         return id, True
     bare = uuid_of("memory", id)

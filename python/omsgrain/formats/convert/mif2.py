@@ -387,7 +387,7 @@ def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, 
 
 
 def id_of(other: OtherId) -> str:
-    """What an id is called here: a UUID; of an entity it may be any text."""
+    """An id in this format: a UUID; for an entity any text."""
     kind, id = other[:2]
     if kind == "entity" and (bare := bare_id(id)) != id:
         return bare
@@ -395,7 +395,7 @@ def id_of(other: OtherId) -> str:
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    """The id of an export here, and whether the old one can be told from it."""
+    """The id of an export here, and whether it gives the old one back."""
     bare = id.removeprefix(EXPORT)
     if id != bare and len(bare) == 32:
         try:

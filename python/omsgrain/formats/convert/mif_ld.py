@@ -93,7 +93,7 @@ CLASSES: Final[dict[str, Table]] = {
         ),
     ),
 }  # fmt: skip
-"""What members are called, for what is told of them."""
+"""The names of members, for reports of losses."""
 TOLD: Final = LossNames(
     {"accessed_at": "temporal/lastAccessed", "access_count": "temporal/accessCount"},
     frozenset(("of",)),
@@ -457,7 +457,7 @@ def _vector(said: model.Embedding) -> Record:
 
 
 def id_of(other: OtherId) -> str:
-    """What an id is called here: itself, behind the prefix."""
+    """An id in this format: itself, after the prefix."""
     kind, id, external = other[:3]
     if kind == "relation":
         return id

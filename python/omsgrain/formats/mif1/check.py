@@ -414,7 +414,7 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
         "2", "a user whose name no grain can have: grains without an owner"
     ),
 }
-"""Taken, and told."""
+"""What is accepted with a warning."""
 
 
 _VERSION = re.compile(r"1(?:\.[0-9]{1,9})*")
@@ -430,7 +430,7 @@ def _id(prefix: str, letters: str, says: str) -> Form:
 
 
 _FORMS: Final = {
-    # A record whose time cannot be told would get one that somebody made up.
+    # A record without a readable time would get an invented one.
     "time": Form("invalid_timestamp", "such as 2026-01-03T10:45:00.000Z", _is_time, True, "time"),
     "checksum": Form(
         "invalid_checksum",

@@ -71,7 +71,7 @@ class Parsed:
         layout: how it was laid out.
         lines: of the records, by pointer of their array, if they came by lines.
         problems: lines that are no records.
-        warnings: what is taken, and told.
+        warnings: what is accepted with a warning.
         left_out: how many lines are no records.
     """
 

@@ -103,7 +103,7 @@ class Mif1(VersionedMif):
         passphrase: str | None = None,
         key: bytes | None = None,
     ) -> Import:
-        """Make grains of a document; a bad record is left out, and told in ``problems``."""
+        """Make grains of a document; a bad record is left out and listed in ``problems``."""
         if passphrase is not None or key is not None:
             if not envelope.is_sealed(data):
                 raise SchemaError("the document is not encrypted", field="/passphrase")
@@ -156,7 +156,7 @@ class Mif1(VersionedMif):
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
     ) -> dict[str, Any]:
-        """A document that is made anew, with its counts."""
+        """A new document, with its counts."""
         counted = documents.counted(with_room(envelope, arrays), arrays, self.arrays)
         whole = documents.together(counted, arrays)
         return self.checksums.sealed(whole) if summed else self.checksums.current(whole)

@@ -94,7 +94,7 @@ class DocumentLines:
     Attributes:
         header: the document without its records.
         problems: lines that are no records.
-        warnings: what is taken, and told.
+        warnings: what is accepted with a warning.
     """
 
     def __init__(self, source: IO[bytes], limits: Mif1Limits = LIMITS) -> None:

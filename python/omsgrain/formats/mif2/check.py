@@ -286,7 +286,7 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
         "1", "a user whose name no grain can have: grains without an owner"
     ),
 }
-"""Taken, and told."""
+"""What is accepted with a warning."""
 
 
 @dataclass(frozen=True, slots=True)

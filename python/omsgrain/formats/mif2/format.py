@@ -147,7 +147,7 @@ class Mif2(VersionedMif):
         limits: Mif2Limits = LIMITS,
         exact: bool = False,
     ) -> Import:
-        """Make grains of a document; a bad record is left out, and told in ``problems``."""
+        """Make grains of a document; a bad record is left out and listed in ``problems``."""
         read = parsed(data, limits)
         style = style_of(data, read) if exact else None
         found = of_dict(read)
@@ -191,7 +191,7 @@ class Mif2(VersionedMif):
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
     ) -> dict[str, Any]:
-        """A document that is made anew."""
+        """A new document."""
         whole = fill(with_room(envelope, arrays), arrays)
         return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
 

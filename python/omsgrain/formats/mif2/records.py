@@ -64,7 +64,7 @@ _DID = re.compile(r"did:[a-z0-9]+:[\x21-\x7e]+")
 
 
 def text_of(record: Record) -> str | None:
-    """The text by which a memory is told from others. Spec: MIF 2.0 §6."""
+    """The text that identifies duplicates. Spec: MIF 2.0 §6."""
     return str(record["content"])
 
 
@@ -84,7 +84,7 @@ def to_fields(record: Record, owner: str | None) -> Fields:
     if kind == "observation":
         fields = _fields("observation", record, owner)
         said = record.get("source", _NONE).get("source_type")
-        # An observer who is nobody is called so.
+        # An unknown observer has a name too.
         observer = _OBSERVERS.get(said) or (f"mif:{said}" if short_name(said) else "mif:unknown")
         fields["observer_type"], fields["observer_id"] = observer, agent or owner or "unknown"
         fields["subject"], fields["object"] = somebody(owner), content

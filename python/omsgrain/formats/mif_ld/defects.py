@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of a document: each defect, its place and its mending; all of them as a verdict."""
+"""Defects of a document: their codes, places and hints, and the verdict of all."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ class MifLdVerdict:
 
     Attributes:
         findings: the errors, by place; at most a thousand.
-        warnings: what is taken, and told; at most a thousand.
+        warnings: what is accepted with a warning; at most a thousand.
         total: how many errors there are.
         dropped: in mode lenient, errors of citations that are left out; the memory stands.
     """

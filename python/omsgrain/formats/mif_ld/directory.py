@@ -51,13 +51,13 @@ def is_file(name: str) -> bool:
 
 
 def shape_of_name(name: str) -> Shape:
-    """The shape of a memory in Markdown that does not tell it, by the name of its file."""
+    """The shape of a memory in Markdown by its file name, if its text does not decide."""
     lower = name.lower()
     return "1.x" if lower.endswith(".md") and not lower.endswith(".memory.md") else "0.1"
 
 
 def layout_of_file(name: str, data: bytes) -> Layout | None:
-    """How memories stand in a file that its name tells better than its content; else None.
+    """The layout of a file, if its name decides better than its content; else None.
 
     Text without front matter is called .md, and lines whose first one is broken .ndjson.
     """
@@ -83,7 +83,7 @@ def load_directory(
 ) -> Import:
     """Make grains of all memories in a directory, and below it.
 
-    A file that is not good is left out, and told in ``problems`` with its path.
+    A bad file is left out and listed in ``problems`` with its path.
     """
     files, mark, left = [], sha256(), limits.directory
     for path in files_in(root, limits):
@@ -288,7 +288,7 @@ def _name_of(value: object, layout: Layout, used: set[str]) -> str:
         base = f"memory-{base}"
     end = ".memory.json"
     if layout == "markdown":
-        # The name tells the shape where the text does not.
+        # The name gives the shape if the text does not.
         later = isinstance(value, dict) and shape_of(value) == "1.x"
         end = ".md" if later else ".memory.md"
     name, count = base + end, 1

@@ -68,7 +68,7 @@ class Sheet(NamedTuple):
         places: of each its pointer in the file, and its line if they come by lines.
         tree: all of the file as JSON; None if it is none.
         problems: what could not be read of a file by lines.
-        warnings: what was read although it looks wrong.
+        warnings: what was accepted although it looks wrong.
     """
 
     entry: dict[str, Any]
@@ -80,7 +80,7 @@ class Sheet(NamedTuple):
 
 
 def layout_of(data: bytes) -> Layout:
-    """Tell the layout of a file by its content, as far as its beginning tells it."""
+    """The layout of a file, by the beginning of its content."""
     if markdown.is_markdown(data):
         return "markdown"
     data = data.removeprefix(json_text.MARK)
@@ -410,7 +410,7 @@ def _local(grains: Iterable[Grain]) -> Iterator[tuple[Grain, Source]]:
                 yield grain, source
 
 
-_OF_ONE: Final = 100  # findings of a document that are told
+_OF_ONE: Final = 100  # reported findings of a document
 _DOCUMENT = re.compile(
     r"(?:/[^/]*\.(?:md|json|jsonld|ndjson|jsonl)(?=/|$))?(?:/(?:records|memories)/[0-9]+|/[0-9]+)?",
     re.IGNORECASE,
@@ -423,7 +423,7 @@ class ParsedDocuments(NamedTuple):
     Attributes:
         entry: what the manifest says of the file.
         values: the documents.
-        warnings: what was taken although it looks wrong.
+        warnings: what was accepted although it looks wrong.
         problems: the documents that were not taken, and why.
         dropped: what was left out of the documents.
         places: of each document its pointer in the file, and its line if they come by lines.

@@ -116,7 +116,7 @@ class MifLd(Mif):
     ) -> Import:
         """Make grains of a file of memories, of either shape.
 
-        Of an array, of lines or of a corpus a bad document is left out, and told in ``problems``.
+        Of an array, of lines or of a corpus a bad document is left out and listed in ``problems``.
         """
         sheet = document.read_file(data, layout, limits, shape)
         found = taken(sheet, mode=mode, strict_published=strict_published)
@@ -143,7 +143,7 @@ class MifLd(Mif):
         return load_directory(root, **options)
 
     def options_of_file(self, name: str, data: bytes) -> dict[str, Any]:
-        """How memories stand in a file, and their shape, where only its name tells."""
+        """The layout and the shape of a file, if only its name gives them."""
         from omsgrain.formats.mif_ld.directory import layout_of_file, shape_of_name
 
         return {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}

@@ -108,7 +108,7 @@ def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Lin
 
 
 def _page(path: str | None) -> str | None:
-    """A path without what tells of the form: /a/session.md and a/session.jsonld are one memory.
+    """A path without its suffix: /a/session.md and a/session.jsonld are one memory.
 
     None if there is none, or it leads out of its bundle.
     """

@@ -202,7 +202,7 @@ def _parted(text: str, limits: MifLdLimits) -> tuple[Record, str]:
 
 
 def _shape_of(front: Record, body: str) -> Shape | None:
-    """The shape that a text is of; None if nothing in it tells."""
+    """The shape of a text; None if nothing in it decides."""
     if "conceptType" in front or not _SAID_BY_1_X.isdisjoint(front):
         return "1.x"
     # Other objects, such as `entity`, have names with _ in both shapes.

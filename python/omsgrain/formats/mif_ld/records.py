@@ -317,7 +317,7 @@ def _times(record: Record) -> Fields:
         if found is not None:
             fields[field] = found.millis
     if "valid_from" in fields and fields["valid_from"] > fields.get("valid_to", math.inf):
-        del fields["valid_to"]  # told as a warning; no query could find it
+        del fields["valid_to"]  # a warning reports it; no query could find it
     return fields
 
 

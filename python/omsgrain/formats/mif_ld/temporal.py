@@ -41,7 +41,7 @@ def strength(memory: Json, now: Instant, *, curve: Curve = "half-life") -> float
 
     A memory whose decay has no model is as strong as it says it is, in ``currentStrength`` or
     ``strength``, which is another name of it; one that says nothing has 1. With a model that is
-    not looked at, for nobody knows of which time it is.
+    ignored, since its time is not known.
     """
     decay = _decay(memory)
     model = decay.get("model")
@@ -117,8 +117,8 @@ def is_known(memory: Json, at: Instant) -> bool:
 def order(memory: Json) -> Iterator[LintFinding]:
     """What is in the wrong order, or lacks what its decay needs, as warnings.
 
-    The order of ``validFrom`` and ``validUntil``, and of ``created`` and ``modified``, is told in
-    mode extra already.
+    The order of ``validFrom`` and ``validUntil``, and of ``created`` and ``modified``, is
+    reported in mode extra already.
     """
     temporal, decay = _temporal(memory), _decay(memory)
     created = _time(memory.get("created"))
@@ -221,7 +221,7 @@ def parse(text: str) -> Duration | None:
         return None  # only the last may have a fraction
     months = counts[0] * 12 + counts[1]
     if months.denominator != 1:
-        return None  # of a month nobody knows how long it is
+        return None  # a part of a month has no fixed length
     pairs = zip(counts[2:], _SECONDS, strict=True)
     return Duration(int(months), sum((count * each for count, each in pairs), Fraction(0)))
 

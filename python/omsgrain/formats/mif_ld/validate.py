@@ -446,7 +446,7 @@ def _shaped(document: Any, asked: Shape | None) -> _Shaped:
 def _once(
     listed: list[tuple[Way, SchemaDefect]], silent: frozenset[Way]
 ) -> Iterator[tuple[Way, SchemaDefect]]:
-    """The defects without those that are another one, told otherwise."""
+    """The defects without those that repeat another."""
     missing = {(way, one.argument) for way, one in listed if one.keyword == "required"}
     # A member under another name is a key that cannot be there, and one that is missing.
     named = {

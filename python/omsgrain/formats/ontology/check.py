@@ -36,7 +36,7 @@ class Judgement:
 
     Attributes:
         problems: the errors, at most a thousand.
-        warnings: what is taken, and told; at most a thousand.
+        warnings: what is accepted with a warning; at most a thousand.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -90,7 +90,7 @@ def judge_entity(
 
 
 def _named(name: str) -> str:
-    """A name that nobody knows, if it looks like one: a memory may have any text there."""
+    """An unknown name, if it looks like a name: a memory may have any text there."""
     return repr(name) if _NAME.fullmatch(name) else ""
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong between the parts of an ontology, and between it and what it extends.
 
-Only what stands in the ontology itself is told; what it extends has its own report.
+Only the ontology itself is reported; what it extends has its own report.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ WARNINGS: Final[dict[str, str]] = {
     "ENT-NAMESPACE": "a namespace that the ontology does not have",
     "ENT-REPLACED": "a namespace in whose place the ontology has another",
 }
-"""Taken, and told."""
+"""What is accepted with a warning."""
 
 
 def problem(
@@ -435,7 +435,7 @@ def _extends(scope: OntologyScope, told: Faults) -> None:
     cycles = [cycle for cycle in scope.cycles if own.id in cycle]
     if cycles:
         told.tell("ONT-CYCLE", "/ontology/extends", said(cycles[0]))
-    # What one of those it extends sees already was told there.
+    # What an extended ontology sees is in its own report.
     seen = [set(reached(upper, _uppers(scope))) for upper in own.extends]
     for one, other in scope.redefined:
         mine = one.name in own.traits or one.name in own.types or one.name in own.relations

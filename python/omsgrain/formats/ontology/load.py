@@ -52,7 +52,7 @@ class LoadReport:
         source: its path, or which one it was of those that came as texts.
         ontology: the id of the ontology; empty if it has none.
         problems: the errors, at most a thousand.
-        warnings: what is taken, and told; at most a thousand.
+        warnings: what is accepted with a warning; at most a thousand.
     """
 
     source: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ontology and its parts, as they were written; what is not known stays in ``raw``.
 
-Parts that are not what they must be are left out here: the schema has told of them.
+Malformed parts are left out here: the schema has reported them.
 """
 
 from __future__ import annotations
