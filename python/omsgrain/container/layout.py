@@ -20,7 +20,7 @@ All integers are big-endian.
 |---|---|
 | 0 | sorted by the created_at of the grains' headers |
 | 1 | deduplicated: no address twice |
-| 2 | packed: the grains stand in one frame of the codec, or in several |
+| 2 | packed: the grains are in one frame of the codec, or in several |
 | 3 | field map included: not read, its place is undefined |
 | 4 | a manifest follows the grains |
 
@@ -407,7 +407,7 @@ class ContainerProblem:
     Attributes:
         part: what it is in.
         number: which index entry, frame or grain, from 0; None for the parts there is one of.
-        address: of a grain, what its bytes hash to as they stand; of a manifest, which grain of
+        address: of a grain, what its bytes hash to as they are; of a manifest, which grain of
             it is missing.
         error: why. Its offset counts from the start of the file, for grains of a packed one as if
             they stood there unpacked.

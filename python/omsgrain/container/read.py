@@ -76,7 +76,7 @@ def _wrong_size(grain: bytes) -> OmsError:
 
 
 def blob_of(grain: bytes) -> bytes:
-    """What the address is computed of: the blob, if the grain stands in its envelope."""
+    """What the address is computed of: the blob, if the grain is in its envelope."""
     return _core.envelope_blob(grain) if grain[:1] == ENVELOPE_BYTE else grain
 
 

@@ -125,7 +125,7 @@ _LONGEST = MAX_BYTES + MAX_GRAIN
 
 
 class PlainRegion:
-    """Grains that stand in the file as they are; no grain ends behind the limit."""
+    """Grains that the file has as they are; no grain ends behind the limit."""
 
     def __init__(self, file: mmap, limit: int) -> None:
         self._file = file
@@ -189,7 +189,7 @@ class _Long:
 
 
 class Frames:
-    """Grains in packed frames, each of which stands alone.
+    """Grains in packed frames, each of which unpacks alone.
 
     Where a frame begins is known only when those before it were measured, so that is done as far
     as is needed, once: 16 bytes a frame stay in memory.

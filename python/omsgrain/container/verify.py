@@ -73,7 +73,7 @@ def verify(
 ) -> ContainerReport:
     """Check every byte of a .mg file: header, index, frames, each grain, manifest, footer.
 
-    What the flags say of the grains is checked too, and that nothing stands between the parts.
+    What the flags say of the grains is checked too, and that nothing is between the parts.
     Signatures of grains are not verified, and of sealed grains only the header. Memory does not
     grow with the file, but for the check of the deduplicated flag (8 bytes a grain) and the
     manifest.

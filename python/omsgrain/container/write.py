@@ -302,7 +302,7 @@ class _Part:
         self._loose, self._loose_size = [], 0
 
     def _region(self) -> IO[bytes]:
-        """The grains as they stand in the file, up to where it is."""
+        """The grains as the file has them, up to its position."""
         self._pack()
         if self._frame is None or not self._sizes:
             return self._spool
@@ -316,7 +316,7 @@ class _Part:
         return self._frame
 
     def assemble(self, path: Path, old: Path, flags: int, states: Mapping[str, bytes]) -> None:
-        """Write the file, for those who may read an old one, and bring it to the disk."""
+        """Write the file, with the mode of an old one, and sync it."""
         region = self._region()
         manifest = pack_manifest({address: states[address] for address in self._listed})
         flags |= PACKED * bool(self._codec) | MANIFEST * bool(manifest)
@@ -406,8 +406,8 @@ def write(
     and nothing is left beside it (but by a killed process: a file ending in ``.partial``).
 
     Args:
-        path: the file; where its parts would exceed `max_bytes`, ``name-0001.mg`` and so on stand
-            in its stead, each complete by itself (replaced one by one: a power cut may leave some
+        path: the file; where its parts would exceed `max_bytes`, ``name-0001.mg`` and so on take
+            its place, each complete by itself (replaced one by one: a power cut may leave some
             of them new and some old).
         items: blobs, grains, or the envelopes of signed grains.
         manifest: state by address, with the fields superseded_by, system_valid_to,

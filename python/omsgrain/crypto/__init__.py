@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who says it: identities, keys and signatures. Spec: OMS §9.
+"""Identities, keys and signatures. Spec: OMS §9.
 
     did          DIDs and the public keys behind them
     did_web      a resolver for did:web

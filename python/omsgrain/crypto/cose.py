@@ -55,9 +55,9 @@ _LONGEST = 4 << 20
 class Sign1:
     """A COSE_Sign1 taken apart; nothing is verified."""
 
-    protected: bytes  # the signed headers, as their bytes stand
+    protected: bytes  # the signed headers, as bytes
     payload: bytes | None  # what is signed, or None if it is kept elsewhere
-    signature: bytes  # as it stands
+    signature: bytes
     alg: int  # number of the algorithm
     kid: str  # who signed, as he wrote it
     did: Did  # the same, taken apart
@@ -140,13 +140,13 @@ def write(
 
 
 class EnvelopeParts(NamedTuple):
-    """A COSE_Sign1 as it stands."""
+    """The parts of a COSE_Sign1, not yet read."""
 
-    protected: bytes  # the signed headers, as their bytes stand
+    protected: bytes  # the signed headers, as bytes
     signed: Mapping[Any, Any]  # the same, read
     unprotected: Mapping[Any, Any]  # the others
     payload: bytes | None  # what is signed, or None if it is kept elsewhere
-    signature: bytes  # as it stands
+    signature: bytes
     at: int  # where the signed headers begin
 
 
@@ -179,7 +179,7 @@ def take_apart(cose: bytes) -> EnvelopeParts:
     _labels(signed, protected, start)
     _labels(unprotected, cose[start + len(protected) :], start + len(protected))
     if not signed.keys().isdisjoint(unprotected):
-        raise _broken("a header stands in both maps", start)
+        raise _broken("a header is in both maps", start)
     if CRIT in signed or CRIT in unprotected:
         raise UnsupportedError("the signature has headers that must be understood", field="/crit")
     return EnvelopeParts(protected, signed, unprotected, payload, signature, start)
@@ -247,7 +247,7 @@ def _labels(headers: Any, data: bytes, at: int) -> None:
     if not isinstance(headers, Mapping) or not _MAP <= data[0] <= _MAP + _MAX_ENTRIES:
         raise _broken("not a map of headers", at)
     if len(headers) != data[0] - _MAP:  # of equal keys, cbor2 keeps the last
-        raise _broken("a header stands twice", at)
+        raise _broken("a header is there twice", at)
     if not all(type(label) in (int, str) for label in headers):
         raise _broken("a header without a label", at)
 
@@ -543,7 +543,7 @@ def _opened(
 
 
 def envelopes(data: bytes) -> Iterator[bytes]:
-    """Cut envelopes that stand in a row; what is no envelope is given as the last of them."""
+    """Cut concatenated envelopes; what is no envelope is yielded as the last of them."""
     at = 0
     while at < len(data):
         size = _extent(data, at)

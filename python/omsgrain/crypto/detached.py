@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signatures apart from what they sign: of files, and of those who agree to a supersession.
 
-The payload of the COSE_Sign1 is nil; whoever verifies brings the data. Spec: RFC 9052 §4.1.
+The payload of the COSE_Sign1 is nil; the verifier brings the data. Spec: RFC 9052 §4.1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sign_detached(
     Args:
         data: what is signed. It is copied once, since a signature is made over one piece.
         signer: who signs.
-        external_aad: signed too; who verifies must bring the same.
+        external_aad: signed too; the verifier must bring the same.
         iat: when, in epoch seconds; left out, if not given.
 
     Returns:
@@ -61,7 +61,7 @@ def verify_detached(
     *,
     resolver: Resolver | None = None,
 ) -> Proof:
-    """Verify a signature over data that stand elsewhere.
+    """Verify a signature over data that are elsewhere.
 
     Args:
         signature: a COSE_Sign1 without payload.
@@ -277,7 +277,7 @@ def signer_of(
     trust: Trust | None = None,
     resolver: Resolver | None = None,
 ) -> str | None:
-    """Return who has signed every byte of some files, by the signatures beside them."""
+    """Return the signer of every byte of some files, by the signatures beside them."""
     found = {_signer(path, data, trust, resolver) for path, data in parts}
     return found.pop() if len(found) == 1 else None
 

@@ -157,7 +157,7 @@ def _unbase58(text: str) -> bytes:
     number = 0
     for letter in text:
         digit = _DIGITS.get(letter)
-        # A leading 1 stands for a zero byte, and no multicodec of ours begins so.
+        # A leading 1 is a zero byte, and no multicodec of ours begins so.
         if digit is None or (digit == 0 and number == 0):
             raise DidError("not a key in base58btc", expected="its 58 letters and digits")
         number = number * 58 + digit

@@ -5,7 +5,7 @@ Nothing here runs unless it is passed to a verification:
 
     verify_signed(envelope, resolver=WebResolver())
 
-Who signs chooses what is looked up, so the name must not lead into the network of who verifies:
+The signer chooses what is looked up, so the name must not lead into the verifier's network:
 only public addresses, the very address that was checked, no redirects, no proxies, a limit on
 size and on time. Spec: did:web method, DID Core §5.
 """

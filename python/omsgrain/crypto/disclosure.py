@@ -118,7 +118,7 @@ def guessable(name: str, value: Any) -> bool:
 
     The hash has no salt. So this is a yes or no, a number, a time, one of the usual values of its
     field, or so short that fewer than 16 bytes of it are unknown; numbers and times count as four.
-    A no is no promise: names, addresses and whatever else stands on a list can be tried one by
+    A no is no promise: names, addresses and whatever else is on a list can be tried one by
     one, however long they are.
     """
     field = _field(name)
@@ -140,7 +140,7 @@ def _unknown(value: Any) -> int:
 
 
 def pointer(*names: str) -> str:
-    """Where a field stands, as a JSON pointer; a name that may be long or tell is not shown."""
+    """A field's JSON pointer; a name that may be long or reveal something is not shown."""
     return "".join("/" + (_escaped(name) if _PLAIN.fullmatch(name) else "…") for name in names)
 
 
@@ -247,7 +247,7 @@ def disclose(grain: Grain | bytes, hide: Iterable[str]) -> Grain:
     The view keeps the type name, encoding, compression and sensitivity of the grain: hiding the
     tags must not make health data look public. A view of a view names the first grain.
 
-    A hidden value that can be guessed gives an `OmsWarning`, which stands in ``warnings`` too,
+    A hidden value that can be guessed gives an `OmsWarning`, which is in ``warnings`` too,
     because the hash has no salt. So does a grain that cannot be put together again by `reveal`.
 
     Args:
@@ -275,8 +275,8 @@ def view_of(grain: Grain | bytes, hide: Iterable[str]) -> Grain:
 def _view_of(grain: Grain | bytes, hide: Iterable[str]) -> tuple[Grain, list[str]]:
     grain = whole_grain(grain)
     fields = grain.to_dict()
-    # A grain that a store opened is disclosed by the address of its plain blob: whoever gets the
-    # view cannot make the sealed one, so its address would prove nothing.
+    # A grain that a store opened is disclosed by the address of its plain blob: a reader
+    # of the view cannot make the sealed one, so its address would prove nothing.
     original = _core.address(grain.blob)
     digests: dict[str, bytes] = {}
     notes: list[str] = []

@@ -32,7 +32,7 @@ _AAD = b"omsgrain/1 master"
 
 @runtime_checkable
 class Master(Protocol):
-    """Whoever has the master key. Only what `wrap` gave comes out of `unwrap`."""
+    """The holder of the master key. Only what `wrap` gave comes out of `unwrap`."""
 
     def wrap(self, secret: bytes) -> bytes:
         """Encrypt 64 bytes, into at most 2,048."""

@@ -117,7 +117,7 @@ _PIECE = 64 << 10  # masked at a time: fresh memory for all at once costs more t
 class Sealer:
     """Seals and opens under one key.
 
-    For whoever keeps the key anyway: making the cipher costs as much as using it. It has no copy
+    For callers that keep the key: making the cipher costs as much as using it. It has no copy
     of the key that could be shown, and is gone when its keeper drops it.
     """
 

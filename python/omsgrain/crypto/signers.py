@@ -210,7 +210,7 @@ def _to_base64(data: bytes) -> str:
 
 
 def _from_base64(text: object) -> bytes | None:
-    """The 32 bytes that the text stands for, if it is the one text that does."""
+    """The 32 bytes that the text encodes, if it is their canonical text."""
     if not isinstance(text, str) or len(text) > _SIZE * 2:
         return None
     try:
@@ -233,7 +233,7 @@ Pieces: TypeAlias = Callable[[], Iterable[bytes]]
 
 
 class Signer(Protocol):
-    """Whoever can sign: a key here, a hardware key, a key service.
+    """What can sign: a key here, a hardware key, a key service.
 
     A signer whose `did` is no did:key also has an attribute ``alg``, -8 (EdDSA) or -7 (ES256).
     """
@@ -462,7 +462,7 @@ class NamedKey:
     Attributes:
         key: of Ed25519 or P-256.
         did: who it is: the DID that was given, else the did:key.
-        names: as they stand in ``kid``: the did:key, and what the file calls it.
+        names: as ``kid`` has them: the did:key, and what the file calls it.
     """
 
     key: PublicKey
@@ -491,7 +491,7 @@ def loads_public(data: bytes, resolver: Resolver | None = None) -> list[NamedKey
 
 
 def _refuse_many(count: int) -> None:
-    """Who verifies with a part of the keys would find that somebody has not signed."""
+    """Refuse too many: verifying with a part of the keys would miss signers."""
     if count > _MOST:
         raise KeyMissingError(
             "too many public keys in a file", expected=f"at most {_MOST}", found=str(count)

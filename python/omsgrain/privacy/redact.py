@@ -102,7 +102,7 @@ class RedactedValue:
 
 
 def marker(type: str) -> str:
-    """What stands in the place of something found."""
+    """The marker in the place of something found."""
     return f"[REDACTED:{type}]"
 
 
@@ -229,7 +229,7 @@ def _plain(name: str) -> bool:
 
 
 def _items(task: _Task, new: list[Any]) -> list[_Task]:
-    """What a list holds stands under the key of the list."""
+    """The items of a list have the key of the list."""
     return [
         _Task(value, new, at, f"{task.pointer}/{at}", f"{task.new_pointer}/{at}", task.key)
         for at, value in enumerate(task.value)

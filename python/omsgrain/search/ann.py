@@ -40,7 +40,7 @@ _NOBODY = 1 << 63  # keys from here on are no sequence numbers
 
 @cache
 def library() -> tuple[Any, Any] | None:
-    """Return usearch's class and numpy, which it stands on; None where they are not installed."""
+    """Return usearch's class and numpy, which it needs; None where they are not installed."""
     try:
         return import_module("usearch.index").Index, import_module("numpy")
     except ImportError:

@@ -167,7 +167,7 @@ def first_difference(db: sqlite3.Connection, other: sqlite3.Connection, upto: in
 
 
 def _facts(db: sqlite3.Connection, select: str, upto: int, left_out: set[int]) -> Iterator[Any]:
-    """What an index says of the grains that both may have, in order; the grain stands last."""
+    """What an index says of the grains that both may have, in order; the grain comes last."""
     vocabulary = "fts5vocab(main, words, instance)"
     db.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.postings USING {vocabulary}")
     return (f for f in db.execute(select) if f[-1] <= upto and f[-1] not in left_out)

@@ -33,7 +33,7 @@ class Snippet:
 
     Attributes:
         field: the name of the field.
-        text: the piece, on one line; "…" stands where it was cut.
+        text: the piece, on one line; "…" marks where it was cut.
         marks: where the words are that were found: start and end in ``text``, in order.
     """
 
@@ -82,7 +82,7 @@ def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
 
 
 def piece(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """The best piece of a text that stands in no field; its beginning, if nothing matches."""
+    """The best piece of a text that is no field; its beginning, if nothing matches."""
     places, spans = _found(text, query)
     if spans:
         return _cut("", places, spans, width)

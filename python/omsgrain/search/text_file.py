@@ -10,7 +10,7 @@ so nothing in it is worth a repair: a file that is damaged, of another version o
 is deleted. It is a WAL database with ``synchronous=NORMAL``: a commit costs no sync of the disk, a
 power cut can take the last ones, but what is left fits together.
 
-The text itself is not kept (``content=''``), only where which words stand: half the size. Its
+The text itself is not kept (``content=''``), only the positions of words: half the size. Its
 price is that FTS5 cannot take out a grain, for which it would need the text. So a removed grain is
 noted in ``gone``, and what must not stay in the file goes when the file is filled again.
 """
@@ -147,8 +147,8 @@ def copied(source: sqlite3.Connection) -> sqlite3.Connection:
 def remove(path: Path) -> None:
     """Delete the file and those beside it.
 
-    The file itself first: whoever has it open sees that its name is gone, and leaves the files
-    beside the new one alone.
+    The file itself first: a process that has it open sees that its name is gone, and leaves the
+    files beside the new one alone.
     """
     try:
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):

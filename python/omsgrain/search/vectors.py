@@ -245,7 +245,7 @@ def _named(reader: Reader, name: str) -> list[Model]:
 
 
 def _first(reader: Reader, known: Iterable[Model]) -> Iterator[int]:
-    """A grain of each model: who has its oldest vector counts as the one who uses it."""
+    """A grain of each model: the owner of its oldest vector counts as the model's user."""
     for model in known:
         seqs = [
             int.from_bytes(key[len(model.prefix) :], "big")

@@ -38,7 +38,7 @@ _KEEPING = frozenset(
 
 PLACE = 16
 WORD = b"w"
-"""What stands before a word where its token is made; no index row's key begins so."""
+"""The prefix of a word where its token is made; no index row's key begins so."""
 
 _TRIED = 1_000  # keys that are tried on a grain of which nothing says whose it is, 2 us each
 

@@ -81,7 +81,7 @@ class CheckReader(Reader, Protocol):
         ...
 
 
-_FLAGS = MARK + 1  # where the flags of a blob stand in a row of blobs-0
+_FLAGS = MARK + 1  # where a row of blobs-0 has the flags of a blob
 _MODEL = 4
 
 

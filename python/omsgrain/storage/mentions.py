@@ -7,7 +7,7 @@ the more, the more was ever erased. So the table named-0 leads from an address t
     key    the first 8 bytes of the address
     value  9 bytes each: "E" ++ number of an event | "S" ++ number of a grain with that successor
 
-Writers do not keep it. Whoever erases brings it up first, by the events that came since the last
+Writers do not keep it. An erasure brings it up first, by the events that came since the last
 time; the record ``named`` has the last one. Each event is read once for it, whatever wrote it.
 """
 

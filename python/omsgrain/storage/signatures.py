@@ -5,12 +5,12 @@
     value                 = proven, 1 byte ++ length of the head, u16 ++ head ++ tail
     envelope              = head ++ blob of the grain ++ tail
 
-Of a grain that was signed and then sealed, who signed it is part of what is sealed:
+Of a grain that was signed and then sealed, the signer is part of what is sealed:
 
     key of signatures-0   = number of the grain, u64 ++ token of the signer, 16 bytes
     value                 = 2, 1 byte ++ the value as above, sealed under the key of its user
 
-The blob stands once, in blobs-0, with its signed bit set; the envelopes come back byte for byte.
+The blob is stored once, in blobs-0, with its signed bit set; envelopes come back byte for byte.
 The row of a grain and a signer is never taken by somebody else: only a signature that was verified
 here may replace one whose DID could not be resolved, by any signer where there is no room left.
 """
@@ -79,7 +79,7 @@ def examine(envelope: bytes, resolver: Resolver | None = None) -> Examined:
 def examine_many(
     envelopes: Sequence[bytes], resolver: Resolver | None = None
 ) -> list[Examined | OmsError]:
-    """Examine many envelopes, in their order; a refusal stands in the place of its envelope."""
+    """Examine many envelopes, in their order; a refusal takes the place of its envelope."""
     from omsgrain.crypto.cose import prove_many
 
     found: list[Examined | OmsError] = []
@@ -201,7 +201,7 @@ def signers(reader: Reader, seq: int) -> tuple[str, ...]:
 
 
 def by_signer(found: Sequence[Signature], signer: str | None = None) -> Signature | None:
-    """Choose the signature of a signer, or else the one that stands for all.
+    """Choose the signature of a signer, or else the one that represents all.
 
     That is the verified one with the lowest DID; if none was verified, the lowest.
     """

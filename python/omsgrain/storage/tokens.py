@@ -7,7 +7,7 @@
             "t"  tenant, or nil   "r"  when it was revoked, ms; left out while it holds
             "s"  list of scopes   "w"  list of namespaces; left out where it is for all
 
-The token itself stands nowhere: it is 32 random bytes, so its hash needs no salt, and looking it
+The token itself is not stored: it is 32 random bytes, so its hash needs no salt, and looking it
 up by its hash takes the same time however much of a guess is right.
 """
 

@@ -87,7 +87,7 @@ class RecordState(Enum):
 
 
 class KeyRecord(NamedTuple):
-    """A record as it stands in the file."""
+    """A record of the file."""
 
     state: bytes  # zeros, or the mark of destruction
     head: bytes  # what does not change; it is authenticated with the secret part
@@ -228,7 +228,7 @@ _FIRST = struct.Struct(">8sH")
 _PAGE = 4096
 _SLOTS = (_PAGE, 2 * _PAGE)
 _AREAS = (3 * _PAGE, 4 * _PAGE)
-#: Where the first record stands.
+#: Where the first record begins.
 START = 5 * _PAGE
 _SPAN = _SLOTS[1] + SIZE - _SLOTS[0]  # from slot 0 to the end of slot 1
 _PIECE = 4 << 20

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keys of all users, in a file of their own that can forget one. Spec: OMS §20.
 
-A random root stands in the file, wrapped under the master key, and a random salt for each user,
+The file has a random root, wrapped under the master key, and a random salt for each user,
 encrypted under a key of the file; `derive` makes the user's keys of both. To erase a user is to
 overwrite his salt: his keys cannot be made again, even with the master key.
 
@@ -124,7 +124,7 @@ class KeyRing(Ring):
     def ensure(self, user_ids: Iterable[str]) -> None:
         """Make records for those who have none; they are on the disk when this returns.
 
-        Who was erased gets another record, of the next generation.
+        An erased user gets another record, of the next generation.
 
         Args:
             user_ids: whose; at most 1,024 bytes of UTF-8 each. "" stands for no user.
@@ -252,7 +252,7 @@ class KeyRing(Ring):
         what stays by who has the root and knows his id.
 
         Args:
-            user_ids: whose; who has no live record is passed over.
+            user_ids: whose; users without a live record are passed over.
 
         Returns:
             How many were destroyed.
@@ -291,7 +291,7 @@ class KeyRing(Ring):
         file.announce(head)
         for offset, record in doomed:
             file.mark(offset, self._records.mark(record))
-        # Who had found one alive before its mark sees another generation from here on.
+        # A reader that found one alive before its mark sees another generation from here on.
         head = head.next(generation=generation + 2)
         file.announce(head)
         file.sync()

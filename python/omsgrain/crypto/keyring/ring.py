@@ -203,7 +203,7 @@ def swap(file: RingFile, fresh: RingFile) -> None:
 
 
 def bury(file: RingFile) -> None:
-    """Overwrite the old file; who has it open sees that by its slots and opens the new one."""
+    """Overwrite the old file; others that have it open see that by its slots and open the new one."""
     try:
         private_file.zero(file.handle, 0, os.fstat(file.handle).st_size)
         file.sync()
@@ -220,7 +220,7 @@ class Ring:
     """An open key file.
 
     The turn is for changes; the guard, which is never held while waiting for others, for the file
-    that is open, the index and the keys. Who takes both takes the turn first.
+    that is open, the index and the keys. A thread that takes both takes the turn first.
     """
 
     __slots__ = (
@@ -356,7 +356,7 @@ class Ring:
             raise
 
     def _finish(self) -> None:
-        """Finish a destruction, unless somebody is at it, who has the lock then."""
+        """Finish a destruction, unless another process is at it and has the lock."""
         handle = self._file.handle
         if not lock(handle):
             return

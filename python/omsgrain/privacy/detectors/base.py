@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checka
 from omsgrain.errors import UnsupportedError, packages_of
 
 Spans = Iterator[tuple[int, int]]
-"""Where something stands: the first code point, and the one after the last."""
+"""Where something is: its first code point, and the one after its last."""
 
 HOLE = "\0"
 """Stands for what is redacted already. Detectors of ours never match across it."""
@@ -26,7 +26,7 @@ class Detector(Protocol):
     """Finds one type of thing in a text.
 
     Attributes:
-        type: what stands in the marker, such as ``email``: a-z and _, at most 32.
+        type: the name in the marker, such as ``email``: a-z and _, at most 32.
         secret: whether it gives access to something (a key), or is about a person (a phone).
     """
 
@@ -37,7 +37,7 @@ class Detector(Protocol):
     def secret(self) -> bool: ...  # noqa: D102 - described above
 
     def find(self, text: str) -> Spans:
-        """Yield where it stands, in any order; spans may overlap.
+        """Yield where it is, in any order; spans may overlap.
 
         Args:
             text: a view of the text. Digits, spaces, dashes, quotes and full-width letters of
@@ -50,7 +50,7 @@ class Detector(Protocol):
 
 @runtime_checkable
 class KeyAware(Detector, Protocol):
-    """A detector that also learns from the key of an object under which a text stands."""
+    """A detector that also learns from the key of the object that a text is the value of."""
 
     def find_under(self, key: str, text: str) -> Spans:
         """Yield what it finds because of the key; ``find`` is asked besides."""
@@ -59,7 +59,7 @@ class KeyAware(Detector, Protocol):
 
 _MARKER = r"\[REDACTED:[a-z][a-z_]{0,31}\]"
 MARKER = re.compile(_MARKER)
-"""What stands for something redacted. No digits: a secret cannot hide as the name of a type."""
+"""The marker of something redacted. No digits: a secret cannot hide as the name of a type."""
 
 NO_SPACES = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -121,7 +121,7 @@ class TextView(NamedTuple):
     pieces: tuple[_Piece, ...] = ()
 
     def places(self, start: int, end: int) -> tuple[int, int]:
-        """Where something stands in the text itself; a piece that it touches belongs to it whole.
+        """Where something is in the text itself; a piece that it touches belongs to it whole.
 
         Invisible characters at its edges stay outside.
         """
@@ -139,11 +139,11 @@ class TextView(NamedTuple):
 
 
 def views(text: str) -> tuple[TextView, ...]:
-    """The text as it stands, and, if that is something else, as a reader takes it.
+    """The text as it is, and, if that differs, as a reader takes it.
 
     In the first, invisible characters part words. In the second they are gone, entities of HTML
-    are what they stand for, and compatibility forms (full-width, mathematical, circled) are plain
-    letters. What is found in either is found: a zero-width space may hide an address, or end one.
+    are the characters they name, and compatibility forms (full-width, mathematical, circled) are
+    plain letters. What is found in either is found: a zero-width space may hide an address, or end one.
 
     Cost: linear.
     """
@@ -282,7 +282,7 @@ class Words:
                 yield ends
 
     def before(self, text: str, start: int) -> bool:
-        """Tell whether one of the words stands shortly before a place."""
+        """Tell whether one of the words comes shortly before a place."""
         return any(True for _ in self.places(lower(text[max(0, start - _NEAR) : start])))
 
     def name(self, key: str) -> bool:

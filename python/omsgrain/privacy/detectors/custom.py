@@ -27,7 +27,7 @@ class PatternDetector(NamedTuple):
     secret: bool
 
     def find(self, text: str) -> Spans:
-        """Yield where the pattern matches; of one with a group ``value``, where that stands."""
+        """Yield where the pattern matches; of one with a group ``value``, where that is."""
         group = "value" if "value" in self.pattern.groupindex else 0
         for found in self.pattern.finditer(text):
             if found.start(group) >= 0:
@@ -40,7 +40,7 @@ def pattern_detector(
     r"""Make a detector of a regular expression.
 
     Args:
-        type: what stands in the marker, of a-z and _.
+        type: the name in the marker, of a-z and _.
         pattern: with bounded repeats only, such as ``\d{4,12}``, so that its time stays linear;
             its last part may be unbounded, as in ``EMP-\d+``. The group ``value``, if there is
             one, is what is redacted; else all that matches.

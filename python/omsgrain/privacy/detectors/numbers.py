@@ -60,7 +60,7 @@ class Cards:
                 yield from _cards(text, run.start(), run.end(), named)
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the numbers in a text that stands under a word for a card."""
+        """Yield the numbers in a text whose key is a word for a card."""
         if WORDS.name(key):
             for run in _RUN.finditer(text):
                 if run.end() - run.start() >= LEAST:
@@ -126,7 +126,7 @@ class Ibans:
     secret = False
 
     def find(self, text: str) -> Spans:
-        """Yield the numbers; what stands in groups after one is left."""
+        """Yield the numbers; groups that follow one are left."""
         valid = library("stdnum.iban").is_valid
         run = _IBAN_RUN.search(text)
         while run is not None:
@@ -189,7 +189,7 @@ class SocialSecurityNumbers:
                 yield found.span()
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the numbers in a text that stands under such a word."""
+        """Yield the numbers in a text whose key is such a word."""
         if SSN_WORDS.name(key):
             for found in _TOLD.finditer(text):
                 yield found.span()

@@ -70,7 +70,7 @@ def _local_start(text: str, past: int, at: int) -> int | None:
     if run is None:
         return None
     name = run[0][::-1]
-    # What stands before in code, markup or a URL: ?to=bob@example.com
+    # What comes before in code, markup or a URL: ?to=bob@example.com
     for sign in "=&?/|":
         if sign in name:
             name = name[name.rfind(sign) + 1 :]
@@ -257,7 +257,7 @@ class Phones:
             yield from _numbers(phones, text, _HOME, _no_phone, self.region)
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the numbers in a text that stands under a word for a phone."""
+        """Yield the numbers in a text whose key is a word for a phone."""
         if WORDS.name(key):
             for found in _HOME.finditer(text):
                 if _NO_PHONE.fullmatch(found[0]) is None:
@@ -296,7 +296,7 @@ def _told(text: str) -> Spans:
         for end in ends:
             between = _BETWEEN.match(text, end)
             start = between.end() if between else end
-            # The last of what stands between may be the bracket that opens the number.
+            # The last character between may be the bracket that opens the number.
             start -= start > end and text[start - 1] == "("
             found = _TOLD.match(text, start)
             if found and _NO_PHONE.fullmatch(found[0]) is None:

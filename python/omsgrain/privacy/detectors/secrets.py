@@ -238,7 +238,7 @@ class Provider(NamedTuple):
         name: of the provider.
         prefixes: what they begin with; found by plain search, so they keep the rest cheap.
         body: what comes after, as a pattern of which no part can match in two ways.
-        before: letters of the key that stand before the prefix.
+        before: letters of the key that come before the prefix.
     """
 
     name: str
@@ -364,7 +364,7 @@ class Jwts:
     def find(self, text: str) -> Spans:
         """Yield the tokens.
 
-        Cost: linear; one begins only where no letter of a token stands before.
+        Cost: linear; a token begins only where no letter of a token comes before.
         """
         at = text.find("eyJ")
         while at >= 0:

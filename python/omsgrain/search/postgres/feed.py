@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the store to the table ``words``: pages of grains, each in a transaction with its number.
 
-The row of ``texts`` says how far the table has come. Who feeds locks it first, so that processes
-that feed one store take turns, and each finds what the one before has done.
+The row of ``texts`` says how far the table has come. A feeding process locks it first, so that
+processes that feed one store take turns, and each finds what the one before has done.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class PhraseQuery:
 
     @property
     def pattern(self) -> str:
-        """What stands in a column of a grain that has it, and nowhere else."""
+        """The text that the columns of a grain contain exactly where the grain has the phrase."""
         return f" {'  '.join(self.words)}" + ("" if self.prefix else " ")
 
     @property
@@ -452,7 +452,7 @@ class PostgresTextIndex(TextIndex):
         with read() as reader:
             blob = reader.blob_at(seq)
         if blob is None and self._readonly:
-            return False  # who writes takes the row out
+            return False  # a writer removes the row
         page = FeedPage(False, [] if blob is None else [(seq, blob)], [], seq)
         wanted = [row_of(self._store_id, one) for some in feed.rows_of(page) for one in some]
         span = (self._store_id, seq - 1, seq)

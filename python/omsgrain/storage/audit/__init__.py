@@ -2,9 +2,9 @@
 """The audit trail: who did what to which grains, each entry bound to all before it by a hash.
 
 ``append`` adds an entry in the transaction of the work that it tells of, so there is no work
-without its entry and no entry without its work. Whoever edits, swaps or drops an entry later
-breaks the chain, and ``verify`` says where. A tail that was cut off can be seen only by somebody
-who kept a ``Checkpoint`` outside of the store.
+without its entry and no entry without its work. Editing, swapping or dropping an entry later
+breaks the chain, and ``verify`` says where. A tail that was cut off can be seen only with a
+``Checkpoint`` that was kept outside of the store.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _walk(reader: Reader) -> Iterator[tuple[int, bytes]]:
 
 _DIGITS = set("0123456789abcdef")
 _MOST = 1_000  # letters; one line of four values
-_MOST_SIGNED = 4_000  # a signature names its signer, who can have a long DID
+_MOST_SIGNED = 4_000  # a signature names its signer, whose DID can be long
 _KIND = "omsgrain audit checkpoint 1"
 _KEYS = {"hash", "kind", "number", "time"}
 
@@ -118,7 +118,7 @@ class Checkpoint:
         return json.dumps(row, separators=(",", ":"), sort_keys=True)
 
     def signed(self, signer: Signer, *, iat: int | None = None) -> Checkpoint:
-        """The same checkpoint with a signature: who keeps it need not be trusted.
+        """The same checkpoint with a signature: its keeper need not be trusted.
 
         Args:
             signer: who signs.
@@ -319,7 +319,7 @@ class _Verification:
         if body is None:
             yield AuditProblem(number, "the entry cannot be read")
         elif not in_place:
-            yield AuditProblem(number, f"entry {body['i']} stands in its place")
+            yield AuditProblem(number, f"entry {body['i']} is in its place")
         elif follows and last.in_place and not linked:
             what = "the entry was changed, or does not follow from the one before it"
             yield AuditProblem(number, what)

@@ -280,7 +280,7 @@ class Database:
                 wire = self.pool.take(pause.until)
                 return wire, wire.ask(*statements)
             except psycopg.Error as error:
-                # Whatever ended a kept connection, it says so to who takes it next.
+                # A kept connection that was ended says so when it is used next.
                 away = is_away(error) or (wire is not None and wire.closed)
                 if wire is not None:
                     self.end(wire)

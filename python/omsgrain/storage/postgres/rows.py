@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grains and their index rows on their way into the tables: by COPY where that is let, or INSERT.
 
-PostgreSQL has no COPY into tables with row-level security, unless the role stands above it. So
+PostgreSQL has no COPY into tables with row-level security, unless the role bypasses it. So
 there are two ways, and both take columns of bytes as they are, in binary.
 """
 

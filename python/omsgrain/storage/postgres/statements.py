@@ -125,7 +125,7 @@ def places(
 ) -> str:
     """Ask for the next places of a term, and for what will be asked of them.
 
-    ``$2`` is the term, ``$3`` the place before, ``$4`` how many, and from ``$5`` on stand the
+    ``$2`` is the term, ``$3`` the place before, ``$4`` how many, and from ``$5`` on come the
     terms that each is looked up in.
     """
     sign, order = ("<", "DESC") if newest else (">", "ASC")

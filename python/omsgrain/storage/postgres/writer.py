@@ -385,12 +385,12 @@ class PostgresWriter(PostgresReader):
         self._held.drop(seq)
         self._wait(len(blob))
         last, blob_bytes, count, ordinal = self.head
-        # Whoever follows the store tells snapshots apart by their last numbers.
+        # Followers of the store tell snapshots apart by their last numbers.
         last = max(last, self._base.last_seq + 1)
         self.head = PostgresHead(last, blob_bytes - len(blob), count - 1, ordinal)
 
     def _stored(self, seq: int) -> Added | None:
-        """A grain of the tables, with the address that it stands under there."""
+        """A grain of the tables, with the address that it has there."""
         if seq in self._grains:
             self.settle()
         blob = self.blob_at(seq)
