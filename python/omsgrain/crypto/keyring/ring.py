@@ -203,7 +203,7 @@ def swap(file: RingFile, fresh: RingFile) -> None:
 
 
 def bury(file: RingFile) -> None:
-    """Overwrite the old file; others that have it open see that by its slots and open the new one."""
+    """Overwrite the old file; its slots tell readers that have it open to open the new one."""
     try:
         private_file.zero(file.handle, 0, os.fstat(file.handle).st_size)
         file.sync()

@@ -143,7 +143,8 @@ def views(text: str) -> tuple[TextView, ...]:
 
     In the first, invisible characters part words. In the second they are gone, entities of HTML
     are the characters they name, and compatibility forms (full-width, mathematical, circled) are
-    plain letters. What is found in either is found: a zero-width space may hide an address, or end one.
+    plain letters. What is found in either is found: a zero-width space may hide an address, or
+    end one.
 
     Cost: linear.
     """
