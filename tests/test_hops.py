@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
 import pytest
@@ -162,6 +162,13 @@ def test_a_verb_passes_through_few_files(store: og.GrainStore, name: str) -> Non
     path = measure(store)
     print(told(name, path, ceiling))
     assert 0 < len(path.files) <= ceiling, told(name, path, ceiling)
+
+
+def test_a_put_that_the_core_has_no_plan_for_takes_the_same_path(store: og.GrainStore) -> None:
+    """So is a dict, too, once the process has used all the plans that the core keeps."""
+    path = trace_of(lambda n: store.put(MappingProxyType(belief(100 + n))))
+    ceiling = CEILINGS["store.put"][1]
+    assert len(path.files) <= ceiling, told("store.put", path, ceiling)
 
 
 def test_an_http_import_passes_through_few_files(tmp_path: Path) -> None:

@@ -61,6 +61,9 @@ Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 """What can be put: fields, a grain (which is a mapping too) or a blob."""
 
 
+_DEFAULTS = options()
+
+
 def prepare_one(
     item: Item, *, replacing: bool = False, resolver: Resolver | None = None
 ) -> PreparedGrains:
@@ -70,7 +73,7 @@ def prepare_one(
         notes: list[str] = []
         blob = _core.encode_plain(item)  # type: ignore[arg-type]  # None for what is no dict
         if blob is None:
-            blob, notes = _core.encode(item, options())  # type: ignore[arg-type]  # refuses no map
+            blob, notes = _core.encode(item, _DEFAULTS)  # type: ignore[arg-type]  # refuses no map
         given = PreparedGrains(
             [(sha256(blob).digest(), blob)], (0,), 1, [], [ItemWarning(0, None, n) for n in notes]
         )
