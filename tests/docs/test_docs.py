@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +199,40 @@ def test_crate_of_the_unicode_version() -> None:
     pinned = re.search(r'name = "unicode-normalization"\nversion = "([^"]+)"', lock)
     assert pinned is not None
     assert f"unicode-normalization {pinned[1]}" in DESIGN.read_text("utf-8")
+
+
+NO_NAMES = {"omsgrain.format", "omsgrain.h", "omsgrain.stores"}
+"""A record, a file and a table, which look like names of the package."""
+
+
+def test_names_in_the_prose_exist() -> None:
+    """A name such as `store.holds.add` or `formats.dump` in a page is one of the package."""
+    roots: dict[str, Any] = {"og": og, "omsgrain": og, "formats": og.formats}
+    with og.open(":memory:") as store:
+        roots["store"] = store
+        for page in PAGES:
+            if page.name == "CHANGELOG.md":  # it names what was there once
+                continue
+            for span in re.findall(
+                r"`((?:og|omsgrain|formats|store)(?:\.\w+)+)", page.read_text()
+            ):
+                if span not in NO_NAMES:
+                    assert found(roots, span), (page.name, span)
+
+
+def found(roots: dict[str, Any], name: str) -> bool:
+    """Tell whether a dotted name leads to something."""
+    first, *rest = name.split(".")
+    place, path = roots[first], getattr(roots[first], "__name__", "")
+    for part in rest:
+        path += f".{part}"
+        if not hasattr(place, part) and path.startswith("omsgrain"):
+            with suppress(ImportError):
+                importlib.import_module(path)
+        if not hasattr(place, part):
+            return False
+        place = getattr(place, part)
+    return True
 
 
 def test_exports_are_sorted_and_complete() -> None:
