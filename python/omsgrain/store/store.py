@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain
-from omsgrain.query import query as queries
-from omsgrain.store import lifecycle, read, write
+from omsgrain.store import read, write
 from omsgrain.store.context import Context, Lazy, StorePart
 from omsgrain.store.policy_context import absent
 from omsgrain.store.write import BATCH
@@ -241,6 +240,8 @@ class GrainStore(StorePart):
 
         Spec: OMS §23
         """
+        from omsgrain.store import lifecycle
+
         return lifecycle.supersede(self._context, old, new, justification)
 
     def contest(self, address: str, *, reason: str | None = None) -> None:
@@ -314,6 +315,8 @@ class GrainStore(StorePart):
             NotFoundError, InvalidationDeniedError, StoreError: as ``delete``; nothing was done.
             SchemaError: ``erased`` is no word.
         """
+        from omsgrain.store import lifecycle
+
         lifecycle.delete_many(
             self._context,
             addresses,
@@ -355,26 +358,18 @@ class GrainStore(StorePart):
 
         Spec: OMS §28.1
         """
+        from omsgrain.query import query as queries
+
+        terms: dict[str, Any] = {"order": order, "limit": limit, "scan": scan}
+        terms |= {"count": count, "explain": explain}
         context = self._context
         with context.storage.read() as reader:
             page = queries.run(
                 reader,
                 filters,
-                order=order,
-                limit=limit,
                 cursor=cursor,
-                count=count,
-                explain=explain,
-                scan=scan,
-                ask=partial(
-                    self.query,
-                    order=order,
-                    limit=limit,
-                    count=count,
-                    explain=explain,
-                    scan=scan,
-                    **filters,
-                ),
+                ask=partial(self.query, **terms, **filters),
+                **terms,
             )
         if context.counts_reads:
             context.count_reads([bytes.fromhex(hit.address) for hit in page.results])
@@ -395,6 +390,8 @@ class GrainStore(StorePart):
             RangeError: the confidence.
             UnsupportedError: as for ``query``, when the walk begins.
         """
+        from omsgrain.query import query as queries
+
         return queries.iterate(self._context.storage.read, filters, scan=scan)
 
     def search(
@@ -484,6 +481,8 @@ class GrainStore(StorePart):
         Raises:
             NotFoundError: it is not in the store.
         """
+        from omsgrain.store import lifecycle
+
         return lifecycle.status(self._context, address)
 
     def sign(
