@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 JUSTIFICATION: Final = "a newer version was imported"
-"""What stands beside a DNA-class chunk that was superseded because that was allowed."""
+"""The justification when a DNA-class chunk is superseded because that was allowed."""
 _ASIDE: Final[dict[Kind, frozenset[str]]] = {
     "chunk": frozenset(("created_at", "content_hash", "embedding")),
     "edge": frozenset(("created_at",)),
     "entity": frozenset(("created_at",)),
     "chunk_entity": frozenset(),
 }
-"""What is compared in other ways, or not at all."""
+"""Fields that are compared in another way, or not at all."""
 _NOTHING: Final[dict[str, Any]] = {"is_pinned": False, "tags": []}
-"""Values that are as if the field were not there."""
+"""Values that mean the same as no field."""
 _TOLD, _LONGEST = 20, 64  # names of fields, and characters of one: a record can have megabytes
 _NULLABLE: Final = {
     kind: frozenset(field.name for field in table if field.nullable)
@@ -97,7 +97,7 @@ def is_protected(chunk: Mapping[str, Any]) -> bool:
 
 
 def changes(kind: Kind, stored: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The fields in which two records differ, but for their times; as JSON, 1 is what 1.0 is."""
+    """The fields in which two records differ, but for their times; as JSON, 1 equals 1.0."""
     names = sorted((stored.keys() | new.keys()) - _ASIDE[kind])
     return [
         name for name in names if not _equal(_value(kind, stored, name), _value(kind, new, name))
@@ -105,7 +105,7 @@ def changes(kind: Kind, stored: Mapping[str, Any], new: Mapping[str, Any]) -> li
 
 
 def _value(kind: Kind, record: Mapping[str, Any], name: str) -> Any:
-    """What a field says; what is not there, and what says as much, is an empty tuple."""
+    """The value of a field; an empty tuple if it is missing, or means the same as missing."""
     value = record.get(name, ())
     if value is None and name in _NULLABLE[kind]:
         return ()
@@ -123,7 +123,7 @@ def _canonical(value: Any) -> bytes:
 
 
 def _order(stored: Mapping[str, Any], new: Mapping[str, Any]) -> int:
-    """Below 0 if the new one is older, above if it is newer; what has no time is no newer."""
+    """Negative if the new record is older, positive if it is newer, 0 without times."""
     before, after = (fields.parse_time(one.get("created_at", "")) for one in (stored, new))
     if before is None or after is None:
         return 0
@@ -135,12 +135,12 @@ _ADDRESS = re.compile("[0-9a-f]{64}")
 
 
 class Returned(NamedTuple):
-    """A chunk that was a grain.
+    """A chunk that was made of a grain.
 
     Attributes:
-        found: the grain in this store; None if it is not here.
-        said: the chunk that it would be now, and the one that came, to be compared.
-        carried: the grain that the chunk carries, if it is not here and can be.
+        found: the grain in this store; None if it is not stored.
+        said: the chunk that the grain would be now, and the imported one, to be compared.
+        carried: the grain that the chunk carries, if it is not stored and can be.
     """
 
     found: SourcedGrain | None
@@ -149,7 +149,7 @@ class Returned(NamedTuple):
 
 
 def returned(snapshot: SourceSnapshot, chunk: Mapping[str, Any], tenant: str) -> Returned | None:
-    """Say which grain a chunk was; None if it was none of this tenant."""
+    """Find the grain that a chunk was made of; None if it was none of this tenant."""
     named = fields.parse_urn(chunk["id"])
     if named is None:
         return None
@@ -181,7 +181,7 @@ def _found(snapshot: SourceSnapshot, chunk: Mapping[str, Any], local: str) -> So
 
 
 def _may_come(grain: Grain) -> bool:
-    """Whether a grain can be put as it is: one that superseded another cannot."""
+    """Whether a grain can be stored as it is; one that superseded another cannot."""
     try:
         prepare_one(grain)
     except OmsError:
@@ -195,7 +195,7 @@ _FLOAT = 4
 
 
 class Embeddings:
-    """What becomes of the embeddings of one bundle."""
+    """Chooses which embeddings of a bundle are stored."""
 
     def __init__(self, envelope: Mapping[str, Any], models: Collection[str] | None) -> None:
         named = envelope.get("embedding_model")
@@ -204,7 +204,7 @@ class Embeddings:
         self._dropped: dict[tuple[str, str, str], None] = {}
 
     def kept(self, chunk: Mapping[str, Any]) -> tuple[str, bytes] | None:
-        """Return the vector that the store keeps of a checked chunk's embedding, or None."""
+        """Return the vector to store for a checked chunk, or None."""
         text = chunk.get("embedding")
         data = fields.decode(text) if isinstance(text, str) else None
         if data is None:
@@ -229,11 +229,11 @@ class Embeddings:
         return None if before is None else before != vector[1]
 
     def unkept(self) -> None:
-        """A vector was given to the store, which could not keep it: one model too many, say."""
+        """Note that the store could not keep a vector, because of one model too many, say."""
         self._drop("a vector that can be kept", self._model)
 
     def warnings(self) -> list[Problem]:
-        """What was dropped, each once."""
+        """A warning for each reason why embeddings were dropped."""
         return [
             Problem(rule, "/embedding_model", WARNINGS[rule].says, expected, found)
             for rule, expected, found in self._dropped
@@ -244,7 +244,7 @@ class Embeddings:
 
 
 _ANY: Final = AimemLimits(content=sys.maxsize)
-"""What is stored was taken once, however large it is."""
+"""Stored content was accepted before, whatever its size."""
 _ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
     "chunk": (),
     "entity": (),
@@ -255,7 +255,7 @@ _ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleTerms(ImportTerms):
-    """How an import goes about it; ``import_bundle`` says what the attributes mean."""
+    """The options of an import of a bundle; ``import_bundle`` explains the attributes."""
 
     allow_dna_updates: bool
 
@@ -269,23 +269,23 @@ class BundleRecord(NamedTuple):
 
     @property
     def name(self) -> str:
-        """By what it is known."""
+        """The name by which it is found."""
         return records.name_of(self.kind, self.value)
 
 
 class AimemPlan(NamedTuple):
-    """What is to be done with a record.
+    """The plan for one record.
 
     Attributes:
-        one: the record that came.
-        decision: what becomes of it.
-        seen: the addresses of what counts under its name.
+        one: the record.
+        decision: its outcome.
+        seen: the addresses of the current grains under its name.
         stored: the grain that it was compared with.
-        exact: whether that grain says what the record does to the last sign.
-        twin: the record before it in this batch that it was compared with instead.
-        carried: the grain that it was before it left as a record.
-        vector: to be given to its grain.
-        wave: after which other steps it comes: it supersedes a record of the same batch.
+        exact: whether that grain says exactly what the record says.
+        twin: the earlier record of this batch that it was compared with instead.
+        carried: the grain that the chunk was made of.
+        vector: to be stored for its grain.
+        wave: its step comes after all steps of a lower wave, which it may supersede.
         behind: the place in the batch of the plan for the twin.
     """
 
@@ -302,12 +302,12 @@ class AimemPlan(NamedTuple):
 
     @property
     def leans(self) -> tuple[int, ...]:
-        """The place of the plan for the twin, if this was decided by it."""
+        """The place of the plan for the twin, if this plan depends on it."""
         return () if self.behind is None else (self.behind,)
 
 
 class AimemPlanner:
-    """Decides what becomes of records."""
+    """Plans the records of a bundle."""
 
     def __init__(self, terms: BundleTerms, embeddings: Embeddings) -> None:
         self._terms = terms
@@ -337,7 +337,7 @@ class AimemPlanner:
     def _found(
         self, snapshot: SourceSnapshot, batch: list[BundleRecord]
     ) -> dict[str, list[SourcedGrain]]:
-        """What counts under the names of records; where that is none of theirs, also the past."""
+        """The current grains under records' names; if none is a record's own, also past ones."""
         found = snapshot.find((record.name for record in batch), "current")
         alone = [
             record.name
@@ -351,7 +351,7 @@ class AimemPlanner:
         return found
 
     def _beside(self, record: BundleRecord, at: int, before: AimemPlan) -> AimemPlan:
-        """A record behind another one of its name in the batch."""
+        """Plan a record that has the same name as an earlier one of the batch."""
         twin = before.one
         exact = records.same_record((twin.kind, twin.value), record.value)
         decision = self._decide(record.kind, twin.value, record.value)
@@ -394,7 +394,7 @@ class AimemPlanner:
         return decide(kind, stored, new, current=current, allow_dna_updates=allowed)
 
     def _embedded(self, snapshot: SourceSnapshot, plan: AimemPlan) -> AimemPlan:
-        """The plan with the vector of a chunk, if it is to be kept and is not there."""
+        """The plan with the vector of a chunk, if it is wanted and not stored."""
         if plan.one.kind != "chunk" or plan.decision.fate == "conflict":
             return plan
         vector = self._embeddings.kept(plan.one.value)
@@ -426,7 +426,7 @@ class AimemPlanner:
 def _stored(
     snapshot: SourceSnapshot, kind: Kind, there: list[SourcedGrain]
 ) -> tuple[SourcedGrain, dict[str, Any]] | None:
-    """What is stored of a record: another kind of record may have the same name."""
+    """The stored grain of a record, and its record; other kinds may have the same name."""
 
     def get(address: str) -> Grain:
         part = snapshot.get(address)
@@ -471,10 +471,10 @@ def import_bundle(
     actor: str | None = None,
     limits: AimemLimits = LIMITS,
 ) -> ImportSummary:
-    """Take a bundle into a store. Run again, it changes nothing.
+    """Import a bundle. Importing it again changes nothing.
 
-    A record whose id is stored already is left as it is, superseded by a newer version, or in
-    conflict; a conflict is told in the summary and holds up nothing else. A chunk with other
+    A record whose id is already stored is unchanged, superseded by the newer version, or in
+    conflict. The summary lists conflicts; the other records are imported. A chunk with other
     content and a newer ``created_at`` supersedes an ordinary one; one that is DNA-class or pinned
     only with ``allow_dna_updates``.
     """
@@ -491,7 +491,7 @@ def import_bundle(
     owner: str = envelope["tenant_id"] if tenant is None else tenant
     check_tenant(owner)
     with context_of(store).storage.read() as reader:
-        check_keys(reader)  # what is there already could not be found
+        check_keys(reader)  # without keys, stored records could not be found
     document = KeptBundle(envelope, arrays, owner) if keep_document and not dry_run else None
     embeddings = Embeddings(envelope, models)
     terms = BundleTerms(
@@ -518,7 +518,7 @@ def import_bundle(
 
 
 class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
-    """The import of one bundle."""
+    """The import of a bundle."""
 
     run = 4_096
     # LMDB keeps all pages that a transaction touches in memory, and in a large store nearly each
@@ -539,7 +539,7 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
         self._document = document
 
     def plan(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> list[AimemPlan]:
-        """Decide what becomes of records."""
+        """Plan records."""
         return self._planner.plan(snapshot, batch)
 
     def tell(self, plan: AimemPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
@@ -555,7 +555,7 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
             self._document.note(plan.one.kind, plan.one.place, *_same(plan, decision, step))
 
     def steps(self, plans: list[AimemPlan]) -> dict[int, ImportStep]:
-        """What the store is to do, by the number of the plan; in a dry run nothing."""
+        """The steps for the store, by the number of the plan; none in a dry run."""
         if self._terms.dry_run:
             return {}
         new = {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way of records into a store, whatever their format.
+"""The import of records into a store, whatever their format.
 
-Records are taken by batches: what is stored under their names is looked up together, what becomes
-of each is planned, and what is to be done is one transaction. What somebody else has changed
-meanwhile is planned again. An import that was killed between two batches is run again: what is
-there already is found, and the rest follows.
+An import takes records by batches. It looks up together what is stored under their names, plans
+the outcome of each, and does what was planned in one transaction. If another writer changed
+something meanwhile, it plans the record again. An import that was killed between two batches can
+be run again: it finds what is stored already, and stores the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omsgrain.store.source_index import SourceSnapshot
 
 DONE: Final = RecordOutcome()
-"""What becomes of a record for which the store does nothing."""
+"""The outcome of a record for which the store does nothing."""
 WEIGHT: Final = 4 << 20
 """Bytes, or characters, of records that are in one transaction."""
 
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class Planned(Protocol):
-    """What the loop needs to know of a plan."""
+    """What the import loop reads of a plan."""
 
     @property
     def one(self) -> Any:
@@ -42,7 +42,7 @@ class Planned(Protocol):
 
     @property
     def leans(self) -> tuple[int, ...]:
-        """The places in the batch of those whose grains this was decided by."""
+        """The places in the batch of the plans that this one depends on."""
 
 
 P = TypeVar("P", bound=Planned)
@@ -50,13 +50,13 @@ P = TypeVar("P", bound=Planned)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTerms:
-    """How an import goes about it.
+    """The options of an import.
 
     Attributes:
-        user_id: whose memory the records become.
-        allow_erased: whether what was erased comes back.
+        user_id: the user who gets the memory.
+        allow_erased: whether erased records may be stored again.
         dry_run: whether nothing is stored.
-        actor: who imports.
+        actor: who imports, for the audit trail.
     """
 
     user_id: str
@@ -66,10 +66,10 @@ class ImportTerms:
 
 
 class RecordImport(ABC, Generic[R, P]):
-    """An import while it goes on; a format says how its records are planned and told.
+    """An import under way; a format plans and reports its records.
 
     Attributes:
-        run: grains after which the index is written; None leaves that to the store.
+        run: grains after which the index is written; None: when the store writes it anyway.
     """
 
     run: ClassVar[int | None] = None
@@ -85,18 +85,18 @@ class RecordImport(ABC, Generic[R, P]):
 
     @abstractmethod
     def steps(self, plans: list[P]) -> dict[int, ImportStep]:
-        """What the store is to do, by the number of the plan."""
+        """The steps for the store, by the number of the plan."""
 
     def planned(self, bad: set[int], seq: int | None) -> None:
-        """Take note of what the store refused, by the number of the plan."""
+        """Note what the store refused, by the number of the plan."""
         return
 
     @abstractmethod
     def tell(self, plan: P, outcome: RecordOutcome, step: ImportStep | None) -> None:
-        """Report what became of a record."""
+        """Report the outcome of a record."""
 
     def take(self, batch: list[R]) -> None:
-        """Take some records; what somebody has changed meanwhile is planned again."""
+        """Import some records; plan again what another writer changed meanwhile."""
         while batch:
             with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
                 plans = self.plan(snapshot, batch)
@@ -108,7 +108,7 @@ class RecordImport(ABC, Generic[R, P]):
             batch = []
             for i, plan in enumerate(plans):
                 outcome = done.get(i, DONE)
-                # What was decided by what the store then refused is decided without it.
+                # A plan that depends on a step that the store refused is made again.
                 leans = () if i in steps else plan.leans
                 if outcome.moved or not bad.isdisjoint(leans):
                     batch.append(plan.one)
@@ -116,7 +116,7 @@ class RecordImport(ABC, Generic[R, P]):
                     self.tell(plan, outcome, steps.get(i))
 
     def record(self, steps: list[ImportStep], since: int, *, together: bool = False) -> Recorded:
-        """Let the store do some steps, unless nothing is to be stored."""
+        """Do some steps in the store, unless it is a dry run."""
         terms = self._terms
         if terms.dry_run or not steps:
             return Recorded([DONE] * len(steps), since)
@@ -132,13 +132,13 @@ class RecordImport(ABC, Generic[R, P]):
         self._unwritten += len(steps)
         if self.run is not None and self._unwritten >= self.run:
             self._unwritten = 0
-            with suppress(StoreError):  # no room for it is told by the next put
+            with suppress(StoreError):  # the next put reports a full disk
                 context_of(self.store).storage.flush()
         return recorded
 
 
 def refusal(outcome: RecordOutcome) -> tuple[Literal["erased", "refused"], str] | None:
-    """Why the store refused a record, and the code of the error; None if it did not."""
+    """Why the store refused a record, and the error code; None if it did not."""
     if outcome.error is None:
         return None
     erased = isinstance(outcome.error, ErasedError)

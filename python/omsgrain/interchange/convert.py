@@ -35,7 +35,7 @@ _SUFFIX: Final = ".mg"
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What was converted.
+    """The report of a conversion.
 
     Attributes:
         source: the format that was read.
@@ -64,7 +64,7 @@ class Converted:
 
 
 class ParsedFile(NamedTuple):
-    """What was read of a file, and what could not be."""
+    """What was read of a file, and what could not be read."""
 
     read: Import
     losses: list[Loss]
@@ -124,7 +124,7 @@ def convert(
 
 
 def format_of_name(path: Path) -> str | None:
-    """The format that a file is called by, if its name says so."""
+    """The format by the name of a file; None if it says none."""
     if path.name.endswith(_SUFFIX):
         return CONTAINER
     named = (name for name, one in FORMATS.items() if path.name.endswith(one.suffixes))
@@ -182,7 +182,7 @@ def _write_mg(read: Import, path: Path) -> list[Loss]:
 
 
 def _has_its_own(grain: Grain) -> bool:
-    """Whether an embedding stands in the grain: those of MIF do, those of bundles do not."""
+    """Whether the grain itself has its embedding: of MIF it does, of a bundle it does not."""
     source = Source.of(grain)
     known = None if source is None else VERSIONS.get(source.format)
     return known is not None and known.embedding_member is not None

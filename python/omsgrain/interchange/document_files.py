@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents in files, on their way into an open store and out of it.
+"""Documents in files: read them for an import, and write them in an export.
 
-A document is read, and its signature checked, before the store that shall take it is opened: a bad
-document makes no store.
+A document is read, and its signature checked, before the store is opened: a bad document creates
+no store.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
-"""How files are called, by layout."""
+"""The ending of file names, by layout."""
 LARGEST: Final = 100 << 20
 """Bytes of a document that is read."""
 _YAML: Final = ".mif.yml"
@@ -46,7 +46,7 @@ _YAML: Final = ".mif.yml"
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Whose signature beside a file counts.
+    """Whose signatures beside files are trusted.
 
     Attributes:
         keys: files of public keys, and DIDs.
@@ -111,7 +111,7 @@ def read_document(
 def open_bundle(
     file: Path, trusted: Trusted, *, scan: bool = False
 ) -> Iterator[tuple[Bundle | IO[bytes], Checked]]:
-    """Read an AIMEM bundle in a file; of one by lines the stream, with ``scan`` checked before."""
+    """Open an AIMEM bundle; one by lines as a stream, which ``scan`` checks whole before."""
     lines = sniff_file(file).lines
     with file.open("rb") as source:
         bundle: Bundle | IO[bytes] = (
@@ -126,7 +126,7 @@ def open_bundle(
 
 
 def layout_of_name(file: Path) -> str | None:
-    """The layout that a file is called by; None if its name says none."""
+    """The layout by the name of a file; None if it says none."""
     if file.name.endswith(_YAML):
         return "yaml"
     return next((one for one, end in LAYOUTS.items() if file.name.endswith(end)), None)

@@ -158,7 +158,7 @@ _COUNTERS: Final = "volatile"
 _COUNTED: Final = frozenset(("temporal/accessCount", "temporal/lastAccessed"))
 """The counters of a memory that the store itself keeps."""
 _OTHERS: Final = "vendor_extensions/"
-"""What other systems say, which leaves in MIF 2.0."""
+"""What other systems say; MIF 2.0 has a place for it."""
 
 
 class ManifestList:

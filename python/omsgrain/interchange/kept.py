@@ -68,10 +68,10 @@ _MISSING: Final = b""
 
 
 class DocumentSnapshot:
-    """A document that is to be kept, as far as its records are stored as they came.
+    """A document while its records are imported, to be kept as far as they are stored.
 
     Attributes:
-        warnings: why it could not be, or not whole.
+        warnings: why it is not kept, or in part.
     """
 
     def __init__(self, document: ParsedDocument, wanted: bool) -> None:
@@ -121,7 +121,7 @@ class DocumentSnapshot:
             self._steps.append(step)
 
     def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[ImportStep]:
-        """What is to be put; nothing if nothing of the document is kept."""
+        """The steps that keep the document; none if nothing of it is kept."""
         document = self._document
         if not self._wanted or not document.manifest.id:
             return []
@@ -215,10 +215,10 @@ _NAMED: Final = frozenset(
 def trimmed(
     store: GrainStore, user_id: str, ids: Collection[str], addresses: Collection[str]
 ) -> Iterator[list[str]]:
-    """Put the documents of a user anew that say something of some records.
+    """Store the documents of a user again without what they say of some records.
 
-    Gives the addresses of what they were before, which the caller deletes with the records. If
-    that is refused, all is as it was.
+    Yields the addresses of their old grains, which the caller deletes with the records. If that
+    fails, the new grains are removed again.
     """
     again: dict[Grain, list[Grain]] = {}
     for whole in _manifests(store, user_id):
@@ -229,7 +229,7 @@ def trimmed(
     if not again:
         yield []
         return
-    # What they came under ends when it would have.
+    # Their retention ends when it would have.
     ends = {one.address: one.deadline for one in store.privacy.due() if one.kind == RETENTION}
     steps = [
         ImportStep("", None, one, until=ends.get(whole.address))
@@ -275,7 +275,7 @@ def _again(
     try:
         found = open_manifest(whole, get)
         known = keyed(whole, get)
-    except (NotFoundError, FormatError):  # it is given back to nobody any more
+    except (NotFoundError, FormatError):  # it cannot be given back any more
         return None
     if found is None:
         return None
@@ -292,7 +292,7 @@ def _again(
 
 
 def _without(envelope: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:
-    """What stands around the records, without what stands there under some names."""
+    """The envelope without what it says of some ids."""
     left: dict[str, Any] = _cleaned({k: v for k, v in envelope.items() if k != MEMBER}, gone)
     if MEMBER not in envelope:
         return left
@@ -385,9 +385,16 @@ def documents(
     return found
 
 
-def export_kept(store: GrainStore, user_id: str, id: str, **options: Any) -> Dump:
+def export_kept(
+    store: GrainStore,
+    user_id: str,
+    id: str,
+    *,
+    purpose: Purpose = "transfer",
+    actor: str | None = None,
+) -> Dump:
     """Give a document back as it came, in memory; all else as `kept_pieces`."""
-    found, losses = kept_pieces(store, user_id, id, **options)
+    found, losses = kept_pieces(store, user_id, id, purpose=purpose, actor=actor)
     return Dump(b"".join(found), losses)
 
 
@@ -398,23 +405,22 @@ def kept_pieces(
     *,
     purpose: Purpose = "transfer",
     actor: str | None = None,
-    **options: Any,
 ) -> tuple[Iterator[bytes], list[Loss]]:
-    """Give a document back as it came, by pieces; of several with one id the one that came last.
+    """Give a document back as it came, by pieces; of several with one id the last one.
 
-    Its records are in memory once, as text. Where it is to be spelled in a way of its own, or is
-    of memories in JSON-LD, or grains of another format are in it, all of it is made at once.
+    Its records are in memory once, as text. A document that is spelled in a way of its own, is of
+    memories in JSON-LD, or carries grains of another format is made at once.
     """
     named = [one for one in documents(store, user_id, purpose) if one.id == id]
     if not named:
         raise NotFoundError("no such document is kept of this user", field="/document")
     export = _KeptExport(store, user_id, named[-1], purpose)
     of = version(export.of.format)
-    document, losses = None if options else export.texts(), list[Loss]()
+    document, losses = export.texts(), list[Loss]()
     if document is not None:
         found = of.pieces(of.current(document), export.manifest.layout or "json")
     else:
-        dumped = formats.dump(export.grains(), format=of.name, **options)
+        dumped = formats.dump(export.grains(), format=of.name)
         found, losses = iter((dumped.data,)), dumped.losses
     export.memory.check()
     export.audit({"format": of.name, "document": 1}, actor)

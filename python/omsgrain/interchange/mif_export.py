@@ -217,7 +217,7 @@ class MifExport(MemoryExport):
                 self.foreign.stays(source.id)
             return
         self.allow_at(page, seq, grain)
-        # A sealed grain stands under an address of its own; it leaves as what it says.
+        # An encrypted grain has an address of its own; it leaves in the clear.
         plain = as_put(grain)
         self.grains[plain.address] = plain
         own = source is not None and source.format == self._format.name
@@ -459,5 +459,5 @@ class Foreign:
         return left
 
     def envelope(self) -> dict[str, Any]:
-        """All of it, as it stands around the records of one document."""
+        """All of it, as the envelope of one document has it."""
         return {MEMBER: problems.merged(self._envelopes)}

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 JUSTIFICATION: Final = "a document with another version of it was imported"
-"""What stands beside what a record supersedes, for policies that ask."""
-_TRIES: Final = 100  # times that somebody else may be faster than an import that is all or nothing
+"""The justification of a supersession, for policies that require one."""
+_TRIES: Final = 100  # plans of an atomic import, if another writer is faster each time
 
 
 def import_document(
@@ -51,16 +51,16 @@ def import_document(
     alive: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> MifReport:
-    """Take a document into a store. Run again, it changes nothing.
+    """Import a document. Importing it again changes nothing.
 
-    A record that is not good, or that the store refuses, is reported and holds up nothing else.
+    An invalid record, or one that the store refuses, is reported, and the others are imported.
     """
     check_batch_size(batch_size)
     strategy = merge.strategy(merge_strategy)
     if isinstance(document, bytes):
         document = read(document, format=format, user_id=user_id, **options)
     came = document if isinstance(document, ParsedDocument) else arrived(document, user_id)
-    del document  # of what was read all that is of use is in what arrived
+    del document  # the parsed document has all of it
     alive()
     terms = MergeTerms(
         user_id=came.owner,
@@ -122,15 +122,15 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         self._failed = False
 
     def plan(self, snapshot: SourceSnapshot, batch: list[Arrived]) -> list[RecordPlan]:
-        """Decide what becomes of records."""
+        """Plan records."""
         return self._planner.plan(snapshot, batch)
 
     def planned(self, bad: set[int], seq: int | None) -> None:
-        """Let the planner know what the store refused."""
+        """Tell the planner what the store refused."""
         self._planner.done(bad, seq)
 
     def all(self) -> None:
-        """Take all records, or none of them."""
+        """Import all records, or none."""
         good = not self._document.bad
         for _ in range(_TRIES):
             with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
@@ -158,7 +158,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
     def _together(
         self, steps: list[ImportStep], kept: list[ImportStep], since: int
     ) -> list[RecordOutcome]:
-        """Do all of some steps, with what is kept beside them if that can be."""
+        """Do all steps or none, together with those that keep the document if possible."""
         outcomes = self.record([*steps, *kept], since, together=True).outcomes
         own, beside = outcomes[: len(steps)], outcomes[len(steps) :]
         if any(one.moved or one.error for one in own) or not any(one.error for one in beside):
@@ -184,7 +184,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
 
     def _new(self, steps: list[ImportStep]) -> list[ImportStep]:
-        """Those steps whose grain is not there: the time of what is there runs already."""
+        """The steps whose grain is not stored yet; the retention of a stored one runs already."""
         if not steps:
             return steps
         with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
@@ -195,7 +195,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
             ]
 
     def steps(self, plans: list[RecordPlan]) -> dict[int, ImportStep]:
-        """What the store is to do, by the number of the plan."""
+        """The steps for the store, by the number of the plan."""
         steps: dict[int, ImportStep] = {}
         for i, plan in enumerate(plans):
             if not plan.is_put:
@@ -226,7 +226,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         return document.version.reads_of(envelope, one.kept_id, partial(document.record_of, one))
 
     def tell(self, plan: RecordPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
-        """Report what became of a record, and what it is kept as."""
+        """Report the outcome of a record, and note what it is kept as."""
         decision, code, one = plan.decision, None, plan.one
         if (refused := refusal(outcome)) is not None:
             word, code = refused
@@ -243,7 +243,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
             self._keeping.note(plan, decision, step)
 
     def report(self, renamed: int) -> MifReport:
-        """What it came to."""
+        """The report."""
         records = tuple(self._reports[pointer] for pointer in self._order())
         if renamed and self._terms.keep_document:
             says = "the document is kept with the new ids"
@@ -278,14 +278,14 @@ _LAST = 2**62
 
 
 class ConsentBinding(NamedTuple):
-    """What the consent of a document binds the records to that it stores, and no others.
+    """The terms of a document's consent for the records that the import stores.
 
-    After ``retention_days`` they are erased, and what is kept of the document; with
-    ``sharing_allowed`` false they leave for no purpose that is sharing. Spec: MIF 1.0 §6.3
+    After ``retention_days`` they are erased, with what is kept of the document. With
+    ``sharing_allowed`` false they are in no export that shares them. Spec: MIF 1.0 §6.3
 
     Attributes:
-        until: when they must be gone, ms since 1970.
-        warnings: what follows from it that nobody may expect.
+        until: when they must be erased, ms since 1970.
+        warnings: consequences that may be unexpected.
     """
 
     until: int | None = None
@@ -293,7 +293,7 @@ class ConsentBinding(NamedTuple):
 
 
 def consent(document: ParsedDocument, now: int) -> ConsentBinding:
-    """Read the consent of a document, and mark the records that are not to be shared."""
+    """Read the consent of a document, and mark the records that must not be shared."""
     given = next((one for one in document.records if one.kind == "consent"), None)
     if given is None:
         return ConsentBinding()
@@ -312,7 +312,7 @@ def consent(document: ParsedDocument, now: int) -> ConsentBinding:
 
 
 def _made(document: ParsedDocument, now: int) -> int:
-    """When the document was made, as far as it says."""
+    """When the document was made; now, if it does not say."""
     export = document.manifest.envelope.get("export")
     made = export.get("created_at") if isinstance(export, Mapping) else None
     instant = times.parse(made, floating=True) if isinstance(made, str) else None
@@ -320,5 +320,5 @@ def _made(document: ParsedDocument, now: int) -> int:
 
 
 def _unshared(one: Arrived) -> Arrived:
-    # Its parts are named by their addresses, and leave only with what names them.
+    # A part is exported only with the grain that names it.
     return one._replace(grain=make({**one.grain.fields, SHARING: False}))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a document that was read: their places, their grains, what they are known by.
+"""The records of a document that was read: their places, their grains, their names.
 
-A document of either version is the same here: a list of records. What the two do not have in
-common stands in `versions`.
+A document of any version of MIF is a list of records here. Each version's format object has what
+the others do not have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DANGLING = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
 def natives(
     store: GrainStore, user_id: str, hashes: Collection[str], format: Format
 ) -> dict[str, str]:
-    """Find the current grains of a user that have one of some texts, by the hash of that."""
+    """Find a user's current grains that have one of some texts, by the hash of the text."""
     found: dict[str, str] = {}
     if not hashes:
         return found
@@ -83,28 +83,28 @@ NATIVE = "native"
 
 
 class RecordPlace(NamedTuple):
-    """Where a record stands: the pointer of its array, and its number among those taken."""
+    """The place of a record: the pointer of its array, and its number among the valid ones."""
 
     array: str
     at: int
 
 
 class Arrived(NamedTuple):
-    """A record that arrived.
+    """A record of a document.
 
     Attributes:
-        place: where it stands among the records that are good.
-        pointer: where it stands in the document.
-        format: of the record: grains of the other version can go along in a document.
-        kind: of what kind it is; NATIVE if its grain is of no version of MIF.
-        id: its id; None if it has none, or none that anything is found by.
+        place: its place among the valid records.
+        pointer: its place in the document.
+        format: of the record; a document can carry grains of another version.
+        kind: its kind; NATIVE if its grain is of no version of MIF.
+        id: its id; None if it has none by which a grain is found.
         hash: SHA-256 of its text, if duplicates of it are found by that.
-        grain: what it is as a grain.
+        grain: the record as a grain.
         parts: grains that belong to it.
         vector: its embedding, to be searched by.
         is_duplicate: whether an earlier record of the document has the same text.
         old_id: its id before it was renamed.
-        original: the record as it came, where its references lead elsewhere by now.
+        original: the record as it came, if its references were changed.
     """
 
     place: RecordPlace
@@ -122,7 +122,7 @@ class Arrived(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By what it is looked up."""
+        """The names by which it is looked up."""
         return tuple(name for name in (self.id, self.hashed, self.old_id) if name)
 
     @property
@@ -132,25 +132,25 @@ class Arrived(NamedTuple):
 
     @property
     def hashed(self) -> str | None:
-        """The name that its text has, if duplicates are found by that."""
+        """The name of its text, if duplicates are found by that."""
         return None if self.hash is None else f"sha256:{self.hash}"
 
 
 @dataclass(slots=True)
 class ParsedDocument:
-    """A document that arrived.
+    """A document that was read.
 
     Attributes:
-        version: of the format.
-        owner: whose memory it becomes.
+        version: the format.
+        owner: the user who gets the memory.
         manifest: what stood around the records, with their addresses.
         created_at: of the manifest, ms since 1970.
-        text: the document as it came, where that is kept.
-        records: in the order of the document; an import that is not all or nothing takes them out
-            as it goes, so that what is stored is not in memory as well.
-        bad: records that are not good, as they are reported, each by a key of its own.
+        text: the document as it came, if that is kept.
+        records: in the order of the document; an import that is not atomic removes those that it
+            has stored, to save memory.
+        bad: the reports of the invalid records, each by a key of its own.
         problems: what is wrong with these.
-        warnings: what was taken although it looks wrong.
+        warnings: what was accepted although it looks wrong.
     """
 
     version: Mif
@@ -169,7 +169,7 @@ class ParsedDocument:
         return [one for one in self.warnings if one.rule in _DANGLING]
 
     def record_of(self, one: Arrived) -> Record:
-        """The record as it stands in the document."""
+        """The record as the document has it."""
         by_address = {part.address: part for part in one.parts}
         found = version(one.format).table.from_grain(one.grain, by_address.__getitem__)
         if found is None:
@@ -178,7 +178,7 @@ class ParsedDocument:
 
 
 def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
-    """Take what was read of a document."""
+    """Make the list of records of a document that was read."""
     by_address = {grain.address: grain for grain in read.grains}
     whole, manifest = _manifest(read, by_address)
     found = version(read.format if manifest is None else manifest.format)
@@ -188,7 +188,7 @@ def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
         raise SchemaError("nobody says whose memory it becomes", field="/user_id")
     bad = _bad(read.problems, version(read.format))
     if manifest is None or whole is None:
-        # All of it is grains that went along: what they are is not listed anywhere.
+        # The document only carries grains, which no manifest lists.
         parts = {part for grain in read.grains for part in parts_of(grain)}
         alone = [address for address in by_address if address not in parts]
         manifest, created_at = Manifest(found.name, "", {}, {"": alone}), 0
@@ -220,8 +220,8 @@ def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
 def _manifest(
     read: Import, by_address: Mapping[str, Grain]
 ) -> tuple[Grain | None, Manifest | None]:
-    """What lists the records: of several that went along the last one is the document's own."""
-    version(read.format)  # or it is told here that it is no MIF document
+    """The manifest; if the document carries others, its own is the last one."""
+    version(read.format)  # raises if it is no MIF document
     for grain in reversed(read.grains):
         manifest = open_manifest(grain, by_address.__getitem__)
         if manifest is not None and manifest.format in VERSIONS:
@@ -230,7 +230,7 @@ def _manifest(
 
 
 def rebuilt(document: ParsedDocument, one: Arrived, record: Record, **changed: Any) -> Arrived:
-    """A record as it arrived, with another content."""
+    """A record with another content."""
     table, owner = version(one.format).table, document.owner
     if one.is_duplicate:
         of = one.grain["context"]["of"]
@@ -246,8 +246,8 @@ def rebuilt(document: ParsedDocument, one: Arrived, record: Record, **changed: A
 
 
 def _owned(document: ParsedDocument, one: Arrived) -> Arrived:
-    """A record that becomes somebody else's than the document says."""
-    if one.kind == NATIVE:  # it is refused: a grain of another user is not this one's
+    """A record of another user than the document says."""
+    if one.kind == NATIVE:  # refused later: it carries a grain of another user
         return one
     return rebuilt(document, one, document.record_of(one))
 
@@ -261,7 +261,7 @@ def _one(
     read: Import,
     owner: str,
 ) -> Arrived:
-    seen = Grain(grain.blob)  # what is asked of a grain it keeps, and all of them are here
+    seen = Grain(grain.blob)  # a grain caches its fields, and all grains are in memory
     source = Source.of(seen)
     pointer = place.array
     if place.array in places and place.array not in found.single:
@@ -290,7 +290,7 @@ def _one(
 
 
 def _bad(problems: Iterable[Problem], found: Mif) -> dict[str, RecordReport]:
-    """The records that are not good, each once: by pointer, or by line if they have no place."""
+    """The invalid records, each once: by pointer, or by line if they have no place."""
     bad: dict[str, RecordReport] = {}
     for one in problems:
         _, at = found.place_of(one.pointer)
@@ -304,7 +304,7 @@ def _bad(problems: Iterable[Problem], found: Mif) -> dict[str, RecordReport]:
 
 
 def _places(manifest: Manifest, bad: Mapping[str, RecordReport]) -> dict[str, list[int]]:
-    """Of each array where its good records stand in the document."""
+    """The places of the valid records in each array of the document."""
     places: dict[str, list[int]] = {}
     for array, addresses in manifest.arrays.items():
         found: list[int] = []
@@ -322,7 +322,7 @@ _Kin: TypeAlias = tuple[str, str, str | None]
 
 
 class History:
-    """Versions that came before, found by what they say; it keeps their addresses alone."""
+    """Earlier versions of a record, found by their content; it keeps only their addresses."""
 
     def __init__(self) -> None:
         self._ids: set[tuple[str, str]] = set()
@@ -331,7 +331,7 @@ class History:
         self._said: dict[_Kin, tuple[int, dict[bytes, str]]] = {}
 
     def add(self, found: SourcedGrain) -> None:
-        """Take one more, newer than all before."""
+        """Add a version that is newer than all before."""
         source = Source.of(found.grain)
         if source is None or is_duplicate(found.grain):
             return
@@ -345,7 +345,7 @@ class History:
         return (one.format, one.kind) in self._ids
 
     def exact(self, one: Arrived) -> str | None:
-        """The address of what says the same as a record to the last sign."""
+        """The address of the version that says exactly what a record says."""
         return self._exact.get(one.grain.address)
 
     def newest(self, one: Arrived) -> str | None:
@@ -367,7 +367,7 @@ class History:
 
 
 class Comparison:
-    """Compares the records of a document."""
+    """Compares the records of a document with what is stored."""
 
     def __init__(
         self,
@@ -379,14 +379,14 @@ class Comparison:
         self.coming = {} if coming is None else coming
 
     def add(self, one: Arrived, grain: Grain) -> None:
-        """Take a record that is not stored yet among those that others are compared with."""
+        """Add a record that is not stored yet to those that others are compared with."""
         self.coming[grain.address] = SourcedGrain(grain, True)
         self.coming.update((part.address, SourcedGrain(part, True)) for part in one.parts)
 
     def says(self, one: Arrived, found: SourcedGrain) -> bool | None:
-        """Whether a grain says what a record does to the last sign.
+        """Whether a grain says exactly what a record says; None if it says something else.
 
-        None if it says another thing.
+        False: the two are equal as JSON.
         """
         if plain(found.grain) == one.grain.address:
             return True
@@ -402,7 +402,7 @@ class Comparison:
         return False if canonical(record) == canonical(new) else None
 
     def is_older(self, one: Arrived, found: SourcedGrain) -> bool:
-        """Whether a record is older than a grain, by a time or a number that both have."""
+        """Whether a record is older than a grain, by a time or a version that both have."""
         stored, new = self._record(found.grain, one.format), self._document.record_of(one)
         if stored is None:
             return False
@@ -415,7 +415,7 @@ class Comparison:
     def before(
         self, one: Arrived, histories: Iterable[History], *, text: bool
     ) -> tuple[SourcedGrain, bool] | None:
-        """The version of a record in its history that says the same, and whether to the last sign.
+        """The earlier version that says the same as a record, and whether it says exactly that.
 
         Args:
             one: the record.
@@ -451,7 +451,7 @@ class Comparison:
         return None if record is None else canonical(record)
 
     def _record(self, grain: Grain, format: str) -> Record | None:
-        """The record that a grain was; None if it cannot be told any more."""
+        """The record of a grain; None if it cannot be read any more."""
         try:
             found = version(format).table.from_grain(grain, self._part)
         except OmsError:
@@ -466,23 +466,23 @@ class Comparison:
 
 
 def _changed(record: Record) -> times.Instant | None:
-    """When a record says that it was changed last."""
+    """The time of the last change, by the record."""
     said = record.get("updated_at", record.get("modified"))
     return times.parse(said, floating=True) if isinstance(said, str) else None
 
 
 def plain(grain: Grain) -> str:
-    """The address of what a grain says, also where it stands sealed under another."""
+    """The address of a grain's plain blob; an encrypted grain has another address."""
     return _core.address(grain.blob)
 
 
 def is_it(found: SourcedGrain, address: str) -> bool:
-    """Whether a grain says what stands at an address; most are not sealed, and stand there."""
+    """Whether an address is that of a grain, or of its plain blob."""
     return found.address == address or plain(found.grain) == address
 
 
 def canonical(record: Record) -> bytes:
-    """A record such that neither order nor spelling counts: the same for what is equal as JSON."""
+    """A record as canonical JSON: the same bytes for equal records."""
     text = json.dumps(record, sort_keys=True).encode("ascii")
     try:
         return _core.canonical_json(text)
@@ -514,8 +514,8 @@ def read(
         return formats.load(data, format=format, user_id=user_id, **options)
     found = formats.load(data, format=format, **options)
     owner = found.grains[-1].get("user_id") if found.grains else None
-    # What is asked of a grain it keeps, so others are asked.
+    # A grain caches its fields; copies keep the memory small.
     if all(Grain(grain.blob).get("user_id") == owner for grain in found.grains):
         return found
-    # A grain that went along is taken as it is by the one whose it was, and by nobody else.
+    # A grain that the document carries is accepted as it is for its own user only.
     return formats.load(data, format=format, user_id=owner, **options)

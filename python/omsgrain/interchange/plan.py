@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be done with the records of a document, decided by one snapshot of the store."""
+"""Plan the import of a document's records by one snapshot of the store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ANOTHER = Decision("refused", "another_user")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTerms(ImportTerms):
-    """How an import merges; ``import_document`` says what the attributes mean."""
+    """The options of an import of MIF; ``import_document`` explains the attributes."""
 
     strategy: MifStrategy
     atomic: bool
@@ -48,19 +48,18 @@ class MergeTerms(ImportTerms):
 
 
 class RecordPlan(NamedTuple):
-    """What is to be done with a record.
+    """The plan for one record.
 
     Attributes:
         one: the record.
-        decision: what becomes of it.
-        seen: the addresses of what counted under its names before the batch.
-        stored: the plain address of what says the same as the record to the last sign, if that
-            is stored.
-        replaces: the address of what it supersedes.
-        under: the address of what supersedes it, where it is older than that.
+        decision: its outcome.
+        seen: the addresses of the grains that were current under its names before the batch.
+        stored: the plain address of the stored grain that says exactly the same.
+        replaces: the address of the grain that it supersedes.
+        under: the address of the newer grain that supersedes it.
         of: the id, or the address, of what is stored with the same text.
-        wave: after which other steps it comes: it supersedes a record of the same batch.
-        leans: the places in the batch of those whose grains this was decided by.
+        wave: its step comes after all steps of a lower wave, which it may supersede.
+        leans: the places in the batch of the plans that this one depends on.
     """
 
     one: Arrived
@@ -80,21 +79,22 @@ class RecordPlan(NamedTuple):
 
     @property
     def grain(self) -> Grain:
-        """What is put: the record, and from what it comes if it was renamed."""
+        """The grain that is stored; a renamed one names what it is derived from."""
         if self.decision.fate != "renamed" or self.of is None:
             return self.one.grain
         return make({**self.one.grain.fields, "derived_from": [self.of]})
 
 
 class Look:
-    """What is stored while a batch is decided: as it was, and with what the batch puts so far.
+    """What is stored while a batch is planned, with what the batch stores so far.
 
     Attributes:
         snapshot: of the user's grains.
-        compared: compares with what is stored, or coming.
-        now: by name what counts, the newest first.
-        late: by name what counts no more since the batch puts something.
-        moves: what joins the history of a name, and the place in the batch of what does that.
+        compared: compares records with what is stored, or planned.
+        now: by name the current grains, the newest first.
+        late: by name the grains that the batch supersedes.
+        moves: the grains that join the history of a name, and the place of the plan that causes
+            it.
     """
 
     def __init__(
@@ -115,25 +115,25 @@ class Look:
         self._waves: dict[int, int] = {}
 
     def histories(self, name: str) -> Iterator[History]:
-        """The versions that what has a name had, the newest first."""
+        """The histories of the records under a name, the newest first."""
         for known in (self.late, self._past):
             if (found := known.get(name)) is not None:
                 yield found
 
     def seen(self, one: Arrived) -> tuple[str, ...]:
-        """The addresses that the names of a record led to before the batch."""
+        """The addresses that were current under the names of a record before the batch."""
         return tuple(dict.fromkeys(at for name in one.names for at in self._began.get(name, ())))
 
     def leans(self, *addresses: str | None) -> tuple[int, ...]:
-        """The places in the batch of those that put what stands at some addresses."""
+        """The places in the batch of the plans that store the grains at some addresses."""
         return tuple(self._placed[one] for one in addresses if one in self._placed)
 
     def wave(self, leans: Iterable[int]) -> int:
-        """After which other steps one comes that builds upon some of them."""
+        """The wave of a step that depends on the plans at some places."""
         return max((self._waves[one] + 1 for one in leans), default=0)
 
     def put(self, at: int, plan: RecordPlan) -> None:
-        """Take what the batch puts."""
+        """Note a grain that the batch stores."""
         one, found = plan.one, SourcedGrain(plan.grain, True)
         self._placed[found.address], self._waves[at] = at, plan.wave
         self.compared.add(one, found.grain)
@@ -148,7 +148,7 @@ class Look:
             self.now[name] = [found, *self.now.get(name, ())]
 
     def _leaves(self, at: int, found: SourcedGrain) -> None:
-        """Take something out of what counts."""
+        """Remove a grain from the current ones."""
         source = Source.of(found.grain)
         if source is None:
             return
@@ -159,23 +159,23 @@ class Look:
         self._joins(at, source.id, found)
 
     def _joins(self, at: int, name: str, found: SourcedGrain) -> None:
-        """Take something that counts no more."""
+        """Add a grain to the history of a name."""
         self.late.setdefault(name, History()).add(found)
         self.moves.append((at, name, found))
 
 
 class Planner:
-    """Decides what becomes of records.
+    """Plans the records of a document.
 
-    What it knows of names that several records have it keeps from batch to batch, so that a long
-    history is read once. What counts is looked up again as soon as somebody else has written.
+    It keeps what it read under names that several records have, so that a long history is read
+    once. It looks up current grains again as soon as another writer has written.
     """
 
     def __init__(
         self, terms: MergeTerms, document: ParsedDocument, natives: Mapping[str, str]
     ) -> None:
         self._terms, self._document, self._natives = terms, document, natives
-        # Python's hash is keyed: nobody can make two names that have the same.
+        # Python's hash is keyed: a document cannot contain names with a chosen hash.
         self._brings: set[int] = set()
         for one in document.records:
             if one.id and one.hash is not None:
@@ -202,7 +202,7 @@ class Planner:
         """Look up what is stored under the names of records."""
         if not (self._terms.dry_run or snapshot.seq == self._seq):
             self._now = {}
-        # What is kept beside a document stands under the id of its record: no need to read it.
+        # A duplicate that is kept beside a document has the id of its record.
         names = dict.fromkeys(n for one in batch if not one.is_duplicate for n in one.names)
         now = snapshot.find((name for name in names if name not in self._now), "current")
         past = snapshot.find((name for name in names if name not in self._past), "past")
@@ -219,7 +219,7 @@ class Planner:
         return Look(snapshot, compared, now, known, past)
 
     def plan(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> list[RecordPlan]:
-        """Decide; ``done`` is to be told what became of it."""
+        """Plan a batch; call ``done`` with the outcome."""
         look = self._look = self.look(snapshot, batch)
         erased = self._erased(snapshot, batch)
         plans: list[RecordPlan] = []
@@ -238,7 +238,7 @@ class Planner:
         return plans
 
     def done(self, bad: Collection[int], seq: int | None) -> None:
-        """Take what became of a batch that was decided last."""
+        """Note the outcome of the batch that was planned last."""
         look, self._look = self._look, None
         if look is None:
             return
@@ -253,7 +253,7 @@ class Planner:
             self._coming = look.compared.coming
 
     def is_taken(self, look: Look, one: Arrived) -> bool:
-        """Whether a record needs another id, since what is stored under its own is another one."""
+        """Whether a record needs another id, since another record is stored under its own."""
         state = self._state(look, one)[0]
         return state in ("text", "newer") and self._twin(look, one) is None
 
@@ -329,14 +329,14 @@ class Planner:
         )
 
     def _own(self, look: Look, one: Arrived) -> SourcedGrain | None:
-        """What counts under a record's id."""
+        """The current grain under a record's id."""
         own = look.now.get(one.id or "", ())
         return next((found for found in own if self._is_own(one, found)), None)
 
     def _decide(self, one: Arrived, state: Own, twin: bool) -> Decision:
         decision = decide(self._terms.strategy, state, twin)
         if decision.fate == "renamed":
-            # What has a new id by now is not renamed again; what has no id cannot be.
+            # A record with a new id is not renamed again; one without an id cannot be.
             return UPDATED
         if one.old_id is not None and decision.fate == "imported":
             return Decision("renamed")
@@ -368,7 +368,7 @@ class Planner:
         return RecordPlan(one, decision, stored=one.grain.address if older else None)
 
     def _is_own(self, one: Arrived, found: SourcedGrain) -> bool:
-        """Whether a grain is what is stored under a record's id: other kinds have ids as well."""
+        """Whether a grain is a record of the same format and kind; other kinds have ids too."""
         source = Source.of(found.grain)
         return (
             source is not None
@@ -377,7 +377,7 @@ class Planner:
         )
 
     def _twin(self, look: Look, one: Arrived) -> SourcedGrain | None:
-        """What has the same text under another id, and counts."""
+        """The current grain that has the same text under another id."""
         if one.hash is None or one.hashed is None:
             return None
         for found in look.now[one.hashed]:
@@ -402,13 +402,13 @@ class Planner:
         return gone
 
     def _is_version(self, one: Arrived, found: SourcedGrain) -> bool:
-        """Whether what has a record's text is a version of it, or of a record that goes on."""
+        """Whether a grain with a record's text is a version of it, or of a record that changes."""
         return self._is_own(one, found) and (_id(found.grain) == one.id or self._goes(found))
 
     def _goes(self, found: SourcedGrain) -> bool:
-        """Whether the document gives another text to what has the text of one of its records.
+        """Whether the document gives another text to the record of a stored grain.
 
-        Or the text would be nowhere in the end.
+        Then the grain is no twin, or its text would be in no current grain at the end.
         """
         source = Source.of(found.grain)
         if source is None or self._terms.strategy == "rename":
@@ -463,7 +463,7 @@ def _id(grain: Grain) -> str | None:
 
 
 def _id_in(grain: Grain, one: Arrived) -> str:
-    """What a stored memory is called in the format of a record that has its text."""
+    """The id of a stored memory in the format of a record that has its text."""
     source = Source.of(grain)
     if source is not None and source.format == one.format:
         return source.id
@@ -472,5 +472,5 @@ def _id_in(grain: Grain, one: Arrived) -> str:
 
 
 def _known(grain: Grain, decision: Decision) -> str:
-    """By what a grain is named: by its address where another derives from it, else by its id."""
+    """The name of a grain: its address if a grain derives from it, else its id."""
     return (None if decision.fate == "renamed" else _id(grain)) or grain.address

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References of records to records, and where they lead once these have other ids."""
+"""References between records, and their change when records get other ids."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
@@ -84,7 +83,7 @@ def skipped_before(store: GrainStore, document: ParsedDocument) -> dict[Key, str
 
 
 def _dangling(document: ParsedDocument) -> dict[str, str | None]:
-    """What the document refers to and does not have, by the pointers of its references."""
+    """The ids that the document refers to and does not have, by pointer of the reference."""
     asked = document.dangling
     at = {pointer for one in asked if (pointer := _record_at(document.version, one.pointer))}
     records = {
@@ -153,7 +152,7 @@ class References:
         return record if changed == record else changed
 
     def of_envelope(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
-        """What stands around the records, such as the data of vendors, with all its references."""
+        """The envelope, such as the data of vendors, with all its references."""
         return {name: self._walk(value) for name, value in envelope.items()}
 
     def _member(self, path: str, value: Any, known: Mapping[str, str]) -> Any:
@@ -273,11 +272,11 @@ class _Renaming:
         self.leads = skipped_before(store, document)
 
     def texts(self, numbers: Sequence[int]) -> None:
-        """Look at memories, which are told from others by their text alone."""
+        """Look at memories, which differ from others by their text alone."""
         for i, one, look in self._looked_up(numbers):
             another = self._is_another(i)
             if not another and self._first[one.kind, one.id or ""] != i:
-                continue  # it stands twice
+                continue  # it is twice in the document
             id_ = self._planner.same_text(look, one)
             if id_ is None and (another or self._planner.is_taken(look, one)):
                 id_ = fresh(self._document, one)
@@ -289,7 +288,7 @@ class _Renaming:
                 self.leads[one.kind, one.id] = self.leads.get((one.kind, of), of)
 
     def others(self, numbers: Sequence[int]) -> int:
-        """Look at records that are told by all that they say, as they would be stored."""
+        """Look at records that differ by any of their fields, as they would be stored."""
         before = len(self.new)
         references = References(self._document.version, self.leads, self._ids)
         for i, one, look in self._looked_up([i for i in numbers if i not in self.new]):
@@ -319,9 +318,10 @@ class _Renaming:
         return self._first[key] == i
 
     def _looked_up(self, numbers: Sequence[int]) -> Iterator[_LookedUp]:
-        """Records that may need another id, with what is stored under their names."""
+        """Records that may need another id, and what is stored under their names."""
         document = self._document
-        for page in _pages(numbers):
+        for start in range(0, len(numbers), _PAGE):
+            page = numbers[start : start + _PAGE]
             with open_sources(context_of(self._store), document.owner) as snapshot:
                 records = [document.records[i] for i in page]
                 look = self._planner.look(snapshot, records)
@@ -383,9 +383,3 @@ def fresh(document: ParsedDocument, one: Arrived) -> str:
     prefix = _PREFIX.match(one.id or "")
     says = one.hash or sha256(canonical(document.record_of(one))).hexdigest()
     return f"{prefix[0] if prefix else ''}{uuid5(_FRESH, f'{one.kind} {one.id} {says}')}"
-
-
-def _pages(whole: Sequence[int]) -> Iterator[list[int]]:
-    rest = iter(whole)
-    while page := list(islice(rest, _PAGE)):
-        yield page

@@ -29,13 +29,13 @@ _WORDS: Final[dict[Fate, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A record that was not taken.
+    """A record that was not imported.
 
     Attributes:
-        kind: of what kind it is.
-        id: its URN; of an edge or a link what it joins.
+        kind: its kind.
+        id: its URN; of an edge or a link, what it joins.
         decision: why.
-        code: of the error, where the store refused it.
+        code: the error code, if the store refused it.
     """
 
     kind: Kind
@@ -44,7 +44,7 @@ class Conflict:
     code: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The conflict as JSON-ready values; what is not known is left out."""
+        """The conflict as JSON-ready values, without unknown ones."""
         reason = self.decision.reason
         found: dict[str, Any] = {"id": self.id, "kind": self.kind, "reason": reason}
         if reason is not None:
@@ -56,12 +56,12 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What an import did.
+    """The report of an import of a bundle.
 
     Attributes:
-        counts: how many records of each kind met which fate.
-        conflicts: the first ten thousand that were not taken.
-        warnings: what was taken although it looks wrong, and what could not be kept.
+        counts: how many records of each kind had which outcome.
+        conflicts: the first ten thousand records that were not imported.
+        warnings: what was accepted although it looks wrong, and what could not be kept.
     """
 
     counts: dict[tuple[Kind, Fate], int]
@@ -71,18 +71,18 @@ class ImportSummary:
     __repr__ = counted
 
     def count(self, kind: Kind, fate: Fate) -> int:
-        """How many records of a kind met a fate."""
+        """How many records of a kind had an outcome."""
         return self.counts.get((kind, fate), 0)
 
     @property
     def total_conflicts(self) -> int:
-        """How many records were not taken."""
+        """How many records were not imported."""
         return sum(number for (_, fate), number in self.counts.items() if fate == "conflict")
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as the format's reference has it, and what that leaves out.
+        """The summary as the format's reference has it, with more members.
 
-        ``chunks_rejected_conflict`` is a list of URNs; of the other kinds they are counted.
+        ``chunks_rejected_conflict`` is a list of URNs; those of the other kinds are numbers.
         """
         told: dict[str, Any] = {
             f"{_NAMES[kind]}_{word}": self.count(kind, fate)
@@ -105,7 +105,7 @@ class ImportSummary:
 
 
 class ImportTally:
-    """Counts while an import goes on."""
+    """Counts records during an import."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[Kind, Fate]] = Counter()
@@ -118,7 +118,7 @@ class ImportTally:
             self._conflicts.append(Conflict(kind, name, decision, code))
 
     def summary(self, warnings: Sequence[Problem]) -> ImportSummary:
-        """What it came to."""
+        """The report."""
         return ImportSummary(dict(self._counts), tuple(self._conflicts), tuple(warnings))
 
 
@@ -134,24 +134,24 @@ PLURALS: Final = {
     "edge": "edges",
     "consent": "consents",
 }
-"""What the records of a kind are called together."""
+"""The plural of each kind of record."""
 _ALWAYS: Final = ("memory", "entity", "relationship")
 _TAKEN: Final[tuple[Fate, ...]] = ("imported", "renamed")
 _LEFT: Final[tuple[Fate, ...]] = ("refused", "erased")
 
 
 class RecordReport(NamedTuple):
-    """What became of one record.
+    """The outcome of one record.
 
     Attributes:
-        pointer: where it stands in the document, a JSON pointer.
-        id: its id; of a record that is not good, what could be read of it, or None.
-        kind: of what kind it is.
-        fate: what became of it.
+        pointer: its place in the document, a JSON pointer.
+        id: its id; None if it is invalid and the id could not be read.
+        kind: its kind.
+        fate: the outcome.
         reason: why it was not stored as it came.
-        code: of the error, where the store refused it; of a record that is not good, the rule.
-        new_id: under which it is stored, if that is another one.
-        problem: of a record that is not good, what is wrong with it first, and where in it.
+        code: the error code, if the store refused it; the rule, if it is invalid.
+        new_id: the id under which it is stored, if that is another one.
+        problem: the first problem of an invalid record, and its place.
     """
 
     pointer: str
@@ -164,7 +164,7 @@ class RecordReport(NamedTuple):
     problem: Problem | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON-ready values; what is not known is left out."""
+        """The outcome as JSON-ready values, without unknown ones."""
         told = {name: value for name, value in self._asdict().items() if value is not None}
         told.pop("problem", None)
         return told if self.reason is None else told | {"message": REASONS[self.reason]}
@@ -172,16 +172,16 @@ class RecordReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MifReport:
-    """What an import did, or would do.
+    """The report of an import of MIF.
 
     Attributes:
-        format: ``mif2`` or ``mif1``.
-        merge_strategy: by which it was decided.
-        stored: whether it was done; not after a dry run, nor if it failed.
-        failed: whether a record that could not be taken stopped one that is all or nothing.
+        format: ``mif2``, ``mif1`` or ``mif-ld``.
+        merge_strategy: the strategy.
+        stored: whether anything was stored: not after a dry run, nor after a failure.
+        failed: whether a record that could not be imported stopped an atomic import.
         records: all records, in the order of the document.
-        problems: what is wrong with those that are not good.
-        warnings: what was taken although it looks wrong, and what could not be kept.
+        problems: what is wrong with the invalid ones.
+        warnings: what was accepted although it looks wrong, and what could not be kept.
     """
 
     format: str
@@ -196,22 +196,23 @@ class MifReport:
 
     @property
     def counts(self) -> dict[tuple[str, Fate], int]:
-        """How many records of each kind met which fate."""
+        """How many records of each kind had which outcome."""
         return dict(Counter((one.kind, one.fate) for one in self.records))
 
     @property
     def errors(self) -> tuple[RecordReport, ...]:
-        """The records that were not taken."""
+        """The records that were not imported."""
         return tuple(one for one in self.records if one.fate in _LEFT)
 
     def count(self, *fates: Fate, kind: str | None = None) -> int:
-        """How many records met one of some fates."""
+        """How many records had one of some outcomes."""
         return sum(one.fate in fates and kind in (None, one.kind) for one in self.records)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report under the names of the formats' reference, and what that leaves out.
+        """The report with the names of the formats' reference, and more members.
 
-        ``duplicates_skipped`` has all that is stored already; ``errors`` what was not taken.
+        ``duplicates_skipped`` counts all that was stored already; ``errors`` lists what was not
+        imported.
         """
         kinds = dict.fromkeys((*_ALWAYS, *(one.kind for one in self.records)))
         told: dict[str, Any] = {

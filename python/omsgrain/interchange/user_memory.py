@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory of one user as it was at one moment, read by pages.
 
-What was current then is known by its numbers, 8 bytes each. Grains never change, so whoever reads
-them later reads what was there; only removing, erasing and restricting take them away, and then
-reading stops with an error. So no snapshot stays open between two pages: whoever takes the pages
-may take long, and a snapshot that is open keeps writers waiting.
+The numbers of the current grains are in memory, 8 bytes each. Grains never change, so a later
+read gives what was there; if one was removed, erased or restricted meanwhile, reading stops with
+an error. So no snapshot stays open between two pages: a slow reader would keep writers waiting.
 """
 
 from __future__ import annotations
@@ -88,11 +87,11 @@ class MemoryPage:
         return grain
 
     def held(self, seq: int) -> bool:
-        """Whether somebody holds a grain."""
+        """Whether there is a hold on a grain."""
         return self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
 
     def state_at(self, address: str) -> tuple[bool, bool]:
-        """Whether somebody holds the grain at an address, and whether it is restricted."""
+        """Whether there is a hold on the grain at an address, and whether it is restricted."""
         (seq,) = self._reader.find([_core.parse_address(address)])
         if seq is None:
             return False, False
@@ -199,7 +198,7 @@ class UserMemory:
             yield from seqs_of(reader.inner, keys.number)
 
     def check(self) -> None:
-        """Look whether the tenant was erased meanwhile."""
+        """Raise ErasedError if the tenant was erased meanwhile."""
         with self._store.read() as reader:
             if tombstones.times(reader, "identity", self._tenant) != self._erasures:
                 raise ErasedError("the tenant was erased meanwhile")
@@ -226,7 +225,7 @@ class UserMemory:
         *,
         strict: bool = True,
     ) -> Iterator[T]:
-        """Do something with each of some grains, in their order, and give what came of it."""
+        """Call a function with each of some grains, in their order, and yield the results."""
         at = 0
         while at < len(seqs):
             done: list[T] = []
@@ -263,7 +262,7 @@ class UserMemory:
 
 
 def _refuse_unknown(reader: DecryptingReader) -> None:
-    """Refuse to go on where grains were sealed with keys of another key file."""
+    """Refuse a store with grains that were encrypted with keys of another key file."""
     after: bytes | None = None
     while (row := next(reader.rows(KEYED, after), None)) is not None:
         number = row[0][:NUMBER]

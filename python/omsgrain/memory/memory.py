@@ -74,7 +74,7 @@ def record_of(
         return None
     try:
         found = known.record_of(grain, get)
-    except (FormatError, NotFoundError):  # its fields can still be told
+    except (FormatError, NotFoundError):  # its fields can still be shown
         return None
     return None if found is None else (str(found[0]), dict(found[1]))
 
@@ -176,7 +176,7 @@ class UserGrains:
         joined: dict[str, Grain] = {}
         for one in reversed(first):  # the oldest first
             if one.address not in joined and not is_beside(one.grain):
-                with suppress(NotFoundError):  # somebody has deleted it since
+                with suppress(NotFoundError):  # it was deleted meanwhile
                     joined |= {grain.address: grain for grain in self._store.history(one.address)}
         if not joined:
             raise NotFoundError("there is no such memory")
@@ -310,7 +310,7 @@ def remember(
             raise outcome.error
         if not outcome.moved:
             with open_sources(context_of(store), user_id) as snapshot:
-                kept = head(snapshot, name)  # sealed, it stands under another address
+                kept = head(snapshot, name)  # an encrypted grain has another address
             return told(kept.grain, owned.get) | {"new": True}
     raise StoreError("others change this memory all the time")
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from omsgrain import _core
@@ -60,7 +59,8 @@ def clear_mentions(store: GrainStore, identities: Identities | Iterable[str]) ->
             owners.setdefault(str(grain["user_id"]), []).append(grain.address)
     for owner, addresses in owners.items():
         owned = UserGrains(store, owner)
-        for page in _pages(addresses):
+        for start in range(0, len(addresses), _PAGE):
+            page = addresses[start : start + _PAGE]
             grains = [one for address in page if (one := _opened(store, address)) is not None]
             more, ids = owned.left_of(grains)
             with trimmed(store, owner, ids, owned.listed([*page, *more])) as beside:
@@ -133,7 +133,7 @@ def erase_preview(
 
 
 def _opened(store: GrainStore, address: str) -> Grain | None:
-    """A grain as who holds the keys sees it; None if it is not there, or nobody can read it."""
+    """A grain in the clear; None if it is not stored, or cannot be read."""
     with context_of(store).storage.read() as reader:
         (seq,) = reader.find([_core.parse_address(address)])
         return None if seq is None else removal.readable(reader, seq)
@@ -144,9 +144,3 @@ def _goes(store: GrainStore, grain: Grain) -> bool:
     now = context_of(store).settings.clock()
     with context_of(store).storage.read() as reader:
         return removal.refusal(reader, context_of(store).settings, grain, now) is None
-
-
-def _pages(addresses: Sequence[str]) -> Iterator[list[str]]:
-    rest = iter(addresses)
-    while page := list(islice(rest, _PAGE)):
-        yield page

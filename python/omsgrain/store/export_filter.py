@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may leave the store, and what is told of it."""
+"""Rules about which grains may be exported, and what a manifest says of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of other documents, put in one transaction with what they replace and their vectors.
+"""Store the records of documents in one transaction, with what they replace and their vectors.
 
-Who imports has decided what to do with each record by what was there before. The transaction looks
-whether that is still there; what somebody has changed since is left, to be decided again.
+The import planned each record by what was stored. The transaction checks whether that is still so.
+If another writer changed it since, the record is left out, to be planned again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from omsgrain.store.write import (
 
 _MOST = 2**63 - 1
 JOINED: Final = "a newer version was there already"
-"""What stands beside a grain that joins a history, for policies that ask."""
+"""The justification when a grain joins a history, for policies that require one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportStep:
-    """What is to be done with one record.
+    """A step of an import: what the store does for one record.
 
     Attributes:
         id: its origin.
@@ -79,10 +79,10 @@ class ImportStep:
 
 @dataclass(frozen=True, slots=True)
 class RecordOutcome:
-    """What became of one record.
+    """The outcome of one step.
 
     Attributes:
-        moved: what was seen is not what is there now; nothing was done.
+        moved: another writer has changed what was seen; nothing was done.
         error: why the store refuses the grain; nothing was done then either.
         unkept: why the vector was not kept.
     """
@@ -93,7 +93,7 @@ class RecordOutcome:
 
 
 class Recorded(NamedTuple):
-    """What became of some steps.
+    """The outcomes of some steps.
 
     Attributes:
         outcomes: one for each step.
@@ -122,7 +122,7 @@ def record(
     actor: str | None = None,
     together: bool = False,
 ) -> Recorded:
-    """Do what was decided of some records of one user: one transaction, all of it or nothing."""
+    """Do the steps for some records of one user in one transaction."""
     items = [grain for step in steps for grain in _grains(step)]
     given = PreparedGrains([])
     if items:
@@ -199,7 +199,7 @@ class _ImportTransaction:
     def _look_again(
         self, steps: Sequence[ImportStep], found: dict[int, RecordOutcome], user_id: str
     ) -> None:
-        """Find the steps that were decided by what is not there any more, or counts no more."""
+        """Find the steps that depend on grains that are gone, or not current any more."""
         watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
         names = (name for _, step in watched for name in (step.id, *step.also))
         now = SourceSnapshot(self._writer, user_id).find(names, "current")
@@ -238,7 +238,7 @@ class _ImportTransaction:
                 self._tell(n, step)
 
     def _try(self, n: int, step: ImportStep, found: dict[int, RecordOutcome]) -> None:
-        """Supersede what a step replaces; look whether the parts of a record may come in."""
+        """Supersede what a step replaces; check whether the parts of a record may be stored."""
         try:
             if step.parts:
                 given = self._given.only(self._places[n])
@@ -267,7 +267,7 @@ class _ImportTransaction:
         self._stands[n] = after
 
     def _bury(self, n: int, under: str, found: dict[int, RecordOutcome]) -> None:
-        """Let what was put be superseded by what is there, which is newer."""
+        """Supersede the grain of a step by the newer one that is stored."""
         writer, old = self._writer, self._stands[n]
         try:
             digest = bytes.fromhex(address_of(writer, seq_of(writer, bytes.fromhex(under))))
@@ -278,7 +278,7 @@ class _ImportTransaction:
             self._context.note(writer, "supersede", [old, digest], actor=self._actor)
         except StoreError:
             raise
-        except OmsError as error:  # it is not to count beside what is newer
+        except OmsError as error:  # it must not be current beside the newer one
             writer.remove(seq_of(writer, old))
             found[n] = RecordOutcome(error=error)
 
@@ -296,7 +296,7 @@ class _ImportTransaction:
                 self._stands[n] = outcome.digests[at]
 
     def _tell(self, n: int, step: ImportStep) -> None:
-        """Keep beside the grains of a step how often they were read, and how long they may be."""
+        """Store how often the grains of a step were read, and when their retention ends."""
         writer = self._writer
         if step.reads is not None and n in self._stands:
             key = SEQUENCE.pack(seq_of(writer, self._stands[n]))
@@ -343,7 +343,7 @@ def _grains(step: ImportStep) -> tuple[Grain, ...]:
 
 
 def _places(steps: Sequence[ImportStep], given: PreparedGrains) -> list[list[int]]:
-    """Of each step where its grains stand among those that were not refused; its own is last."""
+    """The places of each step's grains among those that were not refused; its own is last."""
     known = {i: n for n, i in enumerate(given.places)}
     places, at = [], 0
     for step in steps:

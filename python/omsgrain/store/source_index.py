@@ -48,12 +48,12 @@ class SourcedGrain(NamedTuple):
 
     @property
     def address(self) -> str:
-        """The address that it stands under."""
+        """Its address in the store."""
         return self.grain.address
 
 
 class SourceSnapshot:
-    """The grains of one user at one moment; ``GrainStore.sources`` opens it.
+    """The grains of one user at one moment; ``open_sources`` opens it.
 
     Attributes:
         seq: the last sequence number given; whatever has a higher one came later.
@@ -114,7 +114,7 @@ class SourceSnapshot:
         return None if seq is None else self._own(seq)
 
     def begins(self, prefix: str, created_at: int) -> SourcedGrain | None:
-        """Return one of the user's grains by how the address begins that it stands under."""
+        """Return one of the user's grains by the beginning of its address in the store."""
         address = bytes(255 - byte for byte in bytes.fromhex(prefix[:12]))
         # A sealed grain does not show its time, and counts as of 1970 where its header tells.
         for term, time in ((self._user, created_at), (_SEALED, 0)):
@@ -140,14 +140,11 @@ class SourceSnapshot:
         return None if found is None else vectors.pack(found)
 
     def erased(self, records: Iterable[tuple[str, str]], *, format: str) -> list[bool]:
-        """Tell of records of the user whether they were erased."""
+        """Return of each record of the user whether it was erased."""
         return source_tombstones.erased(self._plain, self._user_id, records, format=format)
 
     def is_withdrawn(self, found: SourcedGrain) -> bool:
-        """Tell of a grain that does not count whether it was retracted or restricted.
-
-        If not, another one has superseded it.
-        """
+        """Return whether a past grain was retracted or restricted; if not, it was superseded."""
         (seq,) = self._reader.find([_core.parse_address(found.address)])
         row = None if seq is None else self._plain.row(STATES, SEQUENCE.pack(seq))
         return row is not None and bool(row[0] & (RETRACTED | RESTRICTED))
