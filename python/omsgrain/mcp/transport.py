@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between stdin, stdout and the server of the SDK, which drops calls that work when stdin ends.
+"""Between stdin, stdout and the server of the SDK.
 
-What came is answered first: the server learns of the end when nothing is open any more. A request
-that the client has cancelled waits for no answer. A line that was too long is answered here, and a
-request that is no JSON, or not one of JSON-RPC, which the server would pass over while its client
-waits.
+The SDK reads lines of any length, cannot stop while it waits for one, drops running calls when
+stdin ends, and does not answer a request that it cannot parse. Here a line has a limit, a signal
+ends the wait, the server learns of the end only when every request is answered or cancelled, and a
+request that is too long, no JSON or no JSON-RPC gets an error.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from omsgrain.mcp.service import refuse
 from omsgrain.server.log import Log
 
 TOO_LONG: Final = "omsgrain/line_too_long"
-"""The method of what stands in the place of a line; ``id`` is that of the request, or null."""
+"""The method of the message in the place of a long line; ``id`` is that of the request or null."""
 _PIECE: Final = 1 << 16
-_SHOWN: Final = 4 << 10  # bytes at both ends of a long line in which its id is looked for
+_SHOWN: Final = 4 << 10  # bytes at both ends of a long line that are searched for its id
 # As JSON has them: no zero before a number, no control character in a text.
 _ID: Final = rb'"id"\s*:\s*(-?(?:0|[1-9][0-9]{0,17})|"[^"\\\x00-\x1f]{0,256}")\s*'
 _FIRST: Final = re.compile(
@@ -41,11 +41,11 @@ _LAST: Final = re.compile(rb",\s*" + _ID + rb"\}\s*\Z")
 
 
 def named(head: bytes, tail: bytes | None = None) -> str | int | None:
-    """The id of a request that cannot be read, if it can be seen.
+    """Find the id of a request that cannot be parsed.
 
     Args:
         head: the beginning of its line.
-        tail: its end; None if the beginning is all of it.
+        tail: its end; None if ``head`` is the whole line.
     """
     found = _FIRST.match(head) or _LAST.search(head if tail is None else tail)
     if found is None:
@@ -55,29 +55,29 @@ def named(head: bytes, tail: bytes | None = None) -> str | int | None:
 
 
 class DescriptorLines(io.TextIOWrapper):
-    """Gives the lines of a file descriptor, which stays open.
+    """Reads the lines of a file descriptor, which stays open.
 
     Args:
         number: the descriptor.
-        most: bytes of a line.
+        most: the most bytes of a line.
     """
 
     def __init__(self, number: int, most: int) -> None:
-        super().__init__(io.BytesIO())  # it is one for its type: nothing is read through it
+        super().__init__(io.BytesIO())  # only for its type: nothing is read through it
         self._number = number
         self._most = most
         self._found = bytearray()
-        self._seen = 0  # of what was found: here is no end of a line
+        self._seen = 0  # so far without the end of a line
         self._wake, self._waker = os.pipe()
         self._over = False
 
     def stop(self) -> None:
-        """End, from any thread and from a handler of signals."""
+        """Stop reading; for any thread and for signal handlers."""
         self._over = True
         os.write(self._waker, b"\0")
 
     def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as the base class
-        """The next line, with its end; nothing when there are no more."""
+        """Return the next line with its end; nothing at the end."""
         while not self._over:
             end = self._found.find(b"\n", self._seen)
             self._seen = len(self._found) if end < 0 else end
@@ -99,7 +99,7 @@ class DescriptorLines(io.TextIOWrapper):
         return line
 
     def _pass_over(self, end: int) -> str:
-        """What stands for a line that is too long; its end is there, or is not yet below zero."""
+        """Skip a long line, and return the message in its place; its end is not there below 0."""
         head = bytes(self._found[:_SHOWN])
         while end < 0:
             del self._found[:-_SHOWN]
@@ -128,7 +128,7 @@ class DescriptorLines(io.TextIOWrapper):
 
 Item = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
-"""What a server reads from, and what it writes to."""
+"""What the server reads from and writes to."""
 _INVALID: Final = -32600  # JSON-RPC: invalid request
 _NO_JSON: Final = -32700  # JSON-RPC: parse error
 _CANCELLED: Final = "notifications/cancelled"
@@ -136,13 +136,13 @@ _CANCELLED: Final = "notifications/cancelled"
 
 @asynccontextmanager
 async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIterator[Streams]:
-    """Streams for the server, in the place of those of the transport.
+    """Make streams for the server in the place of those of the transport.
 
     Args:
-        incoming: messages from the client; what is none is an exception.
+        incoming: messages from the client, or exceptions.
         outgoing: messages to the client.
-        most: bytes of a line, for the answer to one that is longer.
-        log: where such a line is told.
+        most: the most bytes of a line, for the answer to a longer one.
+        log: for longer lines.
     """
     relay = _Relay(outgoing, most, log)
     feed, read = anyio.create_memory_object_stream[Item](0)
@@ -154,7 +154,7 @@ async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIte
 
 
 class _Relay:
-    """Knows which requests are open."""
+    """Passes messages on, and knows which requests are open."""
 
     def __init__(self, outgoing: Any, most: int, log: Log) -> None:
         self._outgoing, self._most, self._log = outgoing, most, log
@@ -162,7 +162,7 @@ class _Relay:
         self._changed = anyio.Event()
 
     async def requests(self, incoming: Any, feed: MemoryObjectSendStream[Item]) -> None:
-        """Pass on what comes, and its end when all of it was answered."""
+        """Pass on requests, and the end when all are answered."""
         try:
             async with feed:
                 async for item in incoming:
@@ -172,10 +172,10 @@ class _Relay:
                     self._changed = anyio.Event()
                     await self._changed.wait()
         except anyio.BrokenResourceError:
-            pass  # the server has ended, and says itself why
+            pass  # the server has ended and says why
 
     async def answers(self, heard: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Pass on what the server says."""
+        """Pass on answers."""
         async with self._outgoing:
             async for item in heard:
                 await self._outgoing.send(item)
@@ -184,7 +184,7 @@ class _Relay:
                     self._settle(message.id)
 
     async def _met(self, item: Item) -> bool:
-        """Note what came; whether it was answered here."""
+        """Note a message; return whether it was answered here."""
         if isinstance(item, Exception):
             if (refusal := _unread(item)) is None:
                 return False
@@ -204,7 +204,7 @@ class _Relay:
         return False
 
     def _settle(self, id: Any) -> None:
-        """Note that nobody waits for the answer to a request any more."""
+        """Note that a request is answered or cancelled."""
         key = str(id)
         self._open[key] -= 1
         if self._open[key] <= 0:
@@ -219,7 +219,7 @@ class _Relay:
 
 
 def _unread(error: Exception) -> JSONRPCError | None:
-    """The answer to a request that cannot be read, if its id can be seen."""
+    """The answer to a request that cannot be parsed, if its id can be found."""
     if not isinstance(error, ValidationError):
         return None
     told = error.errors(include_url=False)
@@ -230,7 +230,7 @@ def _unread(error: Exception) -> JSONRPCError | None:
         id = named(line.encode())
         why = ErrorData(code=_NO_JSON, message="not JSON: half a character, say")
     else:
-        # Of no kind of message: of each it is told what is missing, and where: in all of it.
+        # No kind of message fits: pydantic lists what each kind misses, with the whole input.
         absent = (e["input"] for e in told if e["type"] == "missing" and len(e["loc"]) == 2)
         whole = next((one for one in absent if isinstance(one, dict) and "method" in one), {})
         id = whole.get("id")

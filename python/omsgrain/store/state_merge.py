@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking over what a file claims became of its grains.
+"""Imports of .mg files, and merges of the states that they claim for their grains.
 
-A grain proves itself by its address; its state is what somebody says. So a claim counts no more
-than the same act of whoever imports it: the policies are asked, and nothing is raised by it.
+An address proves its grain; a state is only a claim. So a claim counts as much as the same act of
+the importer: the policies decide, and a claim never raises a status.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _CLAIMS = 1_000  # claims a commit
 
 
 class Put(NamedTuple):
-    """What became of some grains.
+    """The result of writing some grains.
 
     Attributes:
         new: how many were stored.
-        there: how many were there already.
+        there: how many the store had.
         errors: the refusals, by position.
-        unproven: how many signatures were kept whose DID could not be resolved.
+        unproven: how many signatures were kept although their DID could not be resolved.
     """
 
     new: int
@@ -62,12 +62,12 @@ PutMany = Callable[[list[bytes]], Put]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a manifest says became of a grain.
+    """The state that a manifest claims for a grain.
 
     Attributes:
         address: the grain.
-        superseded_by: by which it is said to be superseded.
-        verification_status: what verification is said to have found.
+        superseded_by: the address of its successor.
+        verification_status: its status.
         new: the superseding grain, if only superseding can store it: its blob, or an envelope of
             it for each of its signers.
     """
@@ -80,15 +80,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of claims.
+    """The result of merging claims.
 
     Attributes:
-        stored: how many grains came in by superseding.
-        taken: how many changed something.
-        refused: those that a policy refused; and those whose grain came with a signature more
-            than it can have.
-        waiting: those that name a grain which is not here.
-        unproven: how many signatures came with them whose DID could not be resolved.
+        stored: how many grains were stored by superseding.
+        taken: how many claims changed something.
+        refused: claims that a policy refused, and those whose grain has too many signatures.
+        waiting: claims about a grain that the store does not have.
+        unproven: how many of their signatures have a DID that could not be resolved.
     """
 
     stored: int
@@ -105,21 +104,21 @@ Merge = Callable[[list[Claim]], Merged]
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of a .mg file.
+    """The result of importing a .mg file.
 
     Attributes:
-        stored: grains that were new.
-        duplicates: grains that were there already; of a grain that stands in the file once for
-            each of its signers, all but the first.
+        stored: new grains.
+        duplicates: grains that the store had; of a grain that is in the file once for each of its
+            signers, all but the first.
         errors: the refusals; ``index`` counts the grains of all files, from 0.
-        claims: states in the manifest. What a file says of its grains' state is a claim.
-        merged: claims that were taken over; the rest said nothing new or nothing that counts.
-        refused: claims that a policy refused, by the address of the grain they are about; and
-            those taken over whose superseding grain came with a signature more than it can have.
-        waiting: claims that name a grain which is not here; import them again when it is.
-        unproven: signatures that were kept, and count for nothing: the DIDs of their signers could
-            not be resolved here.
-        passed_over: records of a sync among the grains; a store takes none of them.
+        claims: states in the manifest.
+        merged: claims that changed something.
+        refused: claims that a policy refused, by the address of their grain; and merged ones whose
+            superseding grain has too many signatures.
+        waiting: claims about a grain that the store does not have; import them again later.
+        unproven: signatures that were kept and do not count, since the DIDs of their signers could
+            not be resolved.
+        passed_over: records of a sync among the grains, which are skipped.
     """
 
     stored: int
@@ -144,7 +143,7 @@ def export_mg(
     seekable: bool,
     sort: bool,
 ) -> container.WrittenContainer:
-    """Write blobs and envelopes of a store to a .mg file, with what became of them."""
+    """Write blobs and envelopes of a store to a .mg file, with their states."""
     return container.write(
         path,
         grains,
@@ -164,10 +163,10 @@ def import_mg(
     errors: OnError,
     adapt: bool = False,
 ) -> ImportReport:
-    """Put the grains of a .mg file, or of all its parts, into a store.
+    """Import the grains of a .mg file, or of all its parts, into a store.
 
-    Every byte is verified before the first grain is written; then they go in by batches, so that
-    memory does not grow with the file. An import that was cut off can be run again.
+    Every byte is verified before the first grain is written. Grains are written in batches, so
+    memory does not grow with the file. An interrupted import can be run again.
     """
     stop = stops(errors)
     files = container.parts(path)
@@ -184,7 +183,7 @@ def import_mg(
         with container.read(file) as source:
             report = source.verify(errors=errors)
             for problem in report.problems:
-                # With such a problem, or too many to list, no grain of the file can be trusted.
+                # After another problem, or too many, no grain of the file can be trusted.
                 if problem.part != "grain" or problem.number is None or not report.complete:
                     raise problem.error
                 bad[first + problem.number] = problem.error
@@ -199,7 +198,7 @@ def import_mg(
 def _import_adapted(
     files: Sequence[os.PathLike[str]], put: PutMany, merge: Merge, *, stop: bool
 ) -> ImportReport:
-    """As `import_mg`, of files whose grains another writer may have made wrongly."""
+    """As `import_mg`, for files with grains in another engine's dialect."""
     claims: dict[str, Mapping[str, Any]] = {}
     refused: list[ItemError] = []
     for file in files:
@@ -217,7 +216,7 @@ def _import_adapted(
 def _adapted(
     files: Iterable[os.PathLike[str]], refused: list[ItemError]
 ) -> Iterator[tuple[list[int], list[bytes]]]:
-    """Read the grains with their positions; adapt those that do not conform, if it can be done."""
+    """Read the grains with their positions, adapted if they do not conform."""
     from omsgrain.lenient import adapt
 
     first = 0
@@ -245,7 +244,7 @@ def take_in(
     *,
     stop: bool,
 ) -> ImportReport:
-    """Put grains, and take over what is claimed of them."""
+    """Write grains, and merge the claims about them."""
     named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
     replacing: dict[str, list[bytes]] = {}
     stored = duplicates = unproven = passed_over = 0
@@ -260,7 +259,7 @@ def take_in(
         stored, duplicates, unproven = stored + new, duplicates + old, unproven + unknown
         refused += [ItemError(positions[item.index], None, item.error) for item in wrong]
         if stop and wrong:
-            _merged(claims, replacing, merge)  # what is stored by now is not to pass for current
+            _merged(claims, replacing, merge)  # or stored grains would count as current
             raise wrong[0].error
     merged = _merged(claims, replacing, merge)
     kept_out = {address for address, _ in merged.refused} | {c.address for c in merged.waiting}
@@ -281,23 +280,19 @@ def take_in(
 
 
 def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
-    """Tell whether .mg files were written by a sync: what became of their grains is in records.
-
-    Such a file begins with a head and ends with a tail. A lone record among the grains of an
-    export makes no such file.
-    """
+    """Whether a sync wrote the files: they begin with a head and end with a tail."""
     try:
         with container.read(files[0]) as first, container.read(files[-1]) as last:
             ends = (first[0], last[len(last) - 1]) if len(first) and len(last) else (b"", b"")
     except OmsError:
-        return False  # whoever reads the grains tells what is wrong
+        return False  # reading the grains reports what is wrong
     return [sync_record(one) for one in ends] == ["head", "tail"]
 
 
 def _set_apart(
     positions: list[int], grains: list[bytes], named: set[Any], apart: dict[str, list[bytes]]
 ) -> tuple[list[int], list[bytes]]:
-    """Keep back grains that only superseding can store, if a claim says what they supersede."""
+    """Set grains apart that only superseding can store, if a claim says what they supersede."""
     kept = []
     blobs = [blob_of(grain) for grain in grains]
     marked = superseding(blobs)
@@ -312,7 +307,7 @@ def _set_apart(
 def _merged(
     claims: Mapping[str, Mapping[str, Any]], apart: Mapping[str, list[bytes]], merge: Merge
 ) -> Merged:
-    """Offer the claims until none of those that wait can be taken over any more."""
+    """Merge the claims, again and again while one that waited could be merged."""
     waiting = [
         Claim(
             address,
@@ -340,7 +335,7 @@ def _merged(
 def _batches(
     files: Iterable[os.PathLike[str]], bad: Mapping[int, OmsError]
 ) -> Iterator[tuple[list[int], list[bytes]]]:
-    """The grains that are good, with their positions."""
+    """The grains without problems, with their positions."""
     positions: list[int] = []
     grains: list[bytes] = []
     first = 0
@@ -364,7 +359,7 @@ def _batches(
 
 
 _RANK = {"verified": 0, "unverified": 1, "contested": 2, "retracted": 3}
-"""A status outside may only be followed away from trust."""
+"""A claim may only lower the trust in a grain."""
 
 
 Note: TypeAlias = Callable[[str, list[bytes]], None]
@@ -375,7 +370,7 @@ GrainsByAddress: TypeAlias = Mapping[str, "PreparedGrains | OmsError"]
 
 
 class ClaimedGrains:
-    """The grains that claims bring along, verified.
+    """The grains that come with claims, verified.
 
     Attributes:
         given: all of them together, as they can be sealed.
@@ -388,7 +383,7 @@ class ClaimedGrains:
         self._refused: dict[str, OmsError] = {}
 
     def add(self, address: str, items: Sequence[bytes], resolver: Resolver | None) -> None:
-        """Take a grain that stands in the file once for each of its signers."""
+        """Add a grain, which the file has once for each of its signers."""
         if address in self._places:
             return
         places = self._places.setdefault(address, [])
@@ -420,7 +415,7 @@ class ClaimedGrains:
 
 
 def claimed_grains(claims: Sequence[Claim], resolver: Resolver | None) -> ClaimedGrains:
-    """Verify the grains that claims bring along."""
+    """Verify the grains that come with claims."""
     found = ClaimedGrains()
     for claim in claims:
         if claim.superseded_by is not None and claim.new:
@@ -440,7 +435,7 @@ def merge_claims(
     trusted: bool = False,
     since: int | None = None,
 ) -> Merged:
-    """Take over those claims whose grains are here and whose policies allow it."""
+    """Merge the claims whose grains the store has and whose policies allow it."""
     taken, before = 0, writer.count()
     refused: list[tuple[str, OmsError]] = []
     waiting: list[Claim] = []
@@ -492,7 +487,7 @@ def _merge(
     trusted: bool,
     since: int | None,
 ) -> tuple[bool | None, OmsError | None]:
-    """Take a claim over."""
+    """Merge a claim: whether it changed something (None: it waits), and a late refusal."""
     digest = bytes.fromhex(claim.address)
     seq = writer.find([digest])[0]
     if seq is None or (new is None and claim.superseded_by is not None):

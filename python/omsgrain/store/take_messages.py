@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put what many messages hold into a store, in one commit.
+"""Write the grains of many messages into a store, in one commit.
 
-A message is a blob, envelopes in a row, one JSON grain, a list of them, or JSON lines, as a file
-that is ingested. What is refused of one message holds up none of the others.
+A message is a blob, envelopes in a row, one JSON grain, a list of them, or JSON lines. What is
+refused in one message does not stop the others.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 MESSAGE = 16 << 20
-"""Bytes of a message at the most; a grain of 1 MiB in JSON takes no more than 6 of them."""
+"""The most bytes of a message; a grain of 1 MiB takes at most 6 MiB in JSON."""
 _BLOB = b"\x01"
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRefusal:
-    """Why a message was not taken, or not all of it.
+    """Why a message was refused, or a part of it.
 
     Attributes:
         error: the first refusal; ``line`` says where in a message of several grains.
         count: how many of its grains were refused.
-        erased: one of them was erased before, so that the message must be kept nowhere.
+        erased: one of them was erased before, so the message must not be kept anywhere.
     """
 
     error: OmsError
@@ -44,11 +44,11 @@ class MessageRefusal:
 
 @dataclass(frozen=True, slots=True)
 class MessageReport:
-    """What became of some messages.
+    """The result of some messages.
 
     Attributes:
-        stored: grains that are new in the store.
-        duplicates: grains that were there already.
+        stored: new grains.
+        duplicates: grains that the store had.
         warnings: grains that are allowed but look like a mistake.
         refused: by the position of the message.
     """
@@ -62,7 +62,7 @@ class MessageReport:
 
 
 class _GrainPlace(NamedTuple):
-    """Where a grain stood: the message, and its line if it has several."""
+    """The place of a grain: its message, and the line if that has several."""
 
     message: int
     line: int | None
@@ -84,10 +84,9 @@ def take(
     most: int = MESSAGE,
     allow_erased: bool = False,
 ) -> MessageReport:
-    """Store the grains of the messages. They are durable when this returns.
+    """Store the grains of messages; they are durable when this returns.
 
-    What cannot be stored because the store cannot be written is no refusal: the call raises, and
-    nothing, or some whole part of it, is stored. It can be made again.
+    If the store cannot be written, the call raises, and can be repeated.
     """
     refused = _Refused()
     places: list[_GrainPlace] = []
@@ -125,17 +124,17 @@ def _encode(
     blobs: list[bytes],
     refused: _Refused,
 ) -> int:
-    """Put the blob of each line in its place, nothing where it is refused; count the warnings."""
+    """Put the blob of each line into its slot, or nothing if it is refused; count warnings."""
     if not lines:
         return 0
-    # A blank line first: a byte order mark is one of the message, which was looked for there.
+    # A blank line first, so that a byte order mark inside a message is refused.
     batch = encode_jsonl(b"\n".join((b"", *lines)), errors="collect")
     for slot in slots:
         blobs[slot] = b""
     for index, blob in zip(batch.indices, batch.blobs, strict=True):
         blobs[slots[index]] = blob
     for item in batch.errors:
-        item.error.offset = None  # it counts from the first of all lines
+        item.error.offset = None  # it is an offset in all lines together
         refused.add(places[slots[item.index]], item.error)
     return len(batch.warnings)
 

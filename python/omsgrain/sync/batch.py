@@ -77,8 +77,7 @@ if TYPE_CHECKING:
 
 _TOLD: Final = 2 << 20
 """About how many bytes of states a batch has: as Python objects they take many times as much."""
-_MOST_GIVEN: Final = ITEMS
-"""The most grains, states or events of a batch."""
+_MOST_GIVEN: Final = ITEMS  # grains, states or events of a batch
 _PROFILE: Final = b"profile:"
 _SHARING: Final = export_filter.SHARING.encode()
 _OWN: Final = ("move", "access")
@@ -293,15 +292,10 @@ class _BatchMaker:
             return
         if kind == RESTRICTED and self._purpose not in _OWN:
             self.grain(seq, self._reader.blob_at(seq) or b"")  # the restriction may have kept it
-        if kind == SIGNED:
-            self._again(seq)
-        self.state(seq)
-
-    def _again(self, seq: int) -> None:
-        """Add a grain again for its signatures; those inside a seal do not leave."""
         blob = self._reader.blob_at(seq) or b""
-        if blob and blob[1] & SIGNED_BIT:
+        if kind == SIGNED and blob and blob[1] & SIGNED_BIT:  # signatures inside a seal stay
             self.grain(seq, blob)
+        self.state(seq)
 
     def state(self, seq: int, start: int = 0) -> None:
         """Add the state of a grain, even if the grain may not leave: others may have it."""
@@ -541,8 +535,9 @@ class _PutTransaction:
             reconcile.see(writer, batch.store, batch.namespaces, batch.until)
         if batch.followed and batch.store:
             reconcile.follow(writer, batch.store, batch.namespaces, batch.followed)
-        known = len(self._given.apart) - done.stored - len(done.waiting)
-        known -= self._refused_apart(done.refused)
+        apart = self._given.apart
+        known = len(apart) - done.stored - len(done.waiting)
+        known -= len({one.address for one in done.refused if one.address.hex() in apart})
         return BatchResult(
             stored + done.stored,
             duplicates + max(known, 0),
@@ -594,10 +589,6 @@ class _PutTransaction:
             if mine is not None and states.version(mine) != said.get(address):
                 return False
         return True
-
-    def _refused_apart(self, refused: Sequence[Refusal]) -> int:
-        apart = self._given.apart
-        return len({one.address for one in refused if one.address.hex() in apart})
 
     def _note(self, operation: str, digests: list[bytes]) -> None:
         context_of(self._store).note(self._writer, operation, digests, reason_code=_REASON)

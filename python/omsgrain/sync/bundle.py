@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from omsgrain import _core, container
@@ -56,7 +55,6 @@ from omsgrain.sync.peer import (
     Space,
     SyncItem,
 )
-from omsgrain.sync.peer import VERSION as RULES_VERSION
 from omsgrain.sync.reconcile import NamespaceScope
 from omsgrain.sync.run import (
     Count,
@@ -65,6 +63,7 @@ from omsgrain.sync.run import (
     Step,
     SyncReport,
     by_keys,
+    check_version,
     onward,
     whole,
     would_store,
@@ -226,12 +225,7 @@ class BundleFile:
     def __enter__(self) -> BundleFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _grains(self) -> Iterator[bytes]:
@@ -529,12 +523,7 @@ def _let_state(told: GrainState, rights: frozenset[Right], new: Collection[bytes
 
 def _check(greeting: Greeting, right: Right | None) -> None:
     """Refuse a store with another version, or without the right."""
-    if greeting.version != RULES_VERSION:
-        raise UnsupportedError(
-            "another version of the sync rules",
-            expected=str(RULES_VERSION),
-            found=str(greeting.version),
-        )
+    check_version(greeting)
     if right is None and not {*greeting.rights} - {"give"}:
         raise UnsupportedError("the store does not allow this", expected="grains")
     if right is not None and right not in greeting.rights:
@@ -594,12 +583,9 @@ def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[
     if first.until is not None:
         yield from whole(peer, first, hello)
         if first.more:
-            yield from filter(_has_content, onward(peer, first.until, hello))
-
-
-def _has_content(batch: Batch) -> bool:
-    """Whether a batch has anything; the last of a feed may be empty."""
-    return bool(batch.until or batch.grains or batch.states)
+            for batch in onward(peer, first.until, hello):
+                if batch.until or batch.grains or batch.states:  # the last of a feed may be empty
+                    yield batch
 
 
 def _all(peer: Peer, space: Space, hello: Hello) -> Iterator[Batch]:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from omsgrain import errors
@@ -191,9 +192,6 @@ class HttpSession:
         """Close the connection."""
         self._client.close()
 
-    def __repr__(self) -> str:
-        return f"<HttpSession with {self.host}>"
-
 
 def _trusted(verify: str | None) -> Any:
     """What httpx trusts: the certificates of the system, or of a file."""
@@ -255,9 +253,6 @@ def _problem(told: bytes) -> dict[str, str]:
     texts = {name: value for name, value in found.items() if isinstance(value, str)}
     return {name: value[:300] for name, value in texts.items() if value.isprintable()}
 
-
-T = TypeVar("T")
-K = TypeVar("K", str, bytes, SyncItem)
 
 _TRIES: Final = 10
 _UNREACHED: Final = 3
@@ -351,12 +346,8 @@ class HttpPeer:
 
     def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
         """As ``Peer.ranges``."""
-
-        def ask(part: tuple[str, ...]) -> tuple[Range, ...]:
-            found: tuple[Range, ...] = self._ask("ranges", protocol.Ranges(space, part, hello))
-            return _as_many(found, part)
-
-        return tuple(one for found in self._by_parts(prefixes, ask) for one in found)
+        found = self._by_parts("ranges", prefixes, lambda p: protocol.Ranges(space, p, hello))
+        return tuple(chain.from_iterable(found))
 
     def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
         """As ``Peer.listing``; by longer prefixes on a bad connection."""
@@ -379,12 +370,7 @@ class HttpPeer:
 
     def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
         """As ``Peer.missing``."""
-
-        def ask(part: tuple[SyncItem, ...]) -> bytes:
-            found: bytes = self._ask("lacking", protocol.Missing(space, part))
-            return _as_many(found, part)
-
-        return b"".join(self._by_parts(items, ask))
+        return b"".join(self._by_parts("lacking", items, lambda p: protocol.Missing(space, p)))
 
     def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
         """As ``Peer.get``.
@@ -480,15 +466,21 @@ class HttpPeer:
             except BrokenConnection as broken:
                 self._broke(broken)
 
-    def _by_parts(self, items: Sequence[K], ask: Callable[[tuple[K, ...]], T]) -> list[T]:
+    def _by_parts(
+        self, name: str, items: Sequence[Any], question: Callable[[tuple[Any, ...]], Any]
+    ) -> list[Any]:
+        """Ask about items in parts; each answer has as many items as its question."""
         found, at = [], 0
         while at < len(items):
             part = tuple(items[at : at + self._width(_ITEM)])
             try:
-                found.append(ask(part))
+                answer = self._ask(name, question(part))
             except BrokenConnection as broken:
                 self._broke(broken)
                 continue
+            if len(answer) != len(part):
+                raise StoreError("the answer does not fit the question")
+            found.append(answer)
             at += len(part)
         return found
 
@@ -514,22 +506,9 @@ class HttpPeer:
             self._wait(broken.after)
 
 
-def _as_many(found: T, asked: Sequence[Any]) -> T:
-    """Refuse an answer with another count than the question."""
-    if len(cast("Sequence[Any]", found)) != len(asked):
-        raise StoreError("the answer does not fit the question")
-    return found
-
-
 def _joined(first: Batch, second: Batch) -> Batch:
-    return replace(
-        first,
-        grains=first.grains + second.grains,
-        states=first.states + second.states,
-        tombstones=first.tombstones + second.tombstones,
-        withheld=first.withheld + second.withheld,
-        rest=first.rest + second.rest,
-    )
+    names = ("grains", "states", "tombstones", "withheld", "rest")
+    return replace(first, **{name: getattr(first, name) + getattr(second, name) for name in names})
 
 
 def cut_batch(batch: Batch, size: int) -> tuple[Batch, Batch | None]:

@@ -302,14 +302,19 @@ def sync(
 
 def _check(ours: Greeting, theirs: Greeting) -> None:
     for one in (ours, theirs):
-        if one.version != VERSION:
-            raise UnsupportedError(
-                "another version of the sync rules",
-                expected=str(VERSION),
-                found=str(one.version),
-            )
+        check_version(one)
     if ours.store and ours.store == theirs.store:
         raise SchemaError("a store does not sync with itself or a copy of its own file")
+
+
+def check_version(greeting: Greeting) -> None:
+    """Refuse a store with another version of the rules."""
+    if greeting.version != VERSION:
+        raise UnsupportedError(
+            "another version of the sync rules",
+            expected=str(VERSION),
+            found=str(greeting.version),
+        )
 
 
 _LIVING: frozenset[Right] = frozenset(("grains", "states", "restrictions", "holds"))
