@@ -42,7 +42,7 @@ test-long: build ## the same tests at the sizes that the issues name
 test-services: build ## what needs servers from Debian's packages
 	$(BIN)/python -m pytest --services -m services
 
-check: build ## format, lints, the crate as published, types, stubs, layers, file lengths, generated docs
+check: build ## format, lints, the crate as published, types, stubs, layers, file lengths, names, words, generated docs
 	cargo fmt --all --check
 	for aside in benches fuzz nostd; do \
 		cargo update --workspace --locked -q --manifest-path rust/$$aside/Cargo.toml || exit 1; done
@@ -58,6 +58,7 @@ check: build ## format, lints, the crate as published, types, stubs, layers, fil
 	$(BIN)/python tests/layers.py
 	$(BIN)/python tests/lengths.py
 	$(BIN)/python tests/names.py
+	$(BIN)/python tests/words.py
 	$(BIN)/python docs/make_fields.py --check
 	$(BIN)/python docs/make_schemas.py --check
 

@@ -31,7 +31,14 @@ PHRASES = {
     ),
 }
 #: Phrase -> how often it may occur in the package and in the pages.
-CEILINGS = {phrase: (0, 0) for phrase in PHRASES}
+CEILINGS = {
+    "stand": (315, 3),
+    "anew": (5, 0),
+    "told": (59, 1),
+    "nobody": (57, 0),
+    "whose it is": (7, 0),
+    "a free relative as subject": (565, 6),
+}
 
 
 def texts(file: Path) -> Iterator[tuple[int, str]]:
