@@ -13,8 +13,16 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
-from omsgrain.errors import OmsError, SchemaError, StoreError
-from omsgrain.storage.base import Storage, Writer
+from omsgrain import _core
+from omsgrain.errors import (
+    ErasedError,
+    KeyMissingError,
+    NotFoundError,
+    OmsError,
+    SchemaError,
+    StoreError,
+)
+from omsgrain.storage.base import KeyedReader, Reader, Storage, Writer
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
 
@@ -353,3 +361,42 @@ def check_reason(reason_code: object) -> None:
             field="/reason_code",
             expected="a word of 1 to 256 letters, without white space",
         )
+
+
+def destroyed(reader: Reader, seq: int) -> bool:
+    """Whether the key that sealed a grain is known to be destroyed, so that nobody can read it."""
+    if not isinstance(reader, KeyedReader):
+        return False
+    try:
+        reader.keys_of(seq)
+    except ErasedError:
+        return True
+    except KeyMissingError:
+        pass
+    return False
+
+
+def address_of(reader: Reader, seq: int) -> str:
+    """Return the address that a grain is stored under, whichever of its two it was found by."""
+    blob = reader.blob_at(seq)
+    if blob is None:
+        raise NotFoundError("no grain with this number is in the store")
+    return _core.address(blob)
+
+
+def stored_digest(reader: Reader, digest: bytes) -> bytes:
+    """Return the digest that a grain is stored under, given its stored or its plain one."""
+    return bytes.fromhex(address_of(reader, seq_of(reader, digest)))
+
+
+def seq_of(reader: Reader, digest: bytes) -> int:
+    """Return the number of a grain."""
+    seq = reader.find([digest])[0]
+    if seq is None:
+        raise absent(digest)
+    return seq
+
+
+def absent(digest: bytes) -> NotFoundError:
+    """Make the error for an address that no grain of the store has."""
+    return NotFoundError("no grain with this address is in the store", expected=digest.hex())

@@ -14,8 +14,7 @@ from omsgrain.errors import IntegrityError, NotFoundError, RangeError, SchemaErr
 from omsgrain.storage import records
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import HELD, HOLDS, RELEASED, SEQUENCE
-from omsgrain.store.context import StorePart, check_reason
-from omsgrain.store.policy_context import address_of, seq_of, stored_digest
+from omsgrain.store.context import StorePart, address_of, check_reason, seq_of, stored_digest
 
 LONGEST = 1_024
 """Letters of the name of an authority: no store takes a longer one from another."""

@@ -17,8 +17,7 @@ from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 from omsgrain.store import lifecycle
-from omsgrain.store.context import Context
-from omsgrain.store.policy_context import address_of, seq_of
+from omsgrain.store.context import Context, address_of, seq_of
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.source_index import SourceSnapshot
 from omsgrain.store.vectors import sealer_of

@@ -43,14 +43,8 @@ from omsgrain.storage.tables import (
     counter_of,
 )
 from omsgrain.store import policy_context, reviews
-from omsgrain.store.context import Context, check_reason
-from omsgrain.store.policy_context import (
-    PolicyContext,
-    address_of,
-    check_retention,
-    seq_of,
-    stored_digest,
-)
+from omsgrain.store.context import Context, address_of, check_reason, seq_of, stored_digest
+from omsgrain.store.policy_context import PolicyContext, check_retention
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.write import (
     Item,

@@ -7,16 +7,17 @@ from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from omsgrain import _core, policy
-from omsgrain.errors import ErasedError, KeyMissingError, NotFoundError, RangeError
+from omsgrain import policy
+from omsgrain.errors import KeyMissingError, RangeError
 from omsgrain.grain import Grain
 from omsgrain.policy.reach import Scope
 from omsgrain.query.graph import naming
 from omsgrain.query.history import members
 from omsgrain.storage import signatures
-from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import GrainStatus, unpack
 from omsgrain.storage.tables import GUARDS, HOLDS, LINEAGES, SEQUENCE, STATES
+from omsgrain.store.context import destroyed
 
 if TYPE_CHECKING:
     from omsgrain.store.context import Settings
@@ -207,42 +208,3 @@ class PolicyContext:
 
     def _seq(self, address: str) -> int | None:
         return self._reader.find([bytes.fromhex(address)])[0]
-
-
-def destroyed(reader: Reader, seq: int) -> bool:
-    """Whether the key that sealed a grain is known to be destroyed, so that nobody can read it."""
-    if not isinstance(reader, KeyedReader):
-        return False
-    try:
-        reader.keys_of(seq)
-    except ErasedError:
-        return True
-    except KeyMissingError:
-        pass
-    return False
-
-
-def address_of(reader: Reader, seq: int) -> str:
-    """Return the address that a grain is stored under, whichever of its two it was found by."""
-    blob = reader.blob_at(seq)
-    if blob is None:
-        raise NotFoundError("no grain with this number is in the store")
-    return _core.address(blob)
-
-
-def stored_digest(reader: Reader, digest: bytes) -> bytes:
-    """Return the digest that a grain is stored under, given its stored or its plain one."""
-    return bytes.fromhex(address_of(reader, seq_of(reader, digest)))
-
-
-def seq_of(reader: Reader, digest: bytes) -> int:
-    """Return the number of a grain."""
-    seq = reader.find([digest])[0]
-    if seq is None:
-        raise absent(digest)
-    return seq
-
-
-def absent(digest: bytes) -> NotFoundError:
-    """Make the error for an address that no grain of the store has."""
-    return NotFoundError("no grain with this address is in the store", expected=digest.hex())

@@ -28,8 +28,7 @@ from omsgrain.storage.tables import (
     VERIFIED,
     event_of,
 )
-from omsgrain.store.context import Context
-from omsgrain.store.policy_context import absent
+from omsgrain.store.context import Context, absent
 
 _NOTHING = b""
 

@@ -16,8 +16,7 @@ from omsgrain.storage.base import KeyedReader, Reader, Writer
 from omsgrain.storage.signatures import Signature
 from omsgrain.storage.tables import SIGNED
 from omsgrain.store import lifecycle
-from omsgrain.store.context import Context
-from omsgrain.store.policy_context import seq_of
+from omsgrain.store.context import Context, seq_of
 from omsgrain.store.prepared import KeysMovedError, PreparedGrains, seal
 from omsgrain.store.write import TRIES, in_the_clear, refuse_moved
 

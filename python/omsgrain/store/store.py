@@ -13,8 +13,7 @@ from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain
 from omsgrain.store import read, write
-from omsgrain.store.context import Context, Lazy, StorePart
-from omsgrain.store.policy_context import absent
+from omsgrain.store.context import Context, Lazy, StorePart, absent
 from omsgrain.store.write import BATCH
 
 if TYPE_CHECKING:

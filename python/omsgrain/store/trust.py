@@ -11,9 +11,8 @@ from omsgrain.storage import signatures
 from omsgrain.storage.base import Writer
 from omsgrain.storage.records import Verification
 from omsgrain.storage.signatures import Signature
-from omsgrain.store.context import StorePart
+from omsgrain.store.context import StorePart, seq_of, stored_digest
 from omsgrain.store.lifecycle import set_status
-from omsgrain.store.policy_context import seq_of, stored_digest
 
 _STATUSES = get_args(Verification)
 

@@ -10,8 +10,7 @@ from omsgrain import _core
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search import vectors
 from omsgrain.storage.base import KeyedReader, Reader, Writer
-from omsgrain.store.context import StorePart
-from omsgrain.store.policy_context import seq_of, stored_digest
+from omsgrain.store.context import StorePart, seq_of, stored_digest
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import Sealer

@@ -42,8 +42,7 @@ from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.encrypted import EncryptingWriter
 from omsgrain.storage.tables import META, SEALED
 from omsgrain.store import prepared, source_tombstones
-from omsgrain.store.context import Context, Settings
-from omsgrain.store.policy_context import seq_of, stored_digest
+from omsgrain.store.context import Context, Settings, seq_of, stored_digest
 from omsgrain.store.prepared import (
     Consents,
     KeysMovedError,

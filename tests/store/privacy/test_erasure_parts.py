@@ -24,8 +24,7 @@ from omsgrain.storage.tables import (
     PLAIN,
     TOMBSTONES,
 )
-from omsgrain.store.context import Settings, context_of
-from omsgrain.store.policy_context import seq_of
+from omsgrain.store.context import Settings, context_of, seq_of
 from omsgrain.store.privacy.removal import remove_grains
 from support.erasure_stores import BEN, USER, below, is_gone
 from support.invented_people import EVERYWHERE, Clock, belief, opened

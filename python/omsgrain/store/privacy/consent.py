@@ -27,8 +27,7 @@ from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RETRACTED, SUPERSEDED
 from omsgrain.storage.tables import SEQUENCE, STATES
-from omsgrain.store.context import Context
-from omsgrain.store.policy_context import destroyed
+from omsgrain.store.context import Context, destroyed
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy.identity import unopened
 from omsgrain.store.write import prepare_one, put_admitted, write_grains

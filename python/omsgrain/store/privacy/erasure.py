@@ -25,9 +25,8 @@ from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.erasure_queue import WITHIN, QueuedErasure
 from omsgrain.storage.tables import DUE, KEYED, Table
 from omsgrain.store import lifecycle
-from omsgrain.store.context import Context, check_reason
+from omsgrain.store.context import Context, check_reason, destroyed
 from omsgrain.store.maintenance import Maintenance
-from omsgrain.store.policy_context import destroyed
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.identity import Identities, PersonalGrain, Selection, by_pages, select
 from omsgrain.store.privacy.key_destruction import DestroyedKeys

@@ -17,8 +17,7 @@ from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import DUE, HOLDS, SEQUENCE
 from omsgrain.store import lifecycle
-from omsgrain.store.context import Context
-from omsgrain.store.policy_context import destroyed
+from omsgrain.store.context import Context, destroyed
 from omsgrain.store.privacy import consent as consents
 from omsgrain.store.privacy import removal
 from omsgrain.store.privacy.erasure import run_request, scrub_due

@@ -22,7 +22,7 @@ from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.blind_index import NUMBER
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.tables import KEYED, SEALED, SEQUENCE
-from omsgrain.store.policy_context import destroyed
+from omsgrain.store.context import destroyed
 
 FIELDS = (
     "user_id",

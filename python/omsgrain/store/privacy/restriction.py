@@ -11,8 +11,7 @@ from omsgrain import _core
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.storage.base import Writer
 from omsgrain.store import lifecycle
-from omsgrain.store.context import Context, check_reason
-from omsgrain.store.policy_context import seq_of
+from omsgrain.store.context import Context, check_reason, seq_of
 from omsgrain.store.privacy.identity import Identities, PersonalGrain, by_pages, select
 
 _PAGE = 500  # grains a transaction

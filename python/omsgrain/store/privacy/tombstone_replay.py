@@ -10,8 +10,7 @@ from omsgrain.errors import ErasedError, KeyMissingError
 from omsgrain.storage import tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.tables import KEYED, SEQUENCE, TOMBSTONES
-from omsgrain.store.context import Context
-from omsgrain.store.policy_context import destroyed
+from omsgrain.store.context import Context, destroyed
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.erasure import sweep
 
