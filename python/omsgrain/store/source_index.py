@@ -21,7 +21,8 @@ from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.records import RESTRICTED, RETRACTED
-from omsgrain.storage.tables import BLIND, KEYED, SEQUENCE, STATES
+from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES
+from omsgrain.storage.tombstones import KEY_RECORD
 from omsgrain.store import source_tombstones
 from omsgrain.store.context import Context
 from omsgrain.store.vectors import sealer_of
@@ -141,6 +142,8 @@ class SourceSnapshot:
 
     def erased(self, records: Iterable[tuple[str, str]], *, format: str) -> list[bool]:
         """Return of each record of the user whether it was erased."""
+        if self._plain.row(META, KEY_RECORD) is None:
+            return [False for _ in records]  # the store has no tombstones
         return source_tombstones.erased(self._plain, self._user_id, records, format=format)
 
     def is_withdrawn(self, found: SourcedGrain) -> bool:
