@@ -421,3 +421,27 @@ def test_what_is_no_known_file_is_said_in_its_own_words(shell: Shell, tmp_path: 
             shell(command, name)
             assert found in shell.err.decode() and "version" not in shell.err.decode()
     assert shell("verify", "x.json") == exit_code("ERR_UNSUPPORTED")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("m.mg", ("export", "m.omsg", "m.mg")),
+        ("m.mif.json", ("export", "m.omsg", "m.mif.json", "--user", "ada")),
+        ("m.aimem.json", ("convert", "old.mif.json", "m.aimem.json", "--user", "ada")),
+    ],
+)
+def test_a_file_that_is_replaced_leaves_no_signature_behind(
+    shell: Shell, tmp_path: Path, key: Path, name: str, arguments: tuple[str, ...]
+) -> None:
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(lamp("on", user_id="ada"))
+    assert shell("export", "m.omsg", "old.mif.json", "--user", "ada") == 0, shell.err
+    assert shell(*arguments) == 0, shell.err
+    assert shell("sign", name, "--key", key) == 0, shell.err
+    with og.open(tmp_path / "m.omsg") as store:
+        store.put(lamp("off", user_id="ada"))
+    assert shell("export", "m.omsg", "old.mif.json", "--user", "ada", "--replace") == 0, shell.err
+    assert shell(*arguments, "--replace") == 0, shell.err
+    assert not (tmp_path / f"{name}.sig").exists()
+    assert shell("verify", name) == 0, shell.err

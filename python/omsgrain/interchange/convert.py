@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from omsgrain import container, formats
 from omsgrain.container.read import address as address_of
 from omsgrain.counts import counted
+from omsgrain.crypto.detached import signature_path
 from omsgrain.durable import refuse_existing
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.base import Format
@@ -118,6 +119,8 @@ def convert(
     else:
         given = options | (secret if encrypt else {})
         losses += to.write_file(read, target, given, replace=replace)
+    if not target.is_dir():
+        signature_path(target).unlink(missing_ok=True)  # of a file that this one replaced
     losses, added = parted(losses)
     written = CONTAINER if to is None else to.name
     return Converted(told.format, written, len(read.grains), losses, read.warnings, added)

@@ -168,6 +168,8 @@ def export_mif(
     with NewFiles(replace=replace) as files:
         found, _, report = export_pieces(store, user_id, **options)
         size = files.add(file, found).stat().st_size
+        if replace:
+            files.drop(signature_path(file))  # it would be one of another document
     return ExportedFile(file, size), report
 
 

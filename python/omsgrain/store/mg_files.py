@@ -54,11 +54,14 @@ def export_mg(
 ) -> WrittenContainer:
     """Write grains to a .mg file, or to several if one cannot hold them."""
     from omsgrain.container.write import write_blocks
+    from omsgrain.crypto.detached import signature_path
 
     filters = {"current": None, **filters} if filters else {}
     states, rules, leavers = export_plan(context, filters, purpose)
     grains = _packed(context, filters, leavers)
     written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
+    for file in written.paths:
+        signature_path(file).unlink(missing_ok=True)  # of a file that this one replaced
     note_export(context, written.grains, purpose, rules, leavers)
     return replace(written, withheld=dict(leavers.withheld))
 
