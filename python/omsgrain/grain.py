@@ -180,6 +180,11 @@ class Grain(Mapping[str, Any]):
         """The type by its 1.2 name; none if the grain is opaque."""
         return self._look()[0]
 
+    @property
+    def opaque(self) -> bool:
+        """Whether OMS 1.2 has no such type, so that no rules apply to the fields."""
+        return self._known_type is None
+
     def __reduce__(self) -> tuple[Any, ...]:
         own = self._address is None or self._address == _core.address(self.blob)
         if not own or self.blob[1] & (SIGNED_BIT | ENCRYPTED_BIT):
@@ -270,7 +275,7 @@ class Grain(Mapping[str, Any]):
         A grain that is not canonical, read with ``strict=False``, becomes canonical.
         """
         header = self.header
-        if self._known_type is None:
+        if self.opaque:
             return self
         return make(
             self.to_dict(),

@@ -153,5 +153,5 @@ def _successor(old: Grain, justification: str | None) -> bytes:
         compress=header.compressed,
         sensitivity=header.sensitivity,
         keep_type_name=True,
-        type_byte=None if old._known_type is not None else header.type_byte,
+        type_byte=header.type_byte if old.opaque else None,
     ).blob
