@@ -327,7 +327,7 @@ class RecordItem(NamedTuple):
 
     Attributes:
         kind: of what kind it is.
-        value: what stands there; where it is of no known kind, ``{"value": what}``.
+        value: the value there; a value of an unknown kind is ``{"value": it}``.
         of: the id of a memory before this one that has the same content.
     """
 

@@ -266,7 +266,7 @@ class MifDocument:
     left_out: int = 0
 
     def arrays(self) -> dict[str, list[Any]]:
-        """What stands in each array of the document, by its pointer."""
+        """The items of each array of the document, by its pointer."""
         return {
             at: [bare(one.kind, one.value) for one in items] for at, items in self.records.items()
         }

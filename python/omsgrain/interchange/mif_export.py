@@ -167,7 +167,7 @@ def export_pieces(
         version(options.get("format", USUAL)).refuse(passphrase=passphrase)
         asked = MifOptions(**options)
         if not user_id:
-            raise SchemaError("nobody says whose memory is exported", field="/user_id")
+            raise SchemaError("the user whose memory to export is not given", field="/user_id")
         if not context_of(store).storage.readonly:
             context_of(store).write_counts()
         kind = MifExport if asked.to.in_pieces else MifLdExport
@@ -375,7 +375,7 @@ class GatheredDocument(NamedTuple):
     """A document that is not put together yet.
 
     Attributes:
-        envelope: what stands around its records, with room for them.
+        envelope: the document's members around its records, with room for the records.
         arrays: the records, by pointer.
         losses: what it cannot hold.
     """

@@ -185,7 +185,7 @@ def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
     of: Any = read.grains[-1].get("user_id") if read.grains else None
     owner = user_id if user_id is not None else of
     if not isinstance(owner, str) or not owner:
-        raise SchemaError("nobody says whose memory it becomes", field="/user_id")
+        raise SchemaError("the user whose memory it becomes is not given", field="/user_id")
     bad = _bad(read.problems, version(read.format))
     if manifest is None or whole is None:
         # The document only carries grains, which no manifest lists.

@@ -85,7 +85,7 @@ class Redactor:
         flags: Flags | None
         if self._redact:
             records, flags = self._redacted_memories(records)
-            # What stands around records is ours, and holds grains at most.
+            # The members around records are ours, and hold grains at most.
             document = {name: one for name, one in document.items() if name != "extensions"}
         else:
             bare = (_without_grain(one["payload"]) for one in records)

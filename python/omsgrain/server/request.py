@@ -386,7 +386,7 @@ async def receive_body(
             gathered += len(piece)
             if gathered >= _PIECE or (not more and (gathered > _PIECE or sink.packed)):
                 data, pieces, gathered = b"".join(pieces), [], 0
-                await step(lambda data=data: sink.write(data))  # type: ignore[misc]
+                await step(partial(sink.write, data))
         sink.write(b"".join(pieces))
         return sink.finish()
     except BaseException:

@@ -196,7 +196,7 @@ class DocumentTexts:
 class Hashed:
     """Those of a bundle by lines, of any number: 64 bits of each, in a table of 12 to 24 bytes.
 
-    Python's hash is keyed anew in each process, so no one can construct a collision; among a
+    Python keys its hash differently in each process, so no one can construct a collision; among a
     million, two collide in one of thirty million bundles. The caller compares the texts of an
     identifier that is not new.
     """

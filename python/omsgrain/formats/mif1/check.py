@@ -503,7 +503,7 @@ class Mif1Checker(DocumentChecker):
     ) -> RecordItem | None:
         """Check one record; None if it is bad."""
         if kind == "consent":
-            return RecordItem(kind, record)  # it was checked with what stands around the records
+            return RecordItem(kind, record)  # checked with the envelope
         self._line = line
         if not self._is_good(kind, record, pointer):
             return None

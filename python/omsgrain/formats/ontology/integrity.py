@@ -82,7 +82,7 @@ def problem(
 ) -> Problem:
     """One problem."""
     words = RULES.get(rule) or WARNINGS[rule]
-    if len(says) > _SHOWN:  # what stands in a list of names may be of any length
+    if len(says) > _SHOWN:  # a list of names may be of any length
         says = f"{says[: _SHOWN - 1]}…"
     message = f"{says}: {words}" if says else words
     return Problem(rule, pointer, message, expected, None if found is None else kind_of(found))

@@ -408,7 +408,7 @@ def replacement(scope: OntologyScope, path: str) -> Namespace | None:
     folded = fold_path(path)
     for replaced in _upwards(folded):
         found = scope.parts.replacing.get(replaced)
-        # What stands in the new one is not moved again, even where it is inside the old one.
+        # Values already in the new one are not moved again, even inside the old one.
         if found is not None and not _within(folded, fold_path(found.path)):
             return found
     return None
