@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from errno import ENAMETOOLONG
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from omsgrain import _core
 from omsgrain.counts import counted
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.grain import Grain, as_unicode, checked_grains, options
 from omsgrain.header import as_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from omsgrain.grain import EncodeOptions
 
 OnError = Literal["raise", "collect"]
 
@@ -118,7 +123,10 @@ def stops(errors: OnError) -> bool:
 
 
 def encode_many(
-    dicts: Iterable[Mapping[str, Any]], *, errors: OnError = "raise", **kwargs: Any
+    dicts: Iterable[Mapping[str, Any]],
+    *,
+    errors: OnError = "raise",
+    **kwargs: Unpack[EncodeOptions],
 ) -> GrainBatch:
     """Encode many grains; options as for `encode`.
 
@@ -140,7 +148,7 @@ def encode_jsonl(
     data_or_path: bytes | bytearray | memoryview | str | PathLike[str],
     *,
     errors: OnError = "raise",
-    **kwargs: Any,
+    **kwargs: Unpack[EncodeOptions],
 ) -> GrainBatch:
     """Encode JSON lines, without making Python objects of them; options as for `encode`.
 

@@ -9,11 +9,14 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from omsgrain import _core, registry
 from omsgrain.errors import OmsWarning, SchemaError, number_found
 from omsgrain.header import ENCRYPTED_BIT, SENSITIVITIES, SIGNED_BIT, Header, as_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Encoding = Literal["msgpack", "cbor"]
 Profile = Literal["extended", "standard", "lightweight"]
@@ -25,6 +28,27 @@ Known = tuple[str | None, tuple[str, ...]]  # the type by its 1.2 name, none if 
 
 _SHOWN = 60  # characters of a value in a repr
 _BITS = 1_024  # of an integer that is written as one; Python writes none of many thousands
+
+
+class EncodeOptions(TypedDict, total=False):
+    """The options of ``encode``.
+
+    Attributes:
+        encoding: "msgpack" (the default) or "cbor".
+        compress: compress the payload with zstd.
+        sensitivity: the lowest level, 0 to 3 or its name; tags can raise it.
+        keep_type_name: keep the name of an older type as given.
+        type_byte: write an opaque grain with this type byte.
+        profile: the size limit: "extended" (1 MiB, the default), "standard" (32 KiB) or
+            "lightweight" (512 B).
+    """
+
+    encoding: Encoding
+    compress: bool
+    sensitivity: Sensitivity | None
+    keep_type_name: bool
+    type_byte: int | None
+    profile: Profile
 
 
 def options(
@@ -54,15 +78,12 @@ def options(
     return (encoding, compress, level, keep_type_name, type_byte, profile)
 
 
-def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:
+def encode(fields: Mapping[str, Any], **kwargs: Unpack[EncodeOptions]) -> bytes:
     """Write a grain as its one canonical blob. Spec: OMS §4.9.
 
     Args:
         fields: the grain by full field names; ``type`` and ``created_at`` among them.
-        **kwargs: ``encoding`` "msgpack" or "cbor"; ``compress`` with zstd; ``sensitivity`` 0 to 3
-            or its name, the least level (tags may raise it); ``keep_type_name`` writes an older
-            type name as it is given; ``type_byte`` writes an opaque grain; ``profile`` "extended"
-            (1 MiB), "standard" (32 KiB) or "lightweight" (512 B).
+        **kwargs: the options, as ``omsgrain.grain.EncodeOptions`` lists them.
 
     Returns:
         Nine bytes of header and the payload.
@@ -84,7 +105,7 @@ def encode(fields: Mapping[str, Any], **kwargs: Any) -> bytes:
     return blob
 
 
-def make(fields: Mapping[str, Any], **kwargs: Any) -> Grain:
+def make(fields: Mapping[str, Any], **kwargs: Unpack[EncodeOptions]) -> Grain:
     """Encode fields and give the grain; options as for `encode`. Warnings stay on the grain."""
     if not kwargs and (plain := _core.encode_plain(fields)) is not None:
         return Grain(plain)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from omsgrain import _core
 
@@ -59,7 +60,7 @@ class Header:
         return bool(self.flags & 16)
 
     @property
-    def encoding(self) -> str:
+    def encoding(self) -> Literal["msgpack", "cbor"]:
         """The wire format of the payload: "msgpack" or "cbor"."""
         return "cbor" if self.flags & 32 else "msgpack"
 

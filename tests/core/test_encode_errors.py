@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import omsgrain as og
 import oracle
 from omsgrain.errors import OmsError
+from omsgrain.grain import EncodeOptions, Sensitivity, options
 from oracle_tables import BY_TYPE, NESTED, SHORT
 from support.known_grains import DID
 from support.minimal_grains import A, minimal
@@ -242,8 +244,20 @@ def test_options(options: dict[str, Any]) -> None:
             call(minimal("belief"), **options)
 
 
+def test_options_have_types() -> None:
+    """The types of `EncodeOptions` are those that `encode` reads; mypy refuses any other name."""
+    assert list(EncodeOptions.__annotations__) == list(signature(options).parameters)
+    with pytest.raises(TypeError):
+        og.encode(minimal("belief"), encodng="cbor")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        og.encode_many([minimal("belief")], encodng="cbor")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        og.encode_jsonl(b"{}", encodng="cbor")  # type: ignore[call-arg]
+
+
 def test_sensitivity_by_name() -> None:
-    for level, name in enumerate(("public", "internal", "pii", "phi")):
+    names: tuple[Sensitivity, ...] = ("public", "internal", "pii", "phi")
+    for level, name in enumerate(names):
         named = og.encode(minimal("belief"), sensitivity=name)
         assert named == og.encode(minimal("belief"), sensitivity=level)
         assert og.read_header(named).sensitivity == level

@@ -16,6 +16,7 @@ import omsgrain as og
 from conftest import Scale
 from omsgrain import _core
 from omsgrain.errors import CorruptError, SchemaError
+from omsgrain.grain import Encoding
 from omsgrain.query.graph import duplicates, find_same
 from omsgrain.storage.base import Reader, Which
 from support.history_stores import ABSENT, FORMS, TIME, Kept, belief, kept_in
@@ -53,7 +54,7 @@ def test_against_other_libraries(scale: Scale) -> None:
         assert found == expected(blob)
         cbor = og.encode(fields, encoding="cbor")
         assert expected(cbor) == found
-        encoding = rng.choice(("msgpack", "cbor"))
+        encoding: Encoding = rng.choice(("msgpack", "cbor"))
         packed = og.encode(fields, encoding=encoding, compress=True, sensitivity=3)
         for same in (cbor, packed, envelope(blob), envelope(packed)):
             assert _core.fingerprint(same) == found

@@ -22,7 +22,7 @@ import omsgrain as og
 import oracle
 from conftest import Scale
 from omsgrain import _core
-from omsgrain.grain import make, options
+from omsgrain.grain import Encoding, make, options
 from support.random_grains import grains, random_grain, shuffled
 from support.random_values import values
 
@@ -59,7 +59,7 @@ class Whole(int):
     """An int that is not exactly an int."""
 
 
-def general(fields: Any, encoding: str) -> tuple[str, Any, list[str]]:
+def general(fields: Any, encoding: Encoding) -> tuple[str, Any, list[str]]:
     """What comes of the fields without the lane: `_core.encode` never goes by it."""
     try:
         blob, warnings = _core.encode(fields, options(encoding=encoding))  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def general(fields: Any, encoding: str) -> tuple[str, Any, list[str]]:
     return ("", blob, warnings)
 
 
-def compared(batch: list[Any], encoding: str = "msgpack") -> None:
+def compared(batch: list[Any], encoding: Encoding = "msgpack") -> None:
     """One call for all, with whatever the lane held before, and one call for each."""
     whole = og.encode_many(batch, errors="collect", encoding=encoding)
     good = dict(zip(whole.indices, whole.blobs, strict=True))
@@ -106,13 +106,13 @@ ODD: list[Any] = [
 
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
 @pytest.mark.parametrize("base", [STANDARD, EVENT], ids=["belief", "event"])
-def test_any_odd_value_in_the_middle(base: dict[str, Any], encoding: str) -> None:
+def test_any_odd_value_in_the_middle(base: dict[str, Any], encoding: Encoding) -> None:
     for name in base:
         compared([base, *({**base, name: odd} for odd in ODD), base], encoding)
 
 
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
-def test_other_shapes_in_the_middle(encoding: str) -> None:
+def test_other_shapes_in_the_middle(encoding: Encoding) -> None:
     some: list[dict[Any, Any]] = [
         {**STANDARD, "lab:own": 1},
         {**STANDARD, "confidnce": 1},
@@ -230,7 +230,7 @@ def test_an_interrupt_in_a_number_is_raised() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
-def test_what_stands_in_itself_many_times_is_too_large(encoding: str) -> None:
+def test_what_stands_in_itself_many_times_is_too_large(encoding: Encoding) -> None:
     some: Any = ["x"]
     for _ in range(24):
         some = [some] * 10 if len(some) == 1 else {str(i): some for i in range(10)}

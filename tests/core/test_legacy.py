@@ -9,17 +9,18 @@ import pytest
 
 import omsgrain as og
 import oracle
+from omsgrain.grain import Encoding
 from oracle_tables import OLD_NAMES
 from support.crafted_blobs import made
 from support.minimal_grains import minimal
 from support.refusals import SCHEMA, refused, rejected
 
-ENCODINGS = ("msgpack", "cbor")
+ENCODINGS: tuple[Encoding, ...] = ("msgpack", "cbor")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize(("old", "new"), OLD_NAMES.items())
-def test_old_type_names(encoding: str, old: str, new: str) -> None:
+def test_old_type_names(encoding: Encoding, old: str, new: str) -> None:
     fields = minimal(new, type=old)
     kept = og.encode(fields, encoding=encoding, keep_type_name=True)
     assert kept == oracle.encode(fields, encoding, keep_type_name=True)
@@ -31,7 +32,7 @@ def test_old_type_names(encoding: str, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_old_field_names_in_a_blob(encoding: str) -> None:
+def test_old_field_names_in_a_blob(encoding: Encoding) -> None:
     action = minimal("action", content=[1], is_error=False)
     for names in (("args", "res", "ok"), ("arguments", "result", "success")):
         values: tuple[Any, ...] = ({}, [1], True)
@@ -50,7 +51,7 @@ def test_old_field_names_in_a_blob(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_old_field_names_count_only_under_an_old_type_name(encoding: str) -> None:
+def test_old_field_names_count_only_under_an_old_type_name(encoding: Encoding) -> None:
     old = {"ca": 0, "tn": "t", "args": {}, "res": 1, "ok": True}
     for name in ("action", "tool"):
         refused(made(encoding, {"t": name} | old), SCHEMA)

@@ -11,11 +11,12 @@ import pytest
 import omsgrain as og
 import oracle
 from omsgrain.errors import OmsError
+from omsgrain.grain import Encoding
 from support.crafted_blobs import BELIEF, belief, blob, pairs, payload, with_value
 from support.known_grains import VECTORS, Vector
 from support.refusals import CORRUPT, FLOAT, NO_TYPE, NOT_MAP, RANGE, SCHEMA, refused
 
-ENCODINGS = ("msgpack", "cbor")
+ENCODINGS: tuple[Encoding, ...] = ("msgpack", "cbor")
 
 
 def test_the_crafted_belief_is_right() -> None:
@@ -26,7 +27,7 @@ def test_the_crafted_belief_is_right() -> None:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v.name)
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_every_truncation(vector: Vector, encoding: str) -> None:
+def test_every_truncation(vector: Vector, encoding: Encoding) -> None:
     whole = oracle.encode(vector.fields, encoding, keep_type_name=True)
     assert og.decode(whole).blob == whole
     for length in range(len(whole)):
@@ -35,7 +36,7 @@ def test_every_truncation(vector: Vector, encoding: str) -> None:
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v.name)
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_every_change_of_the_header(vector: Vector, encoding: str) -> None:
+def test_every_change_of_the_header(vector: Vector, encoding: Encoding) -> None:
     whole = oracle.encode(vector.fields, encoding, keep_type_name=True)
     for offset in range(9):
         for value in set(range(256)) - {whole[offset]}:
@@ -46,7 +47,7 @@ def test_every_change_of_the_header(vector: Vector, encoding: str) -> None:
                 refused(changed, *_header_codes(offset, value, encoding))
 
 
-def _header_codes(offset: int, value: int, encoding: str) -> tuple[str, ...]:
+def _header_codes(offset: int, value: int, encoding: Encoding) -> tuple[str, ...]:
     if offset == 0:
         return ("ERR_VERSION",)
     if offset == 2 and value == 0:
@@ -72,7 +73,7 @@ _NESTED_MAPS = {"msgpack": (b"\x81\xa1a", b"\x80"), "cbor": (b"\xa1\x61a", b"\xa
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("nested", [_NESTED_ARRAYS, _NESTED_MAPS], ids=["arrays", "maps"])
-def test_depth(encoding: str, nested: dict[str, tuple[bytes, bytes]]) -> None:
+def test_depth(encoding: Encoding, nested: dict[str, tuple[bytes, bytes]]) -> None:
     outer, inner = nested[encoding]
     og.decode(with_value(encoding, outer * 30 + inner))  # with the payload map: 32
     for count in (31, 32, 300, 300_000):
@@ -95,7 +96,7 @@ def test_integers_beyond_64_bits() -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_the_payload_map(encoding: str) -> None:
+def test_the_payload_map(encoding: Encoding) -> None:
     items = pairs(encoding, BELIEF)
     whole = payload(encoding, items)
     for trailing in (b"\x00", b"\xc0", b"\xf6", b"\xff", whole):
@@ -155,12 +156,12 @@ def test_the_other_order_is_refused() -> None:
     ],
     ids=str,
 )
-def test_fields(encoding: str, changes: dict[str, Any], codes: tuple[str, ...]) -> None:
+def test_fields(encoding: Encoding, changes: dict[str, Any], codes: tuple[str, ...]) -> None:
     refused(belief(encoding, **changes), *codes)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_type_byte_and_type_name_agree(encoding: str) -> None:
+def test_type_byte_and_type_name_agree(encoding: Encoding) -> None:
     right = belief(encoding)
     for byte in (*range(2, 256),):
         refused(right[:2] + bytes([byte]) + right[3:], CORRUPT)
@@ -173,7 +174,7 @@ def test_type_byte_and_type_name_agree(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_sensitivity(encoding: str) -> None:
+def test_sensitivity(encoding: Encoding) -> None:
     asked = {"phi:email": 3, "pii:x": 2, "sec:x": 2, "legal:x": 2, "reg:x": 1, "x": 0, "Phi:": 0}
     for tag, least in asked.items():
         body = belief(encoding, tags=[tag])
@@ -186,7 +187,7 @@ def test_sensitivity(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_reference_bits(encoding: str) -> None:
+def test_reference_bits(encoding: Encoding) -> None:
     content: list[Any] = [{"u": "file:a", "m": "text"}]
     embedding: list[Any] = [{"vi": "1", "mo": "m", "dm": 3}]
     for key, refs, bit in (("cr", content, 8), ("er", embedding, 16)):
@@ -201,7 +202,7 @@ def test_reference_bits(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_namespace_hash(encoding: str) -> None:
+def test_namespace_hash(encoding: Encoding) -> None:
     def with_hash(namespace: str | None, ns_hash: str) -> bytes:
         body = belief(encoding, ns=namespace)
         return body[:3] + bytes.fromhex(ns_hash) + body[5:]

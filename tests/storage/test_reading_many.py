@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import omsgrain as og
+from omsgrain.grain import Encoding
 from oracle_tables import TYPES
 from support.random_grains import random_grain
 
@@ -51,7 +52,7 @@ def variants(rng: Random) -> list[dict[str, Any]]:
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from(("msgpack", "cbor")))
-def test_in_a_batch_as_packed(seed: int, encoding: str) -> None:
+def test_in_a_batch_as_packed(seed: int, encoding: Encoding) -> None:
     """A packed grain is read in the general way, alone."""
     rng = Random(seed)
     given_grains = [grain for _ in range(3) for grain in variants(rng)]
@@ -69,7 +70,7 @@ def test_in_a_batch_as_packed(seed: int, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
-def test_to_change_one_grain_changes_no_other(encoding: str) -> None:
+def test_to_change_one_grain_changes_no_other(encoding: Encoding) -> None:
     blobs = [og.encode({**BELIEF, "subject": f"{i // 3}"}, encoding=encoding) for i in range(30)]
     expected = [exact(dict(og.decode(blob).fields)) for blob in blobs]
     grains = og.decode_many(blobs).grains

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 import omsgrain as og
 from omsgrain.container.layout import MAGIC
@@ -18,22 +18,13 @@ from omsgrain.header import ENVELOPE_BYTE
 
 if TYPE_CHECKING:
     from omsgrain.batch import GrainBatch, ItemError
+    from omsgrain.grain import EncodeOptions
     from omsgrain.store import GrainStore
-
 
 BLOB_LIMIT: Final = 4 << 20
 """Bytes that are read: four times the largest grain, so that the core can tell its size."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _HEAD = 4 << 10
-
-
-class EncodeOptions(TypedDict, total=False):
-    """Options of ``encode``."""
-
-    encoding: Literal["msgpack", "cbor"]
-    compress: bool
-    sensitivity: Literal["public", "internal", "pii", "phi"]
-    profile: Literal["extended", "standard", "lightweight"]
 
 
 @dataclass(frozen=True, slots=True)
