@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 
     from omsgrain.grain import EncodeOptions
 
+__all__ = [
+    "DecodeBatch",
+    "GrainBatch",
+    "ItemError",
+    "ItemWarning",
+    "OnError",
+    "VerifyReport",
+    "address_many",
+    "decode_many",
+    "encode_jsonl",
+    "encode_many",
+    "verify_many",
+]
+
 OnError = Literal["raise", "collect"]
 
 
@@ -229,3 +243,7 @@ def read_file(path: str | PathLike[str]) -> bytes:
 def _raise_first(bad: list[ItemError], stop: bool) -> None:
     if stop and bad:
         raise bad[0].error
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -19,6 +19,20 @@ from typing import Any, Literal, TypeAlias
 
 from omsgrain.grain import Grain, make
 
+__all__ = [
+    "Action",
+    "Belief",
+    "Consensus",
+    "Consent",
+    "Event",
+    "Goal",
+    "Observation",
+    "Reasoning",
+    "State",
+    "Time",
+    "Workflow",
+]
+
 Time: TypeAlias = int | datetime | str
 """Epoch ms, an aware datetime, or RFC 3339 text."""
 
@@ -401,3 +415,7 @@ def Consent(
     Spec: OMS §8.10
     """
     return _grain("consent", locals())
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -44,6 +44,46 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+__all__ = [
+    "BY_CODE",
+    "AccessDeniedError",
+    "AddressError",
+    "BlobError",
+    "CorruptError",
+    "DidError",
+    "DiskFullError",
+    "EmptyError",
+    "ErasedError",
+    "EvidenceRequiredError",
+    "FloatInvalidError",
+    "FormatError",
+    "HashFormatError",
+    "HashLengthError",
+    "IntegrityError",
+    "InvalidationDeniedError",
+    "KeyMissingError",
+    "NoTypeError",
+    "NotFoundError",
+    "NotMapError",
+    "OmsError",
+    "OmsWarning",
+    "PolicyError",
+    "RangeError",
+    "SchemaError",
+    "SensitivityMismatchError",
+    "SignatureError",
+    "SignedMismatchError",
+    "StoreCutError",
+    "StoreDamagedError",
+    "StoreError",
+    "TooLargeError",
+    "TooShortError",
+    "TrustError",
+    "UnknownTypeError",
+    "UnsupportedError",
+    "VersionError",
+]
+
 
 class OmsError(Exception):
     """Base of all errors of omsgrain.
@@ -370,3 +410,7 @@ def number_found(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > _LONG:
         return f"an integer of {value.bit_length()} bits"
     return str(value) if isinstance(value, int | float) else type(value).__name__
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,6 +18,18 @@ from omsgrain.header import ENCRYPTED_BIT, SENSITIVITIES, SIGNED_BIT, Header, as
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+__all__ = [
+    "EncodeOptions",
+    "Encoding",
+    "Grain",
+    "Profile",
+    "Sensitivity",
+    "address",
+    "decode",
+    "encode",
+    "verify",
+]
+
 Encoding = Literal["msgpack", "cbor"]
 Profile = Literal["extended", "standard", "lightweight"]
 Sensitivity = int | Literal["public", "internal", "pii", "phi"]
@@ -461,3 +473,7 @@ def decode(blob: bytes, strict: bool = True) -> Grain:
     from omsgrain.lenient import read_leniently
 
     return read_leniently(as_bytes(blob))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -8,6 +8,11 @@ from typing import Literal
 
 from omsgrain import _core
 
+__all__ = [
+    "Header",
+    "read_header",
+]
+
 #: Bits of the flags, the second byte. Who asks for one alone need not read the whole header.
 SIGNED_BIT, ENCRYPTED_BIT, COMPRESSED_BIT = 1, 2, 4
 #: First byte of a signed grain, a COSE_Sign1 envelope. A blob begins with its version, 1.
@@ -87,3 +92,7 @@ def read_header(blob: bytes) -> Header:
         VersionError: the first byte is not 1.
     """
     return Header(*_core.header(as_bytes(blob)))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -28,3 +28,7 @@ __all__ = [
     "write",
     "write_stream",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

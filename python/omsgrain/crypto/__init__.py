@@ -109,3 +109,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'omsgrain.crypto' has no attribute {name!r}")
     return getattr(import_module(f"omsgrain.crypto.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

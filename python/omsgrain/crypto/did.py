@@ -23,6 +23,16 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from omsgrain.errors import DidError, OmsError
 
+__all__ = [
+    "Did",
+    "PublicKey",
+    "Resolver",
+    "from_key",
+    "from_multibase",
+    "parse",
+    "resolve",
+]
+
 PublicKey = Ed25519PublicKey | EllipticCurvePublicKey
 #: Gives the public key of a DID, as an object of `cryptography` or as a did:key. It is given the
 #: text as the signer wrote it, with the fragment that names one of several keys.
@@ -162,3 +172,7 @@ def _unbase58(text: str) -> bytes:
             raise DidError("not a key in base58btc", expected="its 58 letters and digits")
         number = number * 58 + digit
     return number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -49,3 +49,7 @@ __all__ = [
     "inherited",
     "operation_of",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

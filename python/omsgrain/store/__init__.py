@@ -16,3 +16,7 @@ __all__ = [
     "open",
     "restore",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

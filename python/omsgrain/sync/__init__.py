@@ -39,3 +39,7 @@ __all__ = [
     "take_bundle",
     "write_bundle",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
