@@ -150,11 +150,11 @@ class MemberOrders:
 
 
 RULES: Final[dict[str, str]] = {
-    "too_large": "the document is larger than it may be",
-    "not_json": "the document is not JSON, or its meaning is not certain",
-    "too_deep": "objects and arrays stand too deep inside one another",
+    "too_large": "the document is too large",
+    "not_json": "the document is not valid JSON, or it is ambiguous",
+    "too_deep": "the document is nested too deeply",
 }
-"""What a document can break before its format is asked."""
+"""The rules that any JSON document must keep, whatever its format."""
 
 VALUES: Final = 8_000_000
 """Values of a document: each becomes an object of Python, many times as large as its text."""

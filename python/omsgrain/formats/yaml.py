@@ -77,10 +77,10 @@ def _escape(found: re.Match[str]) -> str:
 
 RULES: Final[dict[str, str]] = {
     "too_large": READING["too_large"],
-    "not_yaml": "the document is not YAML, or more than JSON can say",
+    "not_yaml": "the document is not valid YAML, or JSON cannot express it",
     "too_deep": READING["too_deep"],
 }
-"""What a document can break before its format is asked."""
+"""The rules that any YAML document must keep, whatever its format."""
 
 _DIGITS: Final = 400  # of a number; a double has fewer
 _CORE: Final = "tag:yaml.org,2002:"

@@ -80,7 +80,7 @@ def only(document: Any, **options: Any) -> LintFinding:
         ("/created", "2026-01-26", "created must match format date-time", "2026-01-26T00:00:00Z"),
         ("/namespace", "acme:chat", "namespace must match pattern", "Character 5 is not allowed"),
         ("/content", GONE, "must have required property 'content'", "Add content."),
-        ("/content", "", "content must NOT have fewer than 1 characters", "Say something"),
+        ("/content", "", "content must NOT have fewer than 1 characters", "Add a value"),
         ("/summary", "x" * 501, "summary must NOT have more than 500 characters", "Shorten"),
         ("/temporal", {"valid_from": "x"}, "temporal must NOT have additional properties",
          "Did you mean validFrom? Names with _ belong to the Markdown of 0.1."),

@@ -52,72 +52,68 @@ class AimemRule(NamedTuple):
 
 RULES: Final[dict[str, AimemRule]] = {
     # the document
-    "not_json": AimemRule("2", "not a JSON document"),
-    "not_object": AimemRule("2", "a bundle is an object"),
-    "too_deep": AimemRule("2", "nested too deep"),
-    "too_large": AimemRule("2", "larger than is taken", 413),
-    "invalid_type": AimemRule("2", "a value of the wrong type"),
+    "not_json": AimemRule("2", "the document is not valid JSON"),
+    "not_object": AimemRule("2", "a bundle must be a JSON object"),
+    "too_deep": AimemRule("2", "the document is nested too deeply"),
+    "too_large": AimemRule("2", "the document is too large", 413),
+    "invalid_type": AimemRule("2", "the value has the wrong type"),
     "missing_field": AimemRule("2", "a required field is missing"),
-    "unknown_kind": AimemRule("3.1", "not a kind of record"),
-    "too_long": AimemRule("2", "a text longer than is taken"),
+    "unknown_kind": AimemRule("3.1", "the kind of record is unknown"),
+    "too_long": AimemRule("2", "the text is too long"),
     # the envelope
-    "bad_format": AimemRule("2.1", "not the format of a bundle"),
-    "unsupported_version": AimemRule("7", "not a version that is known"),
-    "invalid_producer": AimemRule("2.3", "not a producer namespace"),
-    "invalid_tenant": AimemRule("2.1", "not the id of a tenant"),
-    "invalid_timestamp": AimemRule("2.1", "not a time in UTC"),
-    "invalid_scope": AimemRule("2.1", "not a scope"),
-    "since_missing": AimemRule("2.1", "a bundle of scope SINCE says since when"),
-    "missing_checksum": AimemRule("2.8", "not a checksum"),
-    "checksum_mismatch": AimemRule(
-        "2.8", "the content is not what the checksum was made of", CONFLICT
-    ),
+    "bad_format": AimemRule("2.1", "the format name is wrong"),
+    "unsupported_version": AimemRule("7", "the version is not supported"),
+    "invalid_producer": AimemRule("2.3", "the producer namespace is invalid"),
+    "invalid_tenant": AimemRule("2.1", "the tenant id is invalid"),
+    "invalid_timestamp": AimemRule("2.1", "the time is invalid, or not in UTC"),
+    "invalid_scope": AimemRule("2.1", "the scope is unknown"),
+    "since_missing": AimemRule("2.1", "a bundle with scope SINCE needs a since time"),
+    "missing_checksum": AimemRule("2.8", "the checksum has the wrong form"),
+    "checksum_mismatch": AimemRule("2.8", "the checksum does not match the content", CONFLICT),
     # chunks
-    "invalid_urn": AimemRule("2.3", "not an AIMEM identifier"),
-    "duplicate_chunk_id": AimemRule("2.3", "a chunk stands twice"),
-    "empty_content": AimemRule("2.2", "a chunk without content"),
-    "content_too_long": AimemRule("2.2", "content longer than is taken"),
-    "bad_hash_format": AimemRule("2.2", "not a content hash"),
-    "hash_mismatch": AimemRule("2.2", "the content is not what its hash was made of"),
-    "invalid_memory_type": AimemRule("2.2", "not a type of memory"),
-    "invalid_zone": AimemRule("2.2", "not a zone"),
-    "invalid_tag": AimemRule("2.2", "not a tag"),
+    "invalid_urn": AimemRule("2.3", "the AIMEM identifier is invalid"),
+    "duplicate_chunk_id": AimemRule("2.3", "two chunks have the same id"),
+    "empty_content": AimemRule("2.2", "the chunk has no content"),
+    "content_too_long": AimemRule("2.2", "the content is too long"),
+    "bad_hash_format": AimemRule("2.2", "the content hash has the wrong form"),
+    "hash_mismatch": AimemRule("2.2", "the content hash does not match the content"),
+    "invalid_memory_type": AimemRule("2.2", "the memory type is unknown"),
+    "invalid_zone": AimemRule("2.2", "the zone is unknown"),
+    "invalid_tag": AimemRule("2.2", "the tag is invalid"),
     "embedding_envelope_missing": AimemRule(
-        "2.7", "embeddings whose model or length is not named"
+        "2.7", "the envelope names no model or dimension for the embedding"
     ),
-    "invalid_embedding_dim": AimemRule("2.7", "not a length of embeddings"),
-    "embedding_invalid": AimemRule("2.7", "not an array of finite float32 in base64"),
-    "embedding_dim_mismatch": AimemRule("2.7", "an embedding of another length"),
+    "invalid_embedding_dim": AimemRule("2.7", "the embedding dimension is out of range"),
+    "embedding_invalid": AimemRule("2.7", "the embedding is not finite float32 values in base64"),
+    "embedding_dim_mismatch": AimemRule("2.7", "the embedding has the wrong dimension"),
     # edges
-    "edge_source_unknown": AimemRule("2.4", "the source is no chunk of this bundle"),
-    "edge_target_unknown": AimemRule("2.4", "the target is no chunk of this bundle"),
-    "invalid_edge_type": AimemRule("2.4", "not a type of edge"),
-    "edge_weight_out_of_range": AimemRule("2.4", "a weight out of range"),
+    "edge_source_unknown": AimemRule("2.4", "the edge's source is not in this bundle"),
+    "edge_target_unknown": AimemRule("2.4", "the edge's target is not in this bundle"),
+    "invalid_edge_type": AimemRule("2.4", "the edge type is unknown"),
+    "edge_weight_out_of_range": AimemRule("2.4", "the edge's weight is out of range"),
     # entities and their links
-    "duplicate_entity_id": AimemRule("2.5", "an entity stands twice"),
-    "empty_entity_name": AimemRule("2.5", "an entity without a name"),
-    "invalid_entity_kind": AimemRule("2.5", "not a kind of entity"),
-    "ce_chunk_unknown": AimemRule("2.5", "the chunk is not in this bundle"),
-    "ce_entity_unknown": AimemRule("2.5", "the entity is not in this bundle"),
+    "duplicate_entity_id": AimemRule("2.5", "two entities have the same id"),
+    "empty_entity_name": AimemRule("2.5", "the entity has no name"),
+    "invalid_entity_kind": AimemRule("2.5", "the entity kind is unknown"),
+    "ce_chunk_unknown": AimemRule("2.5", "the link's chunk is not in this bundle"),
+    "ce_entity_unknown": AimemRule("2.5", "the link's entity is not in this bundle"),
     # signatures
-    "signature_invalid": AimemRule("5.3", "the signature is not one of this bundle"),
-    "signature_untrusted": AimemRule("5.3", "no key that is trusted has signed this bundle"),
-    "signature_missing": AimemRule("5.3", "a signature is asked for, and there is none"),
+    "signature_invalid": AimemRule("5.3", "the signature does not match this bundle"),
+    "signature_untrusted": AimemRule("5.3", "no trusted key has signed this bundle"),
+    "signature_missing": AimemRule("5.3", "a signature is required, and the bundle has none"),
 }
 """Breaking one of them refuses the bundle."""
 
 WARNINGS: Final[dict[str, AimemRule]] = {
-    "legacy_format": AimemRule("2.1", "the older name of the format", 200),
-    "foreign_producer": AimemRule("2.3", "an identifier of another producer", 200),
-    "shared_id": AimemRule("2.3", "a chunk and an entity of one name", 200),
-    "scope_mismatch": AimemRule("2.1", "a chunk that the scope leaves out", 200),
-    "unsupported_model": AimemRule(
-        "2.7", "embeddings of a model that is not kept were dropped", 200
-    ),
+    "legacy_format": AimemRule("2.1", "the bundle has the format's older name", 200),
+    "foreign_producer": AimemRule("2.3", "the identifier belongs to another producer", 200),
+    "shared_id": AimemRule("2.3", "a chunk and an entity have the same id", 200),
+    "scope_mismatch": AimemRule("2.1", "the chunk is outside the bundle's scope", 200),
+    "unsupported_model": AimemRule("2.7", "embeddings of an unsupported model were dropped", 200),
     "zero_embedding": AimemRule(
-        "2.7", "embeddings of zeros alone point nowhere, and were dropped", 200
+        "2.7", "embeddings with only zeros have no direction and were dropped", 200
     ),
-    "document_not_kept": AimemRule("2", "not all records are stored as they came", 200),
+    "document_not_kept": AimemRule("2", "some records are not stored exactly as received", 200),
 }
 """What is accepted with a warning."""
 

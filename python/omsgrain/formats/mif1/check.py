@@ -164,9 +164,9 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("export", "object", "about the export", of="export", expected=True),
         SchemaField("memories", "array", "the memories", of="memory", expected=True),
         SchemaField("todos", "array", "the todos", of="todo"),
-        SchemaField("graph", "object", "what belongs together", of="graph"),
-        SchemaField("metadata", "object", "what the document says of itself", of="metadata"),
-        SchemaField("consent", "object", "what the person allowed", of="consent"),
+        SchemaField("graph", "object", "nodes and edges", of="graph"),
+        SchemaField("metadata", "object", "counts and dates of the document", of="metadata"),
+        SchemaField("consent", "object", "the person's consent", of="consent"),
     ),
     "generator": (
         SchemaField("name", "str", "the name of the system", expected=True),
@@ -181,13 +181,13 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
             expected=True,
         ),
         SchemaField("created_at", "str", "when it was made", form="time", expected=True),
-        SchemaField("user_id", "str", "whose memories they are", expected=True),
+        SchemaField("user_id", "str", "the user the memories belong to", expected=True),
         SchemaField("checksum", "str", "`sha256:` and 64 hex digits", form="checksum"),
     ),
     "memory": (
         _need("id", "str", "`mem_` and a UUID", form="memory"),
         SchemaField("content", "str", "the text", required=True, least=1, most=CONTENT),
-        SchemaField("type", "str", "what kind of memory", required=True, known=MEMORY_TYPES),
+        SchemaField("type", "str", "the memory type", required=True, known=MEMORY_TYPES),
         SchemaField(
             "importance",
             "number",
@@ -205,10 +205,10 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         ),
         SchemaField("tags", "array", "labels", of="str"),
         SchemaField("source", "object", "where it came from", of="source"),
-        SchemaField("entities", "array", "what the text names", of="entity"),
+        SchemaField("entities", "array", "entities in the text", of="entity"),
         SchemaField("embedding", "object", "its vector", of="embedding"),
         _also("relations", "object", "memories and todos it is related to", of="relations"),
-        SchemaField("redactions", "array", "what was taken out of the text", of="redaction"),
+        SchemaField("redactions", "array", "parts removed from the text", of="redaction"),
     ),
     "source": (
         SchemaField("type", "str", "where it came from", known=_SOURCES),
@@ -218,7 +218,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "entity": (
         _need("text", "str", "its name in the text"),
         SchemaField("type", "str", "what kind of thing it is", expected=True),
-        SchemaField("confidence", "number", "how sure that is, 0 to 1", least=0, most=1),
+        SchemaField("confidence", "number", "confidence, 0 to 1", least=0, most=1),
     ),
     "embedding": (
         SchemaField("model", "str", "the model that made the vector", expected=True),
@@ -232,18 +232,18 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     ),
     "redaction": (
         SchemaField("type", "str", "the kind of data"),
-        SchemaField("original_length", "int", "how long it was", least=0),
-        SchemaField("position", "array", "where it stood: start and end"),
+        SchemaField("original_length", "int", "length of the removed text", least=0),
+        SchemaField("position", "array", "start and end in the text"),
     ),
     "todo": (
         _need("id", "str", "`todo_` and a UUID", form="todo"),
         SchemaField("short_id", "str", "capitals and a number, such as PROJ-123", form="short_id"),
         SchemaField("content", "str", "what is to be done", required=True, least=1, most=TASK),
-        SchemaField("status", "str", "how far it is", required=True, known=STATUSES),
+        SchemaField("status", "str", "its progress", required=True, known=STATUSES),
         SchemaField("priority", "str", "how urgent it is", known=PRIORITIES),
         _need("created_at", "str", "when it was made", form="time"),
         _also("updated_at", "str", "when it was changed", form="time"),
-        SchemaField("due_date", "str", "by when it must be done", nullable=True, form="time"),
+        SchemaField("due_date", "str", "when it is due", nullable=True, form="time"),
         _also("completed_at", "str", "when it was done", form="time", nullable=True),
         SchemaField("project", "object", "the project it belongs to", nullable=True, of="project"),
         SchemaField("contexts", "array", "where it can be done", of="str"),
@@ -255,14 +255,14 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField(
             "recurrence",
             "str",
-            "when it comes up again",
+            "how often it repeats",
             nullable=True,
             known=RECURRENCES,
             own=False,
         ),
         _also("related_memory_ids", "array", "memories it is related to", of="str"),
         _also("embedding", "object", "its vector", of="embedding"),
-        _also("comments", "array", "what was said about it", of="comment"),
+        _also("comments", "array", "comments on it", of="comment"),
     ),
     "project": (
         SchemaField("id", "str", "its id"),
@@ -272,20 +272,20 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "comment": (
         _also("id", "str", "its id"),
         _also("content", "str", "the text"),
-        _also("created_at", "str", "when it was said", form="time"),
+        _also("created_at", "str", "when it was written", form="time"),
         _also("type", "str", "what kind of comment"),
     ),
     "graph": (
         SchemaField("format", "str", "`adjacency_list`", known=("adjacency_list",)),
         SchemaField("node_count", "int", "how many nodes there are", least=0),
         SchemaField("edge_count", "int", "how many edges there are", least=0),
-        SchemaField("nodes", "array", "what the edges join", of="node", own=False),
-        SchemaField("edges", "array", "what joins two things", of="edge"),
-        SchemaField("hebbian_config", "object", "how weights are learnt", of="hebbian_config"),
+        SchemaField("nodes", "array", "what the edges connect", of="node", own=False),
+        SchemaField("edges", "array", "the connections", of="edge"),
+        SchemaField("hebbian_config", "object", "how weights change", of="hebbian_config"),
     ),
     "node": (
         SchemaField("id", "str", "the memory, the todo or the entity", required=True, own=False),
-        SchemaField("type", "str", "which of them it is", known=_NODES, own=False),
+        SchemaField("type", "str", "memory, todo or entity", known=_NODES, own=False),
         _also("entity_type", "str", "what kind of thing an entity is"),
     ),
     "edge": (
@@ -294,19 +294,19 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField(
             "weight",
             "number",
-            "how strong it is, 0 to 1; 0.5 if not said",
+            "strength, 0 to 1; 0.5 if missing",
             least=0,
             most=1,
             expected=True,
         ),
-        SchemaField("type", "str", "how they are joined", known=EDGE_TYPES, expected=True),
+        SchemaField("type", "str", "the kind of connection", known=EDGE_TYPES, expected=True),
         SchemaField("created_at", "str", "when it was made", form="time"),
         SchemaField("strengthened_count", "int", "how often it was used", least=0, own=False),
     ),
     "hebbian_config": (
         SchemaField("learning_rate", "number", "how fast a weight grows"),
         SchemaField("decay_rate", "number", "how fast a weight fades"),
-        SchemaField("ltp_threshold", "number", "from which weight it stays"),
+        SchemaField("ltp_threshold", "number", "the weight from which it no longer fades"),
         _also("max_weight", "number", "how large a weight can be"),
     ),
     "metadata": (
@@ -314,13 +314,13 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("total_todos", "int", "how many todos there are", least=0),
         SchemaField("date_range", "object", "the times of the memories", of="date_range"),
         SchemaField("memory_types", "object", "how many memories there are of each type"),
-        _also("top_entities", "array", "what is named most"),
+        _also("top_entities", "array", "the most frequent entities"),
         _also("projects", "array", "the projects of the todos"),
         SchemaField("privacy", "object", "what was done about personal data", of="privacy"),
     ),
     "date_range": (
-        SchemaField("earliest", "str", "of the oldest memory", form="time"),
-        SchemaField("latest", "str", "of the newest memory", form="time"),
+        SchemaField("earliest", "str", "time of the oldest memory", form="time"),
+        SchemaField("latest", "str", "time of the newest memory", form="time"),
     ),
     "privacy": (
         SchemaField("pii_detected", "bool", "whether there was personal data"),
@@ -333,13 +333,13 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField(
             "retention_days",
             "int",
-            "how long it may be kept, from `timestamp`",
+            "days to keep it, from `timestamp`",
             least=0,
             hard=True,
         ),
-        SchemaField("sharing_allowed", "bool", "whether it may be passed on"),
+        SchemaField("sharing_allowed", "bool", "whether sharing is allowed"),
         SchemaField("gdpr_basis", "str", "the legal basis"),
-        SchemaField("timestamp", "str", "when that was said", form="time"),
+        SchemaField("timestamp", "str", "when consent was given", form="time"),
     ),
 }
 """What each object has. All may have more, which is kept."""
@@ -358,61 +358,61 @@ def is_loose(shape: str, name: str) -> bool:
 RULES: Final[dict[str, SchemaRule]] = {
     **{name: SchemaRule("1", says) for name, says in READING.items()},
     "not_yaml": SchemaRule("1", YAML["not_yaml"]),
-    "not_object": SchemaRule("2", "not an object"),
+    "not_object": SchemaRule("2", "the value must be an object"),
     "missing_field": SchemaRule("2", "a required field is missing"),
-    "invalid_type": SchemaRule("2", "a value of the wrong type"),
-    "invalid_timestamp": SchemaRule("2", "not a time"),
-    "too_many_bad": SchemaRule("2", "more bad records than are reported"),
-    "out_of_range": SchemaRule("3.2", "a number out of range"),
-    "unsupported_version": SchemaRule("9", "not a version that is known"),
+    "invalid_type": SchemaRule("2", "the value has the wrong type"),
+    "invalid_timestamp": SchemaRule("2", "the time is invalid"),
+    "too_many_bad": SchemaRule("2", "the document has too many bad records"),
+    "out_of_range": SchemaRule("3.2", "the number is out of range"),
+    "unsupported_version": SchemaRule("9", "the version is not supported"),
     # JSON lines
-    "no_header": SchemaRule("1", "the first line is no header"),
-    "no_footer": SchemaRule("1", "the last line is no footer: the document was cut short"),
-    "count_mismatch": SchemaRule("1", "not as many records as the footer counts"),
-    "checksum_mismatch": SchemaRule("1", "the document is not what its checksum was made of"),
-    "unknown_line": SchemaRule("1", "a line of a kind that is not known"),
+    "no_header": SchemaRule("1", "the first line is not a header"),
+    "no_footer": SchemaRule("1", "the last line is not a footer: the document is truncated"),
+    "count_mismatch": SchemaRule("1", "the number of records differs from the footer's count"),
+    "checksum_mismatch": SchemaRule("1", "the checksum does not match the document"),
+    "unknown_line": SchemaRule("1", "the line's kind is unknown"),
     # the envelope of encryption
     "encrypted": SchemaRule("6.2", "the document is encrypted"),
-    "unknown_algorithm": SchemaRule("6.2", "not an algorithm that is known"),
-    "invalid_encryption": SchemaRule("6.2", "a part of the envelope is not what it must be"),
-    "kdf_missing": SchemaRule("6.2", "the envelope does not say how the key is derived"),
-    "kdf_too_costly": SchemaRule("6.2", "deriving the key would cost more than is allowed"),
+    "unknown_algorithm": SchemaRule("6.2", "the algorithm is not supported"),
+    "invalid_encryption": SchemaRule("6.2", "a member of the encryption envelope is invalid"),
+    "kdf_missing": SchemaRule("6.2", "the envelope does not say how to derive the key"),
+    "kdf_too_costly": SchemaRule("6.2", "deriving the key costs more than the limit allows"),
 }
 """Breaking one of them around the records refuses the document; in a record, that record."""
 
 WARNINGS: Final[dict[str, SchemaRule]] = {
     "later_version": SchemaRule(
-        "9", "a later minor version: what is new in it is kept, not understood"
+        "9", "the minor version is newer: its new fields are kept, not interpreted"
     ),
-    "version_as_number": SchemaRule("9", "the version is a number, and should be a text"),
-    "missing_field": SchemaRule("2", "a field is missing that the published schema requires"),
-    "invalid_type": SchemaRule("2", "a value of the wrong type, where nothing depends on it"),
-    "null_value": SchemaRule("2", "null, where the published schema has none"),
-    "invalid_timestamp": SchemaRule("2", "not a time"),
-    "out_of_range": SchemaRule("2", "a number out of the range of the published schema"),
-    "unknown_value": SchemaRule("3.1", "a value that is not known: kept, not understood"),
-    "id_form": SchemaRule("3", "an id of another form than that of the published schema"),
-    "invalid_checksum": SchemaRule("2", "not a checksum"),
-    "unknown_checksum": SchemaRule(
-        "2", "a checksum by a rule that is not known, or of other content"
-    ),
+    "version_as_number": SchemaRule("9", "the version is a number and should be a string"),
+    "missing_field": SchemaRule("2", "the published schema requires a field that is missing"),
+    "invalid_type": SchemaRule("2", "the value has the wrong type, but no record depends on it"),
+    "null_value": SchemaRule("2", "the published schema does not allow null here"),
+    "invalid_timestamp": SchemaRule("2", "the time is invalid"),
+    "out_of_range": SchemaRule("2", "the number is outside the published schema's range"),
+    "unknown_value": SchemaRule("3.1", "the value is unknown: it is kept, not interpreted"),
+    "id_form": SchemaRule("3", "the id does not have the published schema's form"),
+    "invalid_checksum": SchemaRule("2", "the checksum has the wrong form"),
+    "unknown_checksum": SchemaRule("2", "the checksum matches under no known rule"),
     "content_length": SchemaRule(
-        "3", "a content without text, or longer than the published schema has"
+        "3", "the content is empty, or longer than the published schema allows"
     ),
     "invalid_vector": SchemaRule(
-        "3.3", "a vector of something but numbers: kept, and not searched"
+        "3.3", "the vector has values that are not numbers: it is kept, but not searched"
     ),
-    "dimension_mismatch": SchemaRule("3.3", "a vector of another length: kept, and not searched"),
-    "redaction_span": SchemaRule("6.1", "a redaction whose place and length do not agree"),
-    "duplicate_id": SchemaRule("3", "an id that stands twice"),
-    "duplicate_content": SchemaRule("3", "a content that stands twice: kept, and not recalled"),
-    "unknown_end": SchemaRule("5", "an edge of something that is not in the document"),
-    "line_member": SchemaRule("1", "a member of a line that is no part of a record: not kept"),
-    "count_differs": SchemaRule("7", "not as many as the document says of itself"),
-    "unknown_reference": SchemaRule("3", "a record that is not in the document"),
-    "owner_not_kept": SchemaRule(
-        "2", "a user whose name no grain can have: grains without an owner"
+    "dimension_mismatch": SchemaRule(
+        "3.3", "the vector has the wrong length: it is kept, but not searched"
     ),
+    "redaction_span": SchemaRule("6.1", "the redaction's position and length do not agree"),
+    "duplicate_id": SchemaRule("3", "the id appears twice"),
+    "duplicate_content": SchemaRule(
+        "3", "the content appears twice: the record is kept, but not recalled"
+    ),
+    "unknown_end": SchemaRule("5", "the edge's end is not in the document"),
+    "line_member": SchemaRule("1", "a member of the line belongs to no record and is not kept"),
+    "count_differs": SchemaRule("7", "the count in the document is wrong"),
+    "unknown_reference": SchemaRule("3", "the referenced record is not in the document"),
+    "owner_not_kept": SchemaRule("2", "no grain can hold this user id: the grains have no owner"),
 }
 """What is accepted with a warning."""
 

@@ -100,7 +100,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField(
             "knowledge_graph", "object", "entities and relationships", nullable=True, of="graph"
         ),
-        SchemaField("vendor_extensions", "object", "data of systems, by the name of the system"),
+        SchemaField("vendor_extensions", "object", "data of other systems, by system name"),
     ),
     "generator": (
         _need("name", "str", "the name of the system"),
@@ -109,7 +109,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "export_meta": (
         SchemaField("id", "str", "the id of the export", form="uuid"),
         SchemaField("created_at", "str", "when it was made", form="time"),
-        SchemaField("user_id", "str", "whose memories they are"),
+        SchemaField("user_id", "str", "the user the memories belong to"),
         SchemaField("checksum", "str", "`sha256:` and hex digits", form="checksum"),
         SchemaField("privacy", "object", "what was done about personal data", of="privacy"),
     ),
@@ -121,10 +121,10 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         _need("id", "str", "a UUID of any version", form="uuid"),
         _need("content", "str", "the text, which may be empty"),
         _need("created_at", "str", "when it was made", form="time"),
-        SchemaField("memory_type", "str", "what kind of memory, in snake_case; any is kept"),
+        SchemaField("memory_type", "str", "the memory type in snake_case; any value is kept"),
         SchemaField("updated_at", "str", "when it was changed", form="time"),
         SchemaField("tags", "array", "labels", of="str"),
-        SchemaField("entities", "array", "what the text names", of="entity_ref"),
+        SchemaField("entities", "array", "entities in the text", of="entity_ref"),
         SchemaField("metadata", "object", "anything else about it"),
         SchemaField("embeddings", "object", "its vector", of="embeddings"),
         SchemaField("source", "object", "where it came from", of="source"),
@@ -134,14 +134,12 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         ),
         SchemaField("agent_id", "str", "the agent that made it", nullable=True),
         SchemaField("external_id", "str", "its id in another system", nullable=True),
-        SchemaField("version", "int", "how often it was written", least=1, hard=True),
+        SchemaField("version", "int", "its version, counted from 1", least=1, hard=True),
     ),
     "entity_ref": (
         _need("name", "str", "its name"),
         SchemaField("entity_type", "str", "what kind of thing it is"),
-        SchemaField(
-            "confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True
-        ),
+        SchemaField("confidence", "number", "confidence, 0 to 1", least=0, most=1, hard=True),
     ),
     "embeddings": (
         _need("model", "str", "the model that made the vector"),
@@ -176,12 +174,12 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         _need("source_entity_id", "str", "the entity it starts from"),
         _need("target_entity_id", "str", "the entity it leads to"),
         _need("relation_type", "str", "how they are related"),
-        SchemaField("context", "str", "in which text that was said"),
-        SchemaField(
-            "confidence", "number", "how sure that is, 0 to 1", least=0, most=1, hard=True
-        ),
+        SchemaField("context", "str", "the text it comes from"),
+        SchemaField("confidence", "number", "confidence, 0 to 1", least=0, most=1, hard=True),
         SchemaField("created_at", "str", "when it was first seen", form="time"),
-        SchemaField("invalidated_at", "str", "until when it held", nullable=True, form="time"),
+        SchemaField(
+            "invalidated_at", "str", "when it stopped being true", nullable=True, form="time"
+        ),
     ),
     # -- the dialect of the reference implementation --
     "episode": (
@@ -189,7 +187,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         _need("name", "str", "its name"),
         _may("content", "str", "what happened"),
         _may("created_at", "str", "when", form="time"),
-        _may("entity_ids", "array", "who and what took part", "str"),
+        _may("entity_ids", "array", "entities that took part", "str"),
         _may("source", "str", "where it came from"),
         _may("metadata", "object", "anything else about it"),
     ),
@@ -200,7 +198,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         _may("priority", "str", "urgent, high, medium, low or none"),
         _may("created_at", "str", "when it was made", form="time"),
         _may("updated_at", "str", "when it was changed", form="time"),
-        _may("due_date", "str", "by when it must be done", form="time"),
+        _may("due_date", "str", "when it is due", form="time"),
         _may("completed_at", "str", "when it was done", form="time"),
         _may("project_id", "str", "the project it belongs to"),
         _may("parent_id", "str", "the todo it is a part of"),
@@ -208,8 +206,8 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         _may("contexts", "array", "where it can be done", "str"),
         _may("notes", "str", "anything else about it"),
         _may("blocked_on", "str", "what it waits for"),
-        _may("recurrence", "str", "when it comes up again"),
-        _may("comments", "array", "what was said about it", "comment"),
+        _may("recurrence", "str", "how often it repeats"),
+        _may("comments", "array", "comments on it", "comment"),
         _may("related_memory_ids", "array", "memories it is related to", "str"),
         _may("external_id", "str", "its id in another system"),
         _may("blocked_by", "array", "todos it waits for", "str"),
@@ -233,14 +231,14 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     ),
     "reminder": (
         _need("id", "str", "its id"),
-        _need("content", "str", "of what to remind"),
+        _need("content", "str", "what to remind of"),
         _need("trigger", "object", "when to remind", "trigger"),
         _may("status", "str", "pending, triggered, dismissed or expired"),
         _may("created_at", "str", "when it was made", form="time"),
         _may("priority", "int", "1 to 5"),
         _may("tags", "array", "labels", "str"),
-        _may("triggered_at", "str", "when it was told", form="time"),
-        _may("dismissed_at", "str", "when it was put aside", form="time"),
+        _may("triggered_at", "str", "when it went off", form="time"),
+        _may("dismissed_at", "str", "when it was dismissed", form="time"),
     ),
     "trigger": (
         _need("type", "str", "time, duration or context"),
@@ -248,43 +246,45 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         _may("seconds", "number", "how long after `from`"),
         _may("from", "str", "when the duration begins", form="time"),
         _may("keywords", "array", "words that set it off", "str"),
-        _may("threshold", "number", "how near the context must be"),
+        _may("threshold", "number", "the similarity that the context needs"),
     ),
 }
 
 
 RULES: Final[dict[str, SchemaRule]] = {
     **{name: SchemaRule("1", says) for name, says in READING.items()},
-    "not_object": SchemaRule("1", "not an object"),
-    "checksum_mismatch": SchemaRule("1", "the document is not what its checksum was made of"),
-    "unsupported_version": SchemaRule("8", "not a version that is known"),
+    "not_object": SchemaRule("1", "the value must be an object"),
+    "checksum_mismatch": SchemaRule("1", "the checksum does not match the document"),
+    "unsupported_version": SchemaRule("8", "the version is not supported"),
     "missing_field": SchemaRule("2", "a required field is missing"),
-    "invalid_type": SchemaRule("2", "a value of the wrong type"),
-    "too_many_bad": SchemaRule("2", "more bad records than are reported"),
-    "out_of_range": SchemaRule("2", "a number out of range"),
+    "invalid_type": SchemaRule("2", "the value has the wrong type"),
+    "too_many_bad": SchemaRule("2", "the document has too many bad records"),
+    "out_of_range": SchemaRule("2", "the number is out of range"),
 }
 """Breaking one of them around the records refuses the document; in a record, that record."""
 
 WARNINGS: Final[dict[str, SchemaRule]] = {
     "later_version": SchemaRule(
-        "8", "a later minor version: what is new in it is kept, not understood"
+        "8", "the minor version is newer: its new fields are kept, not interpreted"
     ),
-    "invalid_checksum": SchemaRule("1", "not a checksum"),
-    "invalid_uuid": SchemaRule("2", "not a UUID"),
-    "invalid_timestamp": SchemaRule("2", "not a time"),
-    "invalid_memory_type": SchemaRule("2.1", "a type of memory that is not in snake_case"),
-    "times_out_of_order": SchemaRule("2", "changed before it was made"),
-    "duplicate_id": SchemaRule("2", "an id that stands twice"),
-    "duplicate_content": SchemaRule("6", "a content that stands twice: kept, and not recalled"),
-    "dimension_mismatch": SchemaRule("2.3", "a vector of another length: kept, and not searched"),
-    "unknown_entity": SchemaRule("3", "an entity that is not in the document"),
+    "invalid_checksum": SchemaRule("1", "the checksum has the wrong form"),
+    "invalid_uuid": SchemaRule("2", "the id is not a UUID"),
+    "invalid_timestamp": SchemaRule("2", "the time is invalid"),
+    "invalid_memory_type": SchemaRule("2.1", "the memory type is not in snake_case"),
+    "times_out_of_order": SchemaRule("2", "`updated_at` is before `created_at`"),
+    "duplicate_id": SchemaRule("2", "the id appears twice"),
+    "duplicate_content": SchemaRule(
+        "6", "the content appears twice: the record is kept, but not recalled"
+    ),
+    "dimension_mismatch": SchemaRule(
+        "2.3", "the vector has the wrong length: it is kept, but not searched"
+    ),
+    "unknown_entity": SchemaRule("3", "the entity is not in the document"),
     "foreign_record": SchemaRule(
-        "6", "a record of a dialect that is not known: kept, not understood"
+        "6", "the record's dialect is unknown: the record is kept, not interpreted"
     ),
-    "unknown_reference": SchemaRule("2", "a record that is not in the document"),
-    "owner_not_kept": SchemaRule(
-        "1", "a user whose name no grain can have: grains without an owner"
-    ),
+    "unknown_reference": SchemaRule("2", "the referenced record is not in the document"),
+    "owner_not_kept": SchemaRule("1", "no grain can hold this user id: the grains have no owner"),
 }
 """What is accepted with a warning."""
 

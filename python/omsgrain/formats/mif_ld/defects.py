@@ -22,10 +22,10 @@ class Code(NamedTuple):
     """One kind of defect.
 
     Attributes:
-        says: what it is.
-        hint: how it is mended, where nothing better is known.
-        keywords: of the schemas, that find it; none, if other checks do.
-        warning: whether it never refuses a document.
+        says: what is wrong.
+        hint: the usual remedy.
+        keywords: the schema keywords that find it; empty if another check finds it.
+        warning: whether it is only ever a warning.
     """
 
     says: str
@@ -37,104 +37,106 @@ class Code(NamedTuple):
 CODES: Final[dict[str, Code]] = {
     # the document
     "MIF-KIND": Code(
-        "nothing that is known", "Give it an @type, or say what kind it is to be."
+        "the kind of document is unknown", "Add an @type, or name the kind."
     ),
     "MIF-SHAPE": Code(
-        "members of shape 0.1 beside those of 1.x", "Write the whole document in one shape."
+        "members of shapes 0.1 and 1.x are mixed", "Write the whole document in one shape."
     ),
     "MIF-CONTEXT": Code(
-        "not a JSON-LD context", "Use a URI, an object, or an array of such.", ("anyOf",)
+        "the JSON-LD context is invalid", "Use a URI, an object, or an array of them.", ("anyOf",)
     ),
     "MIF-CLASS": Code(
-        "another @type than stands here", "Use the @type as it is written.", ("const", "contains")
+        "the @type is wrong", "Use the @type as it is written.", ("const", "contains")
     ),
     "MIF-MISSING": Code("a required member is missing", "Add it.", ("required",)),
     "MIF-KEY": Code(
-        "a member that this object cannot have",
+        "the object does not allow this member",
         "Remove it, or move it into extensions or metadata.",
         ("additionalProperties",),
     ),
-    "MIF-VALUE": Code("a value of another JSON type", "Write a value of that type.", ("type",)),
+    "MIF-VALUE": Code("the JSON type is wrong", "Write a value of that type.", ("type",)),
     # texts with a form
-    "MIF-ID": Code("not a URN of MIF", "Use the urn:mif: prefix.", ("pattern",)),
+    "MIF-ID": Code("the id is not a MIF URN", "Use the urn:mif: prefix.", ("pattern",)),
     "MIF-TYPE": Code(
-        "not a type of memory",
+        "the memory type is unknown",
         "Put finer categories into namespace, such as _semantic/facts.",
         ("enum",),
     ),
     "MIF-NS": Code(
-        "not a namespace", "Use letters, digits, _ and -, separated by /.", ("pattern",)
+        "the namespace is invalid", "Use letters, digits, _ and -, separated by /.", ("pattern",)
     ),
     "MIF-DATE": Code(
-        "not a time or a day of RFC 3339",
-        "Needs date, T, time and offset: 2026-01-26T00:00:00Z.",
+        "the time or date does not follow RFC 3339",
+        "Write date, T, time and offset: 2026-01-26T00:00:00Z.",
         ("format",),
     ),
     "MIF-DURATION": Code(
-        "not a duration of ISO 8601", "Write it like P90D, P2W or PT12H.", ("pattern",)
+        "the duration does not follow ISO 8601", "Write it like P90D, P2W or PT12H.", ("pattern",)
     ),
     "MIF-URI": Code(
-        "not an absolute URI", "Begin with a scheme, and escape what a URI cannot have.",
+        "the URI is not absolute", "Begin with a scheme and escape invalid characters.",
         ("format",),
     ),
     "MIF-NAME": Code(
-        "not a name of the ontology's",
+        "the ontology name is invalid",
         "Begin with a lower-case letter; use lower-case letters, digits and -.",
         ("pattern",),
     ),
-    "MIF-VERSION": Code("not a version", "Write three numbers: 1.0.0.", ("pattern",)),
+    "MIF-VERSION": Code("the version is invalid", "Write three numbers: 1.0.0.", ("pattern",)),
     # words
-    "MIF-WORD": Code("not a word that is known here", "Use one of the words.", ("enum",)),
+    "MIF-WORD": Code("the word is unknown here", "Use one of the listed words.", ("enum",)),
     "MIF-REL": Code(
-        "not a type of relationship",
-        "Use one of the words, or prefix:Name for one of your own.",
+        "the relationship type is unknown",
+        "Use one of the listed words, or prefix:Name for your own.",
         ("anyOf", "pattern"),
     ),
     "MIF-ENTITY": Code(
-        "not a type of entity",
-        "Use one of the words, or the name of the ontology's type in lower case.",
+        "the entity type is unknown",
+        "Use one of the listed words, or the ontology type's name in lower case.",
         ("anyOf", "pattern"),
     ),
     "MIF-CITATION": Code(
-        "not a type or a role of a citation",
-        "Use one of the words, or prefix:name for one of your own.",
+        "the citation's type or role is unknown",
+        "Use one of the listed words, or prefix:name for your own.",
         ("anyOf",),
     ),
     "MIF-AUTHOR": Code(
-        "not an author", "Use a text, an EntityReference, or an array of those.", ("anyOf",)
+        "the author is invalid",
+        "Use a string, an EntityReference, or an array of them.",
+        ("anyOf",),
     ),
     "MIF-PROV": Code(
-        "not something that provenance can name", "Use a text, or an object with @id.", ("anyOf",)
+        "the provenance value is invalid", "Use a string, or an object with @id.", ("anyOf",)
     ),
     # sizes
     "MIF-RANGE": Code(
-        "a number out of range", "Use a number in the range.", ("minimum", "maximum")
+        "the number is out of range", "Use a number in the range.", ("minimum", "maximum")
     ),
-    "MIF-EMPTY": Code("nothing where something must be", "Say something, or leave it out.",
+    "MIF-EMPTY": Code("the value is empty", "Add a value, or remove the member.",
                       ("minLength", "minItems")),
-    "MIF-LONG": Code("a text that is too long", "Shorten it.", ("maxLength",)),
-    "MIF-DUPLICATE": Code("the same twice", "Leave out the second.", ("uniqueItems",)),
+    "MIF-LONG": Code("the text is too long", "Shorten it.", ("maxLength",)),
+    "MIF-DUPLICATE": Code("the item appears twice", "Remove the second one.", ("uniqueItems",)),
     # what the schemas let pass
-    "MIF-ORDER": Code("times in the wrong order", "Check both times.", warning=True),
+    "MIF-ORDER": Code("the times are in the wrong order", "Check both times.", warning=True),
     "MIF-CONFIDENCE": Code(
-        "confidence outside the range of its sourceType", "Check both.", warning=True
+        "the confidence is outside the range for its sourceType", "Check both.", warning=True
     ),
     "MIF-LOCAL": Code(
-        "a memory that must not leave", "Memories in _local are not exported.", warning=True
+        "the memory cannot be exported", "Memories in _local stay in the store.", warning=True
     ),
     "MIF-TYPES": Code(
         "memoryType and conceptType disagree", "Make both the same; conceptType counts.",
         warning=True,
     ),
     "MIF-DECAY": Code(
-        "a decay that cannot be computed", "Add the duration that its model needs.", warning=True
+        "the decay cannot be computed", "Add the duration that its model needs.", warning=True
     ),
     "MIF-STRENGTH": Code(
-        "two names of one strength", "Keep currentStrength.", warning=True
+        "the strength has two names", "Keep currentStrength.", warning=True
     ),
     "MIF-REF": Code(
-        "a reference that is not followed",
-        "The schemas of citations and entities are in the package; nothing is fetched.",
+        "the reference is not followed",
+        "The package has the schemas of citations and entities and fetches nothing.",
         warning=True,
     ),
 }  # fmt: skip
@@ -417,7 +419,7 @@ def hint_of(defect: SchemaDefect, shape: Shape | None) -> str:
         kinds = defect.argument
         return f"Write {kinds if isinstance(kinds, str) else ' or '.join(kinds)}."
     if code == "MIF-DATE" and defect.argument == "date":
-        return "Needs a day, without time: 2026-01-26."
+        return "Write a day without a time: 2026-01-26."
     if code == "MIF-ID" and "entity" in defect.argument:
         return "Use the urn:mif:entity: prefix."
     if code == "MIF-REL":
