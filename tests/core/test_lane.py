@@ -62,7 +62,7 @@ class Whole(int):
 def general(fields: Any, encoding: Encoding) -> tuple[str, Any, list[str]]:
     """What comes of the fields without the lane: `_core.encode` never goes by it."""
     try:
-        blob, warnings = _core.encode(fields, options(encoding=encoding))  # type: ignore[arg-type]
+        blob, warnings = _core.encode(fields, options(encoding=encoding))
     except og.errors.OmsError as error:
         return (error.code, error.field, [])
     return ("", blob, warnings)
