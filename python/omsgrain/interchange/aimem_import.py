@@ -24,19 +24,21 @@ from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 from omsgrain.interchange import merge
-from omsgrain.interchange.apply import (
-    ImportTerms,
-    RecordImport,
-    batches,
-    check_batch_size,
-    refusal,
-)
 from omsgrain.interchange.kept import KeptBundle
 from omsgrain.interchange.merge import INSERTED, UNCHANGED, UPDATED, Decision, Own
 from omsgrain.interchange.report import ImportSummary, ImportTally
 from omsgrain.search.vectors import DIMENSIONS
 from omsgrain.store.context import context_of
-from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
+from omsgrain.store.import_batch import (
+    ImportStep,
+    ImportTerms,
+    RecordImport,
+    RecordOutcome,
+    batches,
+    check_batch_size,
+    note_import,
+    refusal,
+)
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot, check_keys, check_tenant
 from omsgrain.store.write import prepare_one
 

@@ -15,7 +15,6 @@ from omsgrain.formats.mif1.document import DocumentConsent
 from omsgrain.formats.problems import Problem
 from omsgrain.grain import make
 from omsgrain.interchange import merge
-from omsgrain.interchange.apply import DONE, RecordImport, batches, check_batch_size, refusal
 from omsgrain.interchange.kept import DocumentSnapshot
 from omsgrain.interchange.merge import Decision
 from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
@@ -24,7 +23,16 @@ from omsgrain.interchange.references import lead, rename, resolved
 from omsgrain.interchange.report import MifReport, RecordReport
 from omsgrain.store.context import context_of
 from omsgrain.store.export_filter import SHARING
-from omsgrain.store.import_batch import ImportStep, RecordOutcome, note_import
+from omsgrain.store.import_batch import (
+    DONE,
+    ImportStep,
+    RecordImport,
+    RecordOutcome,
+    batches,
+    check_batch_size,
+    note_import,
+    refusal,
+)
 from omsgrain.store.source_index import SourceSnapshot, open_sources
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from omsgrain.formats.records import is_duplicate
 from omsgrain.formats.source import Source
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain, make
-from omsgrain.interchange.apply import ImportTerms
 from omsgrain.interchange.merge import UNCHANGED, UPDATED, Decision, MifStrategy, Own, decide
 from omsgrain.interchange.parse import (
     NATIVE,
@@ -24,6 +23,7 @@ from omsgrain.interchange.parse import (
     plain,
 )
 from omsgrain.store.context import context_of
+from omsgrain.store.import_batch import ImportTerms
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot, open_sources
 from omsgrain.store.source_tombstones import TEXT
 

@@ -38,6 +38,7 @@ from omsgrain.storage.tables import (
     COUNTERS,
     HOLDS,
     KEYED,
+    META,
     SEQUENCE,
     STATES,
     VECTORS,
@@ -142,7 +143,7 @@ class UserMemory:
         self._alive = alive
         self._tenant = normalize("NFC", tenant)
         with self._open() as reader:
-            self._erasures = tombstones.times(reader, "identity", self._tenant)
+            self._erasures = self._times(reader)
             # An erasure that is under way has been counted.
             doomed = under_way(reader, self._tenant) if self._erasures else 0
             self._over = frozenset[int]()
@@ -197,10 +198,16 @@ class UserMemory:
         if keys is not None:
             yield from seqs_of(reader.inner, keys.number)
 
+    def _times(self, reader: Reader) -> int:
+        """How often the tenant was erased."""
+        if reader.row(META, tombstones.KEY_RECORD) is None:
+            return 0  # the store has no tombstones
+        return tombstones.times(reader, "identity", self._tenant)
+
     def check(self) -> None:
         """Raise ErasedError if the tenant was erased meanwhile."""
         with self._store.read() as reader:
-            if tombstones.times(reader, "identity", self._tenant) != self._erasures:
+            if self._times(reader) != self._erasures:
                 raise ErasedError("the tenant was erased meanwhile")
 
     def withheld(self) -> dict[str, int]:

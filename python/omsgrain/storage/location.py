@@ -26,6 +26,7 @@ from omsgrain.errors import SchemaError, StoreError, UnsupportedError
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import CheckReport, Storage
+    from omsgrain.storage.lmdb.budget import Budget
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _EXPECTED = "postgresql://USER@HOST/DATABASE"
@@ -146,7 +147,7 @@ class Location(ABC):
         *,
         readonly: bool = False,
         durability: Durability = "commit",
-        memory: int | str | None = None,
+        budget: Budget | None = None,
     ) -> Storage:
         """Open the store; make it if it is not there and may be written."""
 
@@ -214,13 +215,11 @@ class DirectoryLocation(Location):
         *,
         readonly: bool = False,
         durability: Durability = "commit",
-        memory: int | str | None = None,
+        budget: Budget | None = None,
     ) -> Storage:
         """Open the store."""
-        from omsgrain.storage.lmdb.budget import parse
         from omsgrain.storage.lmdb.storage import LmdbStorage
 
-        budget = parse(memory)
         return LmdbStorage(self.path, readonly=readonly, durability=durability, budget=budget)
 
     def check(self) -> CheckReport:
@@ -254,12 +253,12 @@ class MemoryLocation(Location):
         *,
         readonly: bool = False,
         durability: Durability = "commit",
-        memory: int | str | None = None,
+        budget: Budget | None = None,
     ) -> Storage:
         """Open a new store."""
         if readonly:
             self.must_exist()
-        if memory is not None:
+        if budget is not None:
             raise UnsupportedError(
                 "a store in memory takes what its grains take",
                 field="/memory",
@@ -296,10 +295,10 @@ class ServerLocation(Location):
         *,
         readonly: bool = False,
         durability: Durability = "commit",
-        memory: int | str | None = None,
+        budget: Budget | None = None,
     ) -> Storage:
         """Open the store."""
-        if memory is not None:
+        if budget is not None:
             raise UnsupportedError(
                 "how much memory a store in a database takes is for the server to say",
                 field="/memory",

@@ -1,25 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store the records of documents in one transaction, with what they replace and their vectors.
+"""The import of records into a store, whatever their format.
 
-The import planned each record by what was stored. The transaction checks whether that is still so.
-If another writer changed it since, the record is left out, to be planned again.
+An import takes records by batches. It looks up together what is stored under their names, plans
+the outcome of each, and stores what was planned in one transaction. The transaction checks whether
+the plan still holds. If another writer changed something since, the record is planned again. An
+import that was killed between two batches can run again: it finds what is stored already, and
+stores the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+)
 
-from omsgrain.errors import NotFoundError, OmsError, StoreError
+from omsgrain.errors import (
+    ErasedError,
+    NotFoundError,
+    OmsError,
+    RangeError,
+    StoreError,
+    number_found,
+)
 from omsgrain.grain import Grain
 from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 from omsgrain.store import lifecycle
-from omsgrain.store.context import Context, address_of, seq_of
+from omsgrain.store.context import Context, address_of, context_of, seq_of
 from omsgrain.store.prepared import PreparedGrains
-from omsgrain.store.source_index import SourceSnapshot
+from omsgrain.store.source_index import SourceSnapshot, open_sources
 from omsgrain.store.vectors import sealer_of
 from omsgrain.store.write import (
     admit,
@@ -29,6 +51,9 @@ from omsgrain.store.write import (
     refuse,
     write_grains,
 )
+
+if TYPE_CHECKING:
+    from omsgrain.store import GrainStore
 
 _MOST = 2**63 - 1
 JOINED: Final = "a newer version was there already"
@@ -91,6 +116,10 @@ class RecordOutcome:
     unkept: OmsError | None = None
 
 
+DONE: Final = RecordOutcome()
+"""The outcome of a record for which the store does nothing."""
+
+
 class Recorded(NamedTuple):
     """The outcomes of some steps.
 
@@ -101,6 +130,148 @@ class Recorded(NamedTuple):
 
     outcomes: list[RecordOutcome]
     seq: int | None
+
+
+WEIGHT: Final = 4 << 20
+"""Bytes, or characters, of records that are in one transaction."""
+
+R = TypeVar("R")
+
+
+class Planned(Protocol):
+    """What the import loop reads of a plan."""
+
+    @property
+    def one(self) -> Any:
+        """The record."""
+
+    @property
+    def leans(self) -> tuple[int, ...]:
+        """The places in the batch of the plans that this one depends on."""
+
+
+P = TypeVar("P", bound=Planned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportTerms:
+    """The options of an import.
+
+    Attributes:
+        user_id: the user who gets the memory.
+        allow_erased: whether erased records may be stored again.
+        dry_run: whether nothing is stored.
+        actor: who imports, for the audit trail.
+    """
+
+    user_id: str
+    allow_erased: bool
+    dry_run: bool
+    actor: str | None
+
+
+class RecordImport(ABC, Generic[R, P]):
+    """An import under way; a format plans and reports its records.
+
+    Attributes:
+        run: grains after which the index is written; None: when the store writes it anyway.
+    """
+
+    run: ClassVar[int | None] = None
+
+    def __init__(self, store: GrainStore, terms: ImportTerms) -> None:
+        self.store = store
+        self._terms = terms
+        self._unwritten = 0
+
+    @abstractmethod
+    def plan(self, snapshot: SourceSnapshot, batch: list[R]) -> list[P]:
+        """Decide what becomes of records."""
+
+    @abstractmethod
+    def steps(self, plans: list[P]) -> dict[int, ImportStep]:
+        """The steps for the store, by the number of the plan."""
+
+    def planned(self, bad: set[int], seq: int | None) -> None:
+        """Note what the store refused, by the number of the plan."""
+        return
+
+    @abstractmethod
+    def tell(self, plan: P, outcome: RecordOutcome, step: ImportStep | None) -> None:
+        """Report the outcome of a record."""
+
+    def take(self, batch: list[R]) -> None:
+        """Import some records; plan again what another writer changed meanwhile."""
+        while batch:
+            with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
+                plans = self.plan(snapshot, batch)
+            steps = self.steps(plans)
+            outcomes, seq = self.record(list(steps.values()), snapshot.seq)
+            done = dict(zip(steps, outcomes, strict=True))
+            bad = {i for i, one in done.items() if one.moved or one.error is not None}
+            self.planned(bad, seq)
+            batch = []
+            for i, plan in enumerate(plans):
+                outcome = done.get(i, DONE)
+                # A plan that depends on a step that the store refused is made again.
+                leans = () if i in steps else plan.leans
+                if outcome.moved or not bad.isdisjoint(leans):
+                    batch.append(plan.one)
+                else:
+                    self.tell(plan, outcome, steps.get(i))
+
+    def record(self, steps: list[ImportStep], since: int, *, together: bool = False) -> Recorded:
+        """Do some steps in the store, unless it is a dry run."""
+        terms = self._terms
+        if terms.dry_run or not steps:
+            return Recorded([DONE] * len(steps), since)
+        recorded = record(
+            context_of(self.store),
+            steps,
+            user_id=terms.user_id,
+            since=since,
+            allow_erased=terms.allow_erased,
+            actor=terms.actor,
+            together=together,
+        )
+        self._unwritten += len(steps)
+        if self.run is not None and self._unwritten >= self.run:
+            self._unwritten = 0
+            with suppress(StoreError):  # the next put reports a full disk
+                context_of(self.store).storage.flush()
+        return recorded
+
+
+def refusal(outcome: RecordOutcome) -> tuple[Literal["erased", "refused"], str] | None:
+    """Why the store refused a record, and the error code; None if it did not."""
+    if outcome.error is None:
+        return None
+    erased = isinstance(outcome.error, ErasedError)
+    return "erased" if erased else "refused", outcome.error.code
+
+
+def check_batch_size(size: int) -> None:
+    """Refuse a batch without a record."""
+    if type(size) is not int or size < 1:
+        found = number_found(size)
+        raise RangeError("a batch has at least one record", field="/batch_size", found=found)
+
+
+def batches(records: Iterable[R], size: int, weight: Callable[[R], int]) -> Iterator[list[R]]:
+    """Records by batches that are neither too long nor too heavy."""
+    batch: list[R] = []
+    weighs = 0
+    for one in records:
+        batch.append(one)
+        weighs += weight(one)
+        if len(batch) == size or weighs > WEIGHT:
+            yield batch
+            batch, weighs = [], 0
+    if batch:
+        yield batch
+
+
+# -- one transaction ------------------------------------------------------------------------------
 
 
 class _Undone(Exception):
@@ -122,10 +293,10 @@ def record(
     together: bool = False,
 ) -> Recorded:
     """Do the steps for some records of one user in one transaction."""
-    items = [grain for step in steps for grain in _grains(step)]
+    blobs = [grain.blob for step in steps for grain in _grains(step)]
     given = PreparedGrains([])
-    if items:
-        (given,) = prepare(items, len(items), context.settings.resolver)
+    if blobs:
+        (given,) = prepare(blobs, len(blobs), context.settings.resolver)
     places = _places(steps, given)
     errors = {bad.index: bad.error for bad in given.errors}
     at, refused = 0, {}
@@ -284,7 +455,9 @@ class _ImportTransaction:
     def _put(self, plain: dict[int, int], found: dict[int, RecordOutcome]) -> None:
         if not plain:
             return
-        given = self._given.only(list(plain))
+        given, which = self._given, list(plain)
+        if len(which) < len(given.pairs):
+            given = given.only(which)
         outcome = put_admitted(
             self._context, self._writer, given, False, self._allow_erased, self._actor
         )

@@ -9,6 +9,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain.errors import SchemaError
+from omsgrain.storage.base import is_durable
+from omsgrain.storage.lmdb.budget import Budget, parse
+from omsgrain.storage.location import directory_of, location_of
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.store import GrainStore
 
@@ -77,11 +80,7 @@ def open(
         UnsupportedError: an option that means nothing where the store is kept, or a URL of another
             kind.
     """
-    from omsgrain.storage.base import is_durable
-    from omsgrain.storage.lmdb.budget import parse
-    from omsgrain.storage.location import location_of
-
-    budget = parse(memory_limit)
+    budget = None if memory_limit is None else parse(memory_limit)
     if keys is not None and not hasattr(keys, "of_user"):
         raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
     if type(plain) is not bool or (plain and keys is not None):
@@ -116,9 +115,9 @@ def open(
         plain=plain,
         require=required,
         resolver=resolver,
-        budget=budget,
+        budget=budget or Budget(),
     )
-    storage = location_of(path).open(readonly=readonly, durability=durability, memory=memory_limit)
+    storage = location_of(path).open(readonly=readonly, durability=durability, budget=budget)
     return GrainStore(storage, settings)
 
 
@@ -149,7 +148,6 @@ def restore(
         UnsupportedError: the backup or the path is a database.
     """
     from omsgrain.storage.lmdb.backup import staged
-    from omsgrain.storage.location import directory_of, location_of
     from omsgrain.store.privacy.tombstone_replay import replay_erasures
 
     with staged(directory_of(backup), directory_of(path)) as part:
