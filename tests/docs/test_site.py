@@ -53,6 +53,23 @@ def test_navigation() -> None:
     assert all((ROOT / file).is_file() for file in MADE["PAGES"])
 
 
+def test_the_list_of_pages_is_complete() -> None:
+    """docs/pages.md links each page of the navigation, in the part of its kind."""
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+    kinds = {name: pages for entry in nav for name, pages in entry.items()}
+    places = {page: Path("..", file) for file, page in MADE["PAGES"].items()}
+    parts = re.split("^## ", (DOCS / "pages.md").read_text("utf-8"), flags=re.MULTILINE)
+    listed = {part.split("\n")[0]: set(re.findall(r"\]\(([^)]+)\)", part)) for part in parts}
+    for kind, part in [
+        ("Tutorials", "Tutorials"),
+        ("How to", "How-to guides"),
+        ("Explanation", "Explanation"),
+        ("Reference", "Reference"),
+    ]:
+        own = {page for page in entries(kinds[kind]) if not page.startswith("reference/")}
+        assert {places.get(page, Path(page)).as_posix() for page in own} <= listed[part], kind
+
+
 def test_reference_has_all_that_is_exported() -> None:
     rooms = {room for _, shown in MADE["REFERENCE"].values() for room in shown}
     for name in set(og.__all__) - {"__version__"}:
