@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.storage.lmdb import environment
+from omsgrain.storage.lmdb.commit_queue import CommitQueue, PendingWrite
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.store.context import context_of
 from support.child_process import run
@@ -165,6 +167,80 @@ def test_an_interrupt_leaves_the_others_served(
         found = reader.find([digest for digest, _ in pairs])
     assert [n for n, seq in enumerate(found) if seq is None] == [lost]
     assert put(store, *pairs).count(True) == 1
+
+
+def test_an_interrupt_of_a_thread_that_waits(store: LmdbStorage) -> None:
+    """Its work is not done, and those behind it are: the lead passes it by."""
+    queue = store._env._queue.queue
+    pairs = make_pairs(2)
+    inside, end, served = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        inside.set()
+        assert end.wait(LONG)
+
+    def interrupt() -> None:
+        while len(queue._waiting) < 1:
+            pass
+        behind.start()
+        while len(queue._waiting) < 2:
+            pass
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def write_behind() -> None:
+        put(store, pairs[1])
+        served.set()
+
+    first = threading.Thread(target=store.write, args=(hold,))
+    behind = threading.Thread(target=write_behind)
+    first.start()
+    assert inside.wait(LONG)
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        store.write(putting(pairs[0]))
+    end.set()
+    assert served.wait(LONG)
+    first.join(LONG)
+    behind.join(LONG)
+    assert put(store, *pairs) == [True, False]
+    assert not queue._waiting
+
+
+def test_an_interrupt_of_the_thread_that_leads_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes between the end of a commit and the thread's own: the lead is not lost."""
+    queue, works = CommitQueue(_settle), list[int]()
+    take, struck = type(queue.queue).take, threading.Event()
+
+    def strike(self: Any) -> list[PendingWrite]:
+        if not struck.is_set():
+            struck.set()
+            raise KeyboardInterrupt
+        return take(self)
+
+    monkeypatch.setattr(type(queue.queue), "take", strike)
+    with pytest.raises(KeyboardInterrupt):
+        queue.write(works.append)
+    queue.write(works.append)
+    with queue.exclusive():
+        assert works == [1]
+    queue.write(works.append)
+    assert works == [1, 1]
+
+
+def _settle(members: list[PendingWrite]) -> None:
+    for member in members:
+        member.settle(member.work(len(members)), None)
+
+
+def test_a_leader_waits_for_the_threads_that_wrote_before() -> None:
+    queue, sizes = CommitQueue(_settle), list[int]()
+    queue._threads, queue._pause = 3, LONG  # as after a long commit with three threads
+    threads = [threading.Thread(target=queue.write, args=(sizes.append,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
+    assert sizes == [3, 3, 3]
 
 
 def test_the_map_grows_inside_a_shared_commit(

@@ -67,15 +67,16 @@ def prepare_one(
     item: Item, *, replacing: bool = False, resolver: Resolver | None = None
 ) -> PreparedGrains:
     """Encode or verify one item; ``replacing``: it may say that it supersedes another grain."""
-    blob = _blob_of(item)
+    blob = None if type(item) is dict else _blob_of(item)
     if blob is None:
-        notes: list[str] = []
         blob = _core.encode_plain(item)  # type: ignore[arg-type]  # None for what is no dict
         if blob is None:
             blob, notes = _core.encode(item, _DEFAULTS)  # type: ignore[arg-type]  # refuses no map
-        given = PreparedGrains(
-            [(sha256(blob).digest(), blob)], (0,), 1, [], [ItemWarning(0, None, n) for n in notes]
-        )
+        else:
+            notes = []
+        given = PreparedGrains([(sha256(blob).digest(), blob)], (0,), 1)
+        if notes:
+            given.warnings = [ItemWarning(0, None, note) for note in notes]
     elif blob[1:2] and not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) and blob[:1] != ENVELOPE_BYTE:
         _core.check(blob)
         given = PreparedGrains([(sha256(blob).digest(), blob)], (0,), 1, whole={0})
@@ -175,8 +176,7 @@ _GOAL = 7  # type byte: most grains are none, and cost no more than a look at it
 _CONSENT = 10  # type byte
 
 
-@dataclass(frozen=True, slots=True)
-class PutVerdicts:
+class PutVerdicts(NamedTuple):
     """What a store says of grains that are to be put, by position.
 
     Attributes:
@@ -192,12 +192,8 @@ def admit(
     writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool = False
 ) -> PutVerdicts:
     """Ask of each grain whether it may come in; one that is there already is not asked again."""
-    asked = settings.preset is not None or settings.delegation or settings.require is not None
     found = PutVerdicts(_refused(writer, settings, given, allow_erased), {})
-    looked_at: Iterable[int] = range(len(given.pairs))
-    if not asked:
-        looked_at = [i for i, (_, blob) in enumerate(given.pairs) if blob[2] == _GOAL]
-    for i in looked_at:
+    for i in _asked(settings, given):
         if i in found.refused:
             continue
         if address_of_same(writer, given, i) is None:
@@ -209,6 +205,13 @@ def admit(
     if allow_erased:
         let_back(writer, given, found.refused)
     return found
+
+
+def _asked(settings: Settings, given: PreparedGrains) -> Sequence[int]:
+    """The grains that a rule of the store may refuse, by position; without rules goals only."""
+    if settings.preset is None and not settings.delegation and settings.require is None:
+        return [i for i, (_, blob) in enumerate(given.pairs) if blob[2] == _GOAL]
+    return range(len(given.pairs))
 
 
 def address_of_same(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
@@ -270,8 +273,10 @@ def _refused(
     writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool
 ) -> dict[int, OmsError]:
     refuse_moved(settings, given)
-    gone = dict[int, OmsError]() if allow_erased else erased(writer, given)
-    return in_the_clear(writer, settings, given) | gone | given.refused
+    found = {} if allow_erased else erased(writer, given)
+    if settings.keys is None:
+        found = in_the_clear(writer, settings, given) | found
+    return found | given.refused if given.refused else found
 
 
 def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> dict[int, OmsError]:

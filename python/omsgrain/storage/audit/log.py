@@ -226,7 +226,8 @@ def _body(
     reason_code: str | None,
     details: Mapping[str, int | str] | None,
 ) -> dict[str, object]:
-    check_operation(operation)
+    if operation not in OPERATIONS:
+        check_operation(operation)
     body: dict[str, object] = {"i": 0, "t": time, "o": operation}
     if actor is not None:
         if _ACTOR.fullmatch(actor) is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who writes next: a queue for the threads of a process, a lock on a file for the processes.
+"""The order of writers: a queue for the threads of a process, a file lock for the processes.
 
-A commit costs a sync of the disk whatever it holds: threads that wait for each other share a
-commit. If one work fails, all is rolled back and run again with each work in a nested transaction,
-so that a failure takes back only its own work.
+Every commit costs a sync of the disk, so threads that wait share a commit. If one work fails, the
+commit is rolled back and all works run again, each in a nested transaction. Then a failure takes
+back only its own work.
 
 The lock is ours and not a library's, since it does four things together. Readers that cannot be
 noted in LMDB's lock file share it. A process that has waited long goes first, by a second lock on
@@ -41,8 +41,8 @@ class CommitBatch:
         added: the grains of the works before this one.
         own: those of this work.
         base: the last sequence number that was committed before.
-        rows: index rows of what all of them wrote; made when a work asks the index.
-        writer: that of the last work that was done; None while all have failed.
+        rows: index rows of what the works wrote; made when a work queries the index.
+        writer: the writer of the last work that succeeded; None if there is none yet.
     """
 
     __slots__ = ("added", "base", "fresh", "own", "pending", "rows", "writer")
@@ -70,31 +70,40 @@ class CommitBatch:
 
 
 Work = Callable[[Any], Any]
-"""What a writer of the storage is handed to. It may run more than once."""
+"""A function that writes with the writer it is given. It may run more than once."""
 
 
 class PendingWrite:
     """One work that waits for a commit.
 
     Attributes:
-        alone: it shares its commit with no other, being large.
+        alone: it shares its commit with no other.
         expecting: addresses that it will look for.
         done: it was committed, or failed.
+        leads: its thread commits next.
+        left: its thread was interrupted and waits no more.
+        woken: held until the work is done or its thread leads; None if the thread need not wait.
     """
 
-    __slots__ = ("alone", "done", "error", "expecting", "result", "work")
+    __slots__ = ("alone", "done", "error", "expecting", "leads", "left", "result", "woken", "work")
 
     def __init__(self, work: Work, alone: bool, expecting: Sequence[bytes]) -> None:
         self.work = work
         self.alone = alone
         self.expecting = expecting
-        self.done = False
+        self.done = self.leads = self.left = False
+        self.woken: threading.Lock | None = None
         self.result: Any = None
         self.error: BaseException | None = None
 
     def settle(self, result: Any, error: BaseException | None) -> None:
-        """Say what became of it."""
+        """Set what the work returned or raised."""
         self.result, self.error, self.done = result, error, True
+
+    def wake(self) -> None:
+        """Let its thread go on."""
+        if self.woken is not None:
+            self.woken.release()
 
     def outcome(self) -> Any:
         """Return what the work returned, or raise what it raised."""
@@ -104,92 +113,168 @@ class PendingWrite:
 
 
 class _Queue:
-    """The works of a process that wait for a commit, in order of arrival."""
+    """The works of a process that wait for a commit, in order of arrival.
 
-    __slots__ = ("_lock", "_waiting")
+    The first of them leads: its thread commits next. ``_led`` says that there is a leader.
+    """
+
+    __slots__ = ("_gathered", "_led", "_lock", "_waiting", "_wanted")
 
     def __init__(self) -> None:
         self._waiting: deque[PendingWrite] = deque()
         self._lock = threading.Lock()
+        self._led = False
+        self._wanted = 0  # so many works end the leader's pause
+        self._gathered = threading.Lock()
+        self._gathered.acquire()
 
-    def append(self, member: PendingWrite) -> None:
-        """Wait behind the others."""
+    def join(self, member: PendingWrite) -> None:
+        """Wait behind the others until the work is done, or is to lead."""
         with self._lock:
             self._waiting.append(member)
+            if not self._led:
+                self._led = member.leads = True
+                return
+            member.woken = woken = threading.Lock()
+            woken.acquire()
+            if 0 < self._wanted <= len(self._waiting):
+                self._wanted = 0
+                self._gathered.release()
+        woken.acquire()
+
+    def leave(self, member: PendingWrite) -> None:
+        """Wait no more: an interrupt ends the thread's write."""
+        with self._lock:
+            member.left = True
+            if member.leads:
+                self._choose(member)
+            elif member in self._waiting:
+                self._waiting.remove(member)
+
+    def gather(self, wanted: int, patience: float) -> None:
+        """Pause until so many works wait, or for some seconds."""
+        with self._lock:
+            if len(self._waiting) >= wanted:
+                return
+            self._gathered.acquire(blocking=False)  # an interrupt may have left it free
+            self._wanted = wanted
+        self._gathered.acquire(timeout=patience)
+        with self._lock:
+            if not self._wanted:  # enough came just after the time was over
+                self._gathered.acquire(blocking=False)
+            self._wanted = 0
 
     def take(self) -> list[PendingWrite]:
         """Take those that share the next commit."""
         with self._lock:
-            taken: list[PendingWrite] = []
-            while self._waiting and len(taken) < _TOGETHER:
-                if self._waiting[0].alone and taken:
-                    break
-                taken.append(self._waiting.popleft())
-                if taken[0].alone:
-                    break
+            waiting = self._waiting
+            taken = [waiting.popleft()]
+            if not taken[0].alone:
+                while waiting and not waiting[0].alone and len(taken) < _TOGETHER:
+                    taken.append(waiting.popleft())
             return taken
 
-    def give_back(self, members: list[PendingWrite]) -> None:
-        """Put members that were not settled in front again."""
+    def end(self, leader: PendingWrite, unsettled: list[PendingWrite]) -> int:
+        """Put works in front again and let the first one lead; return how many wait."""
         with self._lock:
-            self._waiting.extendleft(reversed(members))
+            if unsettled:
+                self._waiting.extendleft([m for m in reversed(unsettled) if not m.left])
+            self._choose(leader)
+            return len(self._waiting)
+
+    def _choose(self, leader: PendingWrite) -> None:
+        """Let the work behind the leader's lead."""
+        waiting, leader.leads = self._waiting, False
+        if waiting and waiting[0] is leader:  # it was interrupted
+            waiting.popleft()
+        self._led = bool(waiting)
+        if waiting:
+            waiting[0].leads = True
+            waiting[0].wake()
 
 
 class WorkFailedError(Exception):
     """One of several works has failed: begin again, each apart from the others."""
 
 
-class CommitQueue:
-    """The threads of a process that write to one store: one of them commits for all that wait."""
+_WORTH = 100e-6  # seconds; a shorter commit is not worth a pause
 
-    __slots__ = ("_commit", "_commit_lock", "_leader", "queue")
+
+class CommitQueue:
+    """The threads of a process that write to one store: one of them commits for all that wait.
+
+    When a commit ends, its leader wakes all whose works it did, and the next leader. Those threads
+    often write again at once. So the next leader pauses for as many works as there were threads,
+    for at most half the time that the last commit took.
+    """
+
+    __slots__ = ("_commit", "_leader", "_pause", "_threads", "queue")
 
     def __init__(self, commit: Callable[[list[PendingWrite]], None]) -> None:
         self._commit = commit
-        self._commit_lock = threading.Lock()
         self._leader: int | None = None
+        self._threads = 1  # that wrote or waited at the end of the last commit
+        self._pause = 0.0
         self.queue = _Queue()
 
     def write(self, work: Work, *, alone: bool = False, expecting: Sequence[bytes] = ()) -> Any:
         """Run a work in a write transaction; others may share it, unless it is ``alone``."""
-        self._check()
         member = PendingWrite(work, alone, expecting)
-        self.queue.append(member)
-        while not member.done:
-            with self._commit_lock:
-                if not member.done:
-                    self._lead(member)
+        try:
+            self._join(member)
+            if not member.done:
+                self._lead(member)
+        except BaseException:
+            self.queue.leave(member)
+            raise
         return member.outcome()
 
-    def _check(self) -> None:
+    def _join(self, member: PendingWrite) -> None:
         if self._leader == threading.get_ident():  # it would wait for itself
             raise StoreError("a write transaction inside another one of the same thread")
+        self.queue.join(member)
 
     def _lead(self, own: PendingWrite) -> None:
-        """Commit the works at the head of the queue; others may be among them, or all of them."""
+        """Commit the works at the head of the queue: this one and those behind it."""
         self._leader = threading.get_ident()
-        members = self.queue.take()
+        members = [own]
         try:
+            if self._threads > 1 and self._pause > _WORTH and not own.alone:
+                self.queue.gather(self._threads, self._pause)
+            members = self.queue.take()
+            began = time.monotonic()
             self._commit(members)
+            self._pause = (time.monotonic() - began) / 2
         except Exception as error:
             for member in members:
                 if not member.done:
                     member.settle(None, error)
         finally:
             # After an interrupt the others lead themselves.
-            self.queue.give_back([m for m in members if not m.done and m is not own])
             self._leader = None
+            undone = [m for m in members if not m.done and m is not own]
+            self._threads = len(members) + self.queue.end(own, undone)
+            for member in members:
+                if member.done:
+                    member.wake()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Have the turn without a commit."""
-        self._check()
-        with self._commit_lock:
+        """Keep the other threads from committing for the length of a ``with`` block."""
+        member = PendingWrite(_nothing, True, ())
+        try:
+            self._join(member)
             self._leader = threading.get_ident()
-            try:
-                yield
-            finally:
+            self.queue.take()
+            yield
+        finally:
+            if member.leads:
                 self._leader = None
+            self.queue.leave(member)
+
+
+def _nothing(_: object) -> None:
+    """The work of a thread that only wants the turn."""
 
 
 try:
@@ -251,7 +336,7 @@ class WriterLock:
         if not self._thread.acquire(timeout=self.patience):
             raise self._late("thread")
         try:
-            if not self._depth:
+            if not self._depth and fcntl is not None:
                 self._lock_file(began)
             self._depth += 1
         except BaseException:
@@ -268,8 +353,6 @@ class WriterLock:
         self._thread.release()
 
     def _lock_file(self, began: float) -> None:
-        if fcntl is None:
-            return
         pause, longest = _PAUSE
         try:
             while not self._has_taken():

@@ -273,9 +273,11 @@ class Environment:
                     else:
                         one = len(members) == 1
                         settled = [(m, self._run(txn, batch, m, one), None) for m in members]
-                with suppress(OSError):
-                    file = self.file
+                file = self.file
+                try:
                     file.least = extend(file.env, file.fd, file.page_size, file.least)
+                except OSError:
+                    pass  # `_measure` knows a file that lacks only free pages
             except lmdb.MapFullError:
                 raise
             except lmdb.Error as error:

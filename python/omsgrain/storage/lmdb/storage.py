@@ -173,7 +173,6 @@ class LmdbStorage:
     def write(self, work: Callable[[LmdbWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         """Run ``work`` in a write transaction, perhaps more than once."""
         env = self._writable()
-
         result = env.write(work)
         gathered = env.memtable.last - env.memtable.watermark
         most = min(run_in(RUN, env.memtable.last), env.budget.run)

@@ -46,7 +46,7 @@ _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during 
 
 
 class LmdbWriter(LmdbReader):
-    """Writes in one write transaction, which it may share with other writers' works."""
+    """Writes in one write transaction, which the works of other threads may share."""
 
     __slots__ = ("_session",)
 
@@ -70,7 +70,9 @@ class LmdbWriter(LmdbReader):
         return tuple([one for one in known if one])
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append the blobs that are new; tell which those were."""
+        """Append the blobs that are new; return for each whether it is."""
+        if len(items) == 1:
+            return [self._put_one(*items[0])]
         digests = [digest for digest, _ in items]
         if self._are_new(digests):
             flags = [True] * len(items)
@@ -93,20 +95,34 @@ class LmdbWriter(LmdbReader):
         for known in (session.fresh, session.pending, self.memtable.digests):
             if not known.keys().isdisjoint(unlike):
                 return False
-        if len(digests) == 1:
-            return self.row_of(digests[0]) is None
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
             return not cursor.getmulti(sorted(digests))  # neighbours share pages
+
+    def _put_one(self, digest: bytes, blob: bytes) -> bool:
+        """Append one blob if it is new, with as few calls as that takes."""
+        session = self._session
+        if (
+            digest in session.fresh
+            or digest in session.pending
+            or digest in self.memtable.digests
+            or self._txn.get(digest, None, self._tables[ADDRESSES]) is not None
+        ) and self.seq_of(digest) is not None:
+            return False
+        last, blob_bytes, grains, watermark = self.head
+        last += 1
+        self._txn.put(
+            SEQUENCE.pack(last), digest[:MARK] + blob, append=True, db=self._tables[BLOBS]
+        )
+        session.own.append(Appended(last, [digest], [blob]))
+        session.fresh[digest] = last
+        self._set_head(LmdbHead(last, blob_bytes + len(blob), grains + 1, watermark))
+        return True
 
     def _add(self, digests: list[bytes], blobs: list[bytes]) -> None:
         last, blob_bytes, grains, watermark = self.head
         self._session.own.append(Appended.of(last + 1, digests, blobs))
-        if len(blobs) == 1:  # the single put of a robot's loop: without a cursor it is cheaper
-            key, row = SEQUENCE.pack(last + 1), digests[0][:MARK] + blobs[0]
-            self._txn.put(key, row, append=True, db=self._tables[BLOBS])
-        else:
-            with self._txn.cursor(self._tables[BLOBS]) as cursor:
-                cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
         more, size = len(blobs), sum(map(len, blobs))
         self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
         self._set_head(LmdbHead(last + more, blob_bytes + size, grains + more, watermark))
@@ -125,7 +141,8 @@ class LmdbWriter(LmdbReader):
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
-        _check_key(key)
+        if not 0 < len(key) <= LONGEST_KEY:
+            _check_key(key)
         if table.split:
             key, rest = key[: table.split], key[table.split :]
             if value is None:
