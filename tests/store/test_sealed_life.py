@@ -339,6 +339,20 @@ def test_restoring_an_old_backup(tmp_path: Path, ring: KeyRing) -> None:
 
 
 @pytest.mark.parametrize("signed_first", [True, False])
+def test_a_signed_grain_of_the_store_supersedes_another(
+    store: GrainStore, signed_first: bool
+) -> None:
+    fields = belief(user_id=USERS[0])
+    old = store.put(belief(user_id=USERS[0], object="old"))
+    if signed_first:
+        new = store.put(crypto.sign(og.Grain(og.encode(fields)), ALICE))
+    else:
+        new = store.sign(store.put(fields), ALICE)
+    assert store.supersede(old, store.get(new)) == new
+    assert store.status(old).superseded_by == new
+
+
+@pytest.mark.parametrize("signed_first", [True, False])
 def test_signed_and_sealed(store: GrainStore, below: Storage, signed_first: bool) -> None:
     fields = {**GRAIN.to_dict(), "user_id": USERS[0]}
     if signed_first:

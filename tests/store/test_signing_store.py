@@ -51,6 +51,20 @@ def current(store: GrainStore) -> list[str]:
 # --- signing -------------------------------------------------------------------------------------
 
 
+def test_a_signed_grain_of_the_store_supersedes_another(store: GrainStore) -> None:
+    old = store.put({**FIELDS, "created_at": LATER})
+    new = store.sign(store.put(FIELDS), ALICE, iat=IAT)
+    assert store.supersede(old, store.get(new)) == new
+    assert store.status(old).superseded_by == new
+    assert names(store, new) == [ALICE.did]
+
+
+def test_a_signed_grain_without_its_signature_supersedes_nothing(store: GrainStore) -> None:
+    old = store.put({**FIELDS, "created_at": LATER})
+    with pytest.raises(err.SignedMismatchError):
+        store.supersede(old, with_signed_bit(GRAIN))
+
+
 def test_an_unsigned_grain_is_superseded_by_a_signed_one(store: GrainStore) -> None:
     old = store.put(FIELDS)
     new = store.sign(old, ALICE, iat=IAT)

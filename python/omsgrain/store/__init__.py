@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GrainStore``, the one object that users hold, and ``open``, which gives it."""
+"""``GrainStore``, and ``open``, which opens one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows made columns: what a field holds is put into its column if it fits, and else into extra."""
+"""Grains as Arrow columns: a value that does not fit its column goes into the column extra."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ Kind: TypeAlias = Literal[
 ]
 
 EXTRA = "extra"
-"""The column of all that has no other."""
+"""The column for all values that have no other."""
 NEEDED = ("address", "blob", "envelopes", "superseded_by", "verification_status")
-"""What brings grains back: an import reads these columns and no others."""
+"""The columns that an import reads; the others are only for analysis."""
 COUNTS = ("access_count", "last_accessed_at")
-"""How grains are read here, which nobody else needs to know."""
+"""Counts of reads in this store, which no other store needs."""
 
 _KINDS: dict[str, Kind] = {
     "string": "text",
@@ -67,11 +67,11 @@ class Column(NamedTuple):
     """One column.
 
     Attributes:
-        name: as it is called.
-        kind: what its values are.
-        field: the field that it shows; None: it is of the store.
+        name: its name.
+        kind: the kind of its values.
+        field: the field that it shows; None for a column of the store.
         doc: what it means.
-        other: the column that has what is of another kind; else that is left for extra.
+        other: the column for values of another kind; without one, they go into extra.
     """
 
     name: str
@@ -111,33 +111,35 @@ def _of_fields() -> Iterator[Column]:
         seen.add(row.name)
         if row.index_layer:
             yield Column(row.name, _KINDS[row.kind], None, row.doc)
-        elif kinds[row.name] & {*_ANY}:  # content is a text, and in actions anything
+        elif kinds[row.name] & {*_ANY}:  # content is a text, but anything in actions
             other = f"{row.name}_json"
             yield Column(row.name, "text", row.name, row.doc, other)
-            yield Column(other, "json", row.name, "The same as JSON, if it is no text")
+            yield Column(other, "json", row.name, "The same as JSON, if it is not a text")
         else:
             yield Column(row.name, _KINDS[row.kind], row.name, row.doc)
 
 
 def chosen(names: Iterable[str] | None, *, counts: bool = True) -> tuple[Column, ...]:
-    """Find columns by their names, in the order given."""
+    """Return the columns with these names, in the order given."""
     if names is None:
         return tuple(c for c in columns() if counts or c.name not in COUNTS)
     if isinstance(names, str):
-        raise SchemaError("a list of columns", field="/columns", found="one text")
+        raise SchemaError(
+            "columns must be a list of names", field="/columns", found="a single text"
+        )
     known = {column.name: column for column in columns()}
     asked = list(names)
     for name in asked:
         if name not in known:
             found = ascii(name)[1:-1][:60] if isinstance(name, str) else type(name).__name__
-            raise SchemaError("no such column", field="/columns", found=found)
+            raise SchemaError("unknown column", field="/columns", found=found)
     if not asked or len(set(asked)) < len(asked):
-        raise SchemaError("each column once, and at least one", field="/columns")
+        raise SchemaError("columns must be named once, and at least one", field="/columns")
     return tuple(known[name] for name in asked)
 
 
 def schema(of: Iterable[Column]) -> Any:
-    """The Arrow schema of some columns."""
+    """Return the Arrow schema of columns."""
     pa = arrow()
     types = {
         "text": pa.string(),
@@ -156,37 +158,37 @@ def schema(of: Iterable[Column]) -> Any:
 
 
 def arrow() -> Any:
-    """The module pyarrow."""
+    """Import and return pyarrow."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
         if error.name != "pyarrow":
             raise
-        text = "tables need more packages"
+        text = "Arrow and Parquet need pyarrow"
         raise UnsupportedError(text, expected=packages_of("arrow")) from None
     return pyarrow
 
 
 ROWS = 16_384
-"""Rows of a batch at the most."""
+"""Maximum number of rows in a batch."""
 BYTES = 16 << 20
-"""Bytes of the blobs of a batch, about; a batch of large grains has fewer rows."""
+"""Approximate bytes of blobs in a batch; a batch of large grains has fewer rows."""
 _TYPE = "type"
 
 Fields = Mapping[str, Any]
 
 
 class ArrowRow(NamedTuple):
-    """A grain as it stands in a store.
+    """A stored grain as a row.
 
     Attributes:
         seq: its sequence number.
-        address: under which it is stored.
-        blob: as it is stored.
+        address: its stored address.
+        blob: its stored blob.
         envelopes: one for each signer.
-        state: what became of it.
-        type: by its 1.2 name; None if nobody may look into it.
-        fields: None if nobody may look into it.
+        state: its status.
+        type: its 1.2 name; None if it is encrypted.
+        fields: None if it is encrypted.
     """
 
     seq: int
@@ -199,7 +201,7 @@ class ArrowRow(NamedTuple):
 
 
 def batches(rows: Iterable[ArrowRow], asked: Sequence[Column]) -> Iterator[Any]:
-    """Make Arrow batches of rows, of bounded size, with the columns asked for."""
+    """Make Arrow batches of bounded size with the given columns."""
     pa, form = arrow(), schema(asked)
     source = iter(rows)
     while page := _page(source):
@@ -226,7 +228,7 @@ def _arrays(pa: Any, page: Sequence[ArrowRow], asked: Sequence[Column], form: An
     if EXTRA in named:
         _without_column(fields, present, left)
     arrays = {}
-    # What does not fit into a column is in extra, whether that column was asked for or not.
+    # Values that do not fit their column go into extra, even if that column was not asked for.
     for column in columns() if EXTRA in named else asked:
         if column.name == EXTRA or (column not in asked and column.field not in present):
             continue
@@ -261,10 +263,10 @@ def _without_column(
 def _fitting(
     column: Column, fields: Sequence[Fields], left: Sequence[dict[str, Any]]
 ) -> list[Any]:
-    """The values of a column; one that does not fit stays absent, and is left for extra."""
+    """Return the values of a column; values that do not fit become null and go into extra."""
     name = column.field or ""
     found = [one.get(name) for one in fields]
-    if column.name != name:  # the second of two: what the first did not take
+    if column.name != name:  # the JSON column of a pair
         return [None if v is None or isinstance(v, str) else _text(v) for v in found]
     if column.kind == "json":
         return [None if value is None else _text(value) for value in found]
@@ -280,7 +282,7 @@ def _fitting(
 
 
 def _all_fit(kind: Kind, found: Sequence[Any]) -> bool:
-    """Whether all values of a column fit, told without a call for each: nearly always they do."""
+    """Whether all values fit a column, checked by their set of types: nearly always they do."""
     types = set(map(type, found)) - _NONE
     if kind in _INSIDE:
         inner = set(map(type, chain.from_iterable(value for value in found if value)))
@@ -331,7 +333,7 @@ _FITS: dict[Kind, Callable[[object], bool]] = {
     "many_bytes": _is_list_of(_is_bytes),
     "json": lambda value: True,
 }
-#: Types whose values fit whatever they are; and those in lists.
+#: Types whose values always fit, and the types of list items.
 _AT_ONCE: dict[Kind, frozenset[type]] = {
     "text": frozenset((str,)),
     "float": frozenset((float,)),
@@ -342,7 +344,7 @@ _INSIDE: dict[Kind, frozenset[type]] = {
     "many_bytes": frozenset((bytes,)),
 }
 _NONE, _LIST, _INT = frozenset((type(None),)), frozenset((list,)), frozenset((int,))
-#: From all rows, as a namespace of sequences.
+#: Column -> its values from a namespace of sequences, one for each attribute of a row.
 _STORED: dict[str, Callable[[Any], Sequence[Any]]] = {
     "address": lambda all: all.address,
     "blob": lambda all: all.blob,
@@ -358,7 +360,7 @@ _STORED: dict[str, Callable[[Any], Sequence[Any]]] = {
 }
 
 
-_SPREAD = 4  # numbers a grain, up to which it is quicker to walk the states than to look them up
+_SPREAD = 4  # numbers per grain up to which a scan of the states is faster than look-ups
 _UNTOUCHED = GrainStatus()
 
 
@@ -369,7 +371,7 @@ def to_arrow(
     unsealed: bool = False,
     **filters: Unpack[Filters],
 ) -> Any:
-    """Return grains as a stream of Arrow batches, read from the store as they are taken."""
+    """Return grains as a stream of Arrow batches, read from the store on demand."""
     asked = chosen(columns)
     form = schema(asked)
     leavers = leavers_for(context, "transfer")
@@ -380,10 +382,10 @@ def to_arrow(
 def rows_of(
     context: Context, filters: Filters, leavers: Leavers, look: RowChoice
 ) -> Iterator[ArrowRow]:
-    """The chosen grains, page by page, each page from one snapshot.
+    """Return the chosen grains as rows, page by page, each page from one snapshot.
 
-    The first page is read now, so that a filter that cannot be is refused to the caller, and not
-    to the reader of the table.
+    The first page is read at once, so that an invalid filter raises here and not in the reader of
+    the table.
     """
     chosen = chosen_pages(context, filters)
     first = next(chosen, [])
@@ -400,12 +402,12 @@ def _rows(
 
 
 def with_past(filters: Filters) -> Filters:
-    """Past grains too, unless it is said otherwise."""
+    """Include past grains unless the filters say otherwise."""
     return {"current": None, **filters} if filters else {}
 
 
 class RowChoice(NamedTuple):
-    """What of a grain is looked at: what no column shows, is not read."""
+    """Which parts of a grain to read: only those that a column shows."""
 
     fields: bool
     counts: bool
@@ -413,14 +415,14 @@ class RowChoice(NamedTuple):
 
     @classmethod
     def of(cls, asked: Iterable[Column], unsealed: bool) -> RowChoice:
-        """What some columns need."""
+        """Return what the columns need."""
         named = {column.name: column.field for column in asked}
         fields = any(field is not None for field in named.values())
         return cls(fields, not named.keys().isdisjoint(COUNTS), unsealed)
 
 
 def _looked_at(reader: Reader, page: list[Numbered], look: RowChoice) -> list[ArrowRow]:
-    """The rows of some grains; what can be done for all of them at once, is."""
+    """Return the rows of grains, with one call for all where possible."""
     seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
     states = _states(reader, seqs, look.counts)
     envelopes = [_envelopes(reader, *one) if one[1][1] & SIGNED_BIT else () for one in page]
@@ -439,13 +441,13 @@ def _looked_at(reader: Reader, page: list[Numbered], look: RowChoice) -> list[Ar
 
 
 def _envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
-    # Those around what was sealed later are in the sealed bytes, and would show it.
+    # Envelopes from before the encryption contain the plain blob.
     found = signatures.signatures(reader, seq)
     return [one.envelope for one in found if signatures.over(one, blob)]
 
 
 def _states(reader: Reader, seqs: list[int], counts: bool) -> list[GrainStatus]:
-    """What became of some grains, without holds."""
+    """Return the status of grains, without holds."""
     rows = _near(reader, STATES, seqs)
     found = {seq: unpack(row) for seq, row in rows.items()}
     if counts:
@@ -457,7 +459,7 @@ def _states(reader: Reader, seqs: list[int], counts: bool) -> list[GrainStatus]:
 
 
 def _near(reader: Reader, table: Table, seqs: list[int]) -> dict[int, bytes]:
-    """The rows of some grains, of which nearly all have none."""
+    """Return rows of grains by number; nearly all grains have none."""
     first, last = min(seqs, default=1), max(seqs, default=0)
     if last - first > _SPREAD * len(seqs):
         asked = ((seq, reader.row(table, SEQUENCE.pack(seq))) for seq in seqs)

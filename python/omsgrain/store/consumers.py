@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The positions of consumers of the change feed, kept in the store itself.
 
-A position outside the store would be wrong once the store is restored from a backup: sequence
-numbers are used again then, and the consumer would skip changes.
+After a restore from a backup, the store assigns sequence numbers again. A position outside the
+store would then be wrong, and the consumer would skip changes.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from omsgrain.storage.tables import LONGEST_KEY, META, SEQUENCE
 from omsgrain.store.context import StorePart
 
 PREFIX = b"position."
-"""What the names of their records begin with."""
+"""Prefix of the row names."""
 
 
 class Consumers(StorePart):
-    """``store.consumers``: how far each consumer of ``changes`` is."""
+    """``store.consumers``: the position of each consumer of ``changes``."""
 
     __slots__ = ()
 
     def position(self, name: str) -> int:
-        """Return the last ``seq`` of ``changes`` that a consumer has processed; 0 before any.
+        """Return the ``seq`` of the last change that a consumer has processed, or 0.
 
         Args:
-            name: of the consumer.
+            name: the consumer's name.
 
         Raises:
-            SchemaError: not a name.
-            IntegrityError: its row is damaged.
+            SchemaError: the name is invalid.
+            IntegrityError: the row is damaged.
         """
         key = _key(name)
         with self._context.storage.read() as reader:
             return _position(reader, key)
 
     def set_position(self, name: str, seq: int) -> None:
-        """Storage how far a consumer is, durably.
+        """Store the position of a consumer durably.
 
         Args:
-            name: of the consumer.
-            seq: of the last change that it has processed.
+            name: the consumer's name.
+            seq: the ``seq`` of the last change that it has processed.
 
         Raises:
-            SchemaError: not a name, or not a sequence number of this store.
-            StoreError: it cannot be written.
+            SchemaError: the name is invalid, or the store has no such sequence number.
+            StoreError: the store cannot be written.
         """
         key = _key(name)
         with self._context.storage.read() as reader:
             last = reader.last_seq()
         if type(seq) is not int or not 0 <= seq <= last:
-            raise SchemaError("no such change", field="/seq", expected=f"0 to {last}")
+            raise SchemaError("no change has this number", field="/seq", expected=f"0 to {last}")
         self._context.storage.write(lambda writer: writer.set_row(META, key, SEQUENCE.pack(seq)))
 
 
@@ -58,7 +58,9 @@ def _key(name: str) -> bytes:
     key = PREFIX + name.encode("utf-8", "surrogatepass") if isinstance(name, str) else PREFIX
     if not len(PREFIX) < len(key) <= LONGEST_KEY:
         longest = LONGEST_KEY - len(PREFIX)
-        raise SchemaError("not a name", field="/name", expected=f"1 to {longest} bytes of text")
+        raise SchemaError(
+            "invalid consumer name", field="/name", expected=f"1 to {longest} bytes of UTF-8"
+        )
     return key
 
 
@@ -67,5 +69,5 @@ def _position(reader: Reader, key: bytes) -> int:
     if row is None:
         return 0
     if len(row) != SEQUENCE.size:
-        raise IntegrityError("a position of the change feed is damaged")
+        raise IntegrityError("the row with this consumer's position is damaged")
     return int(SEQUENCE.unpack(row)[0])

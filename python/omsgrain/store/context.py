@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs and parts of a store share: its storage, settings, indexes and read counts."""
+"""The context that the verbs and parts of a store share: storage, settings, indexes, counts."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from omsgrain.store.signature_policy import Required
 
 MANY = 4_096
-"""Grains whose counts are gathered before they are written."""
+"""Reads of so many grains are counted in memory before they are written."""
 
 
 class ReadCounts:
-    """How often, and when last, grains were read since the counts were written.
+    """Reads of grains that are not written to the store yet.
 
-    Reads are only noted, since a list takes them without a lock; they are counted when somebody
-    asks, or when so many were noted that they may have to be written.
+    A read is only appended to a list, which takes no lock. Reads are counted when a caller asks
+    for a count, or when the list is full.
     """
 
     __slots__ = ("_counts", "_last", "_lock", "_most", "_notes", "_room", "_writing")
@@ -52,7 +52,7 @@ class ReadCounts:
     def __init__(self, most: int = MANY) -> None:
         self._most = min(MANY, most)
         self._notes: list[tuple[Sequence[bytes], int]] = []
-        # Reads that may be noted before they are counted; not exact by threads.
+        # Reads to append before they are counted; threads may exceed it a little.
         self._room = self._most
         self._counts: Counter[bytes] = Counter()
         self._last: dict[bytes, int] = {}
@@ -60,7 +60,7 @@ class ReadCounts:
         self._lock = threading.Lock()
 
     def count(self, digests: Sequence[bytes], when: int) -> bool:
-        """Count a read of each; True when enough have gathered to be written."""
+        """Note a read of each grain; True once the counts should be written."""
         self._notes.append((digests, when))
         self._room -= len(digests)
         if self._room > 0:
@@ -70,8 +70,8 @@ class ReadCounts:
             return self._room <= 0
 
     def _gather(self) -> None:
-        """Count what was noted; with the lock."""
-        noted = self._notes[:]  # others may note more meanwhile
+        """Count the noted reads. The caller holds the lock."""
+        noted = self._notes[:]  # other threads may append
         del self._notes[: len(noted)]
         self._counts.update(chain.from_iterable([digests for digests, _ in noted]))
         last = self._last
@@ -81,14 +81,14 @@ class ReadCounts:
         self._room = self._most - len(last)
 
     def of(self, digest: bytes) -> tuple[int, int]:
-        """How often a grain was read, and when last, as far as it is not written."""
+        """Return the unwritten reads of a grain, and the time of the last."""
         with self._lock:
             self._gather()
             count, last = self._writing.get(digest, (0, 0))
             return self._counts[digest] + count, max(self._last.get(digest, 0), last)
 
     def take(self) -> bool:
-        """Set apart what is to be written now; False if there is nothing, or it is being done."""
+        """Stage pending counts. Returns False if there are none or a write is in progress."""
         with self._lock:
             self._gather()
             if self._writing or not self._counts:
@@ -99,9 +99,9 @@ class ReadCounts:
             return True
 
     def write(self, writer: Writer) -> None:
-        """Add what was set apart to the counters; grains that are gone are passed over."""
+        """Add the staged counts to the counters, except for removed grains."""
         found = zip(writer.find(list(self._writing)), self._writing.values(), strict=True)
-        # A sealed grain may have been read by two addresses.
+        # A grain may have been read by its plain and by its encrypted address.
         totals: dict[int, tuple[int, int]] = {}
         for seq, (count, when) in found:
             if seq is not None:
@@ -111,11 +111,11 @@ class ReadCounts:
                 totals[seq] = count, when
         rows = []
         pack, size = COUNTER.pack, COUNTER.size
-        keys = {SEQUENCE.pack(seq): totals[seq] for seq in sorted(totals)}  # neighbours together
+        keys = {SEQUENCE.pack(seq): totals[seq] for seq in sorted(totals)}  # in key order
         there = writer.some_rows(COUNTERS, list(keys))
         for key, (count, last) in keys.items():
             if (value := there.get(key)) is not None:
-                if len(value) != size:  # damaged: `check` tells it, and nobody waits for a count
+                if len(value) != size:  # damaged: `check` reports it
                     continue
                 before = COUNTER.unpack(value)
                 count, last = before[0] + count, max(before[1], last)
@@ -123,7 +123,7 @@ class ReadCounts:
         writer.set_rows(COUNTERS, rows)
 
     def written(self, done: bool) -> None:
-        """Forget what was set apart if it was written; else count it on."""
+        """Drop the staged counts after a write; put them back if it failed."""
         with self._lock:
             if not done:
                 for digest, (count, when) in self._writing.items():
@@ -133,7 +133,7 @@ class ReadCounts:
 
 
 def now() -> int:
-    """Return the time in ms since 1970."""
+    """Return the current time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -142,21 +142,21 @@ class Settings:
     """How a handle on a store behaves.
 
     Attributes:
-        actor: who acts, for the audit trail: a DID, a user, a service.
-        preset: rules for what is put, deleted and exported.
-        hold_authorities: DIDs whose signature makes a hold inside a grain binding; if there are
-            none, every such hold binds. Where there are some, they alone end holds from outside.
-        erasure_authorities: DIDs whose signature makes an order to erase that comes from outside
-            count; if there are none, whoever syncs may bring one.
-        delegation: whether what a delegating goal allows is checked.
-        count_access: whether reads are counted.
-        audit: whether writes are noted in the audit trail.
-        clock: gives the time in ms since 1970.
-        keys: what seals grains of users, and opens them.
-        plain: store users' grains in the clear, though the store has sealed grains.
-        require: which grains the store takes only signed.
-        resolver: finds the keys of signers whose DIDs do not hold them.
-        budget: how much memory the parts may take.
+            actor: who acts, for the audit trail: a DID, a user or a service.
+            preset: rules for puts, deletions and exports.
+            hold_authorities: DIDs whose signature makes a hold inside a grain binding. If empty,
+                every such hold is binding. If not, only they can end holds from outside.
+            erasure_authorities: DIDs whose signature makes an erasure order from outside valid. If
+                empty, any sync peer may send one.
+            delegation: check the limits that a delegating goal sets.
+            count_access: count reads.
+            audit: write the audit trail.
+            clock: returns the time in ms since 1970.
+            keys: encrypt and decrypt users' grains.
+            plain: store users' grains in plain text although the store has encrypted grains.
+            require: which grains the store accepts only signed.
+            resolver: resolves DIDs that do not contain their key.
+            budget: memory limits of the parts.
     """
 
     actor: str | None = None
@@ -175,10 +175,10 @@ class Settings:
 
 
 class Context:
-    """What the store's verbs and parts work with: the storage, the settings, the search indexes.
+    """The storage, settings and search indexes that a store's verbs and parts work with.
 
     Args:
-        storage: where the blobs are kept.
+        storage: the storage backend.
         settings: how the store behaves.
     """
 
@@ -195,7 +195,7 @@ class Context:
 
     def __init__(self, storage: Storage, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        #: The storage as it is opened: encrypted grains are closed in it.
+        #: The storage as opened: encrypted grains stay encrypted.
         self.inner = storage
         #: The storage as the holder of the keys sees it.
         self.storage = storage
@@ -210,16 +210,16 @@ class Context:
         self._indexes = threading.Lock()
 
     def count_reads(self, digests: Sequence[bytes]) -> None:
-        """Count reads by a user, where they are counted."""
+        """Count reads by the user, if the store counts reads."""
         if self.counts_reads and self._reads.count(digests, self.settings.clock()):
             self.write_counts()
 
     def reads_of(self, digest: bytes) -> tuple[int, int]:
-        """How often a grain was read, and when last, as far as it is not written."""
+        """Return the unwritten reads of a grain, and the time of the last."""
         return self._reads.of(digest)
 
     def write_counts(self) -> None:
-        """Write the counts that have gathered; what cannot be written now is written later."""
+        """Write pending read counts; after a failure they are written later."""
         if not self._reads.take():
             return
         done = False
@@ -227,7 +227,7 @@ class Context:
             self.storage.write(self._reads.write)
             done = True
         except StoreError:
-            pass  # reading must not fail because its count cannot be written
+            pass  # a failed count must not fail the read
         finally:
             self._reads.written(done)
 
@@ -259,9 +259,9 @@ class Context:
         )
 
     def has_index(self, name: str) -> bool:
-        """Whether the store may have search indexes of a name; a search makes them.
+        """Whether a search index may exist. The first search creates it.
 
-        One that is made later has nothing of what was removed before.
+        A later index never contains grains that were removed before.
         """
         there = self.inner.sidecar
         if self._texts is not None or self._nearest is not None or there.database is not None:
@@ -269,7 +269,7 @@ class Context:
         return there.folder is not None and any(there.folder.glob(name))
 
     def texts(self) -> TextIndex:
-        """The text index, opened when it is first asked for."""
+        """Return the text index; the first call opens it."""
         with self._indexes:
             if self._texts is None:
                 from omsgrain.search.text import texts_of
@@ -278,7 +278,7 @@ class Context:
             return self._texts
 
     def nearest(self) -> Nearest:
-        """The vector index, opened when it is first asked for."""
+        """Return the vector index; the first call opens it."""
         with self._indexes:
             if self._nearest is None:
                 from omsgrain.search.nearest import vectors_of
@@ -287,7 +287,7 @@ class Context:
             return self._nearest
 
     def close(self) -> None:
-        """Close the indexes and the storage; a second call does nothing."""
+        """Close the indexes and the storage. A second call does nothing."""
         try:
             with suppress(OmsError):  # the next search catches up
                 if self._texts is not None and not self.storage.readonly:
@@ -306,7 +306,7 @@ class Context:
 
 
 class StorePart:
-    """Verbs of a store that belong together, such as ``store.holds``."""
+    """A part of a store, such as ``store.holds``."""
 
     __slots__ = ("_context",)
 
@@ -323,7 +323,7 @@ P = TypeVar("P")
 
 
 class Lazy(Generic[P]):
-    """An attribute of a store that gives a part of it, whose module is loaded on first use."""
+    """A store attribute that imports the module of its part on first use."""
 
     def __init__(self, module: str, name: str, doc: str) -> None:
         self._module, self._name, self.__doc__ = f"omsgrain.store.{module}", name, doc
@@ -341,14 +341,13 @@ class Lazy(Generic[P]):
         return make(store._context)
 
 
-_LONGEST = 256  # letters
+_LONGEST = 256  # characters
 
 
 def check_reason(reason_code: object) -> None:
-    """See that a reason can stand in the audit trail, where it stays: a word, and no sentence.
+    """Refuse a reason code that is not one word. The audit trail keeps it forever.
 
-    It is asked whether or not there is an audit trail: the reason of a hold, or of an erasure that
-    waits, stands in the store, too.
+    It applies without an audit trail too: holds and pending erasures also store the code.
     """
     if (
         not isinstance(reason_code, str)
@@ -357,14 +356,14 @@ def check_reason(reason_code: object) -> None:
         or not reason_code.isprintable()
     ):
         raise SchemaError(
-            "not a reason for the audit trail",
+            "invalid reason code",
             field="/reason_code",
-            expected="a word of 1 to 256 letters, without white space",
+            expected="one word of 1 to 256 printable characters, without spaces",
         )
 
 
 def destroyed(reader: Reader, seq: int) -> bool:
-    """Whether the key that sealed a grain is known to be destroyed, so that nobody can read it."""
+    """Whether the key of an encrypted grain is known to be destroyed."""
     if not isinstance(reader, KeyedReader):
         return False
     try:
@@ -377,20 +376,20 @@ def destroyed(reader: Reader, seq: int) -> bool:
 
 
 def address_of(reader: Reader, seq: int) -> str:
-    """Return the address that a grain is stored under, whichever of its two it was found by."""
+    """Return the stored address of a grain, which may have been found by its plain address."""
     blob = reader.blob_at(seq)
     if blob is None:
-        raise NotFoundError("no grain with this number is in the store")
+        raise NotFoundError("no grain with this sequence number is in the store")
     return _core.address(blob)
 
 
 def stored_digest(reader: Reader, digest: bytes) -> bytes:
-    """Return the digest that a grain is stored under, given its stored or its plain one."""
+    """Return the stored digest for a stored or a plain one."""
     return bytes.fromhex(address_of(reader, seq_of(reader, digest)))
 
 
 def seq_of(reader: Reader, digest: bytes) -> int:
-    """Return the number of a grain."""
+    """Return the sequence number of a grain."""
     seq = reader.find([digest])[0]
     if seq is None:
         raise absent(digest)
@@ -398,5 +397,5 @@ def seq_of(reader: Reader, digest: bytes) -> int:
 
 
 def absent(digest: bytes) -> NotFoundError:
-    """Make the error for an address that no grain of the store has."""
+    """Make the error for an address that is not in the store."""
     return NotFoundError("no grain with this address is in the store", expected=digest.hex())

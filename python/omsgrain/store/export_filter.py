@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about which grains may be exported, and what a manifest says of them."""
+"""Which grains may be exported, and their entries in a manifest."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
     from omsgrain.store.context import Settings
 
 _PROFILES = ("legal", "finance", "consumer")
-"""The domain profiles with rules about what may leave."""
+"""The domain profiles that restrict exports."""
 
 SHARING: Final = "x_sharing"
-"""The field of a grain that came under a consent that says whether it may be shared."""
+"""The field that says whether a grain under a MIF 1.0 consent may be shared."""
 OVER: Final = "retention over"
 RESTRICTED: Final = "restricted"
-"""Why a grain is withheld from an export, as reports have it."""
+"""Reasons for withholding a grain, as reports have them."""
 
 _SHARED = ("transfer", "sale")
 _UNDER_CONSENT = "mif1"
-"""The namespace of the grains that can have it."""
+"""The namespace of grains with that field."""
 
 Numbered: TypeAlias = tuple[int, bytes]
 """A sequence number and the blob under it, as it is stored."""
 
-_PAGE = 1 << 18  # bytes of blobs that are read at once: more would not stay in the caches
+_PAGE = 1 << 18  # bytes of blobs to read at once, so that they stay in the CPU caches
 
 
 @dataclass(slots=True)
 class Leavers:
-    """Which grains may leave, by their numbers.
+    """Which grains may be exported, by sequence number.
 
     Attributes:
-        stays: those that do not, each with the reason: `OVER` or `RESTRICTED`.
-        last: the last number that the store had given. What came later no rule was asked about.
-        withheld: how many of the chosen grains do not leave, by reason.
+        stays: grains that may not, each with the reason: `OVER` or `RESTRICTED`.
+        last: the last sequence number when the rules were applied; later grains stay too.
+        withheld: how many of the chosen grains are withheld, by reason.
     """
 
     stays: Mapping[int, str]
@@ -57,42 +57,44 @@ class Leavers:
     withheld: Counter[str] = field(default_factory=Counter)
 
     def of(self, page: Iterable[Numbered]) -> list[Numbered]:
-        """Those of some grains."""
+        """Return the grains of a page that may be exported."""
         stays, last = self.stays, self.last
         return [one for one in page if one[0] <= last and one[0] not in stays]
 
     def count(self, page: Iterable[Numbered]) -> None:
-        """Count those of some chosen grains that do not leave."""
+        """Count the chosen grains of a page that are withheld."""
         stays = self.stays
         self.withheld.update(stays[seq] for seq, _ in page if seq in stays and seq <= self.last)
 
     def count_all(self) -> None:
-        """Count all that do not leave, where all grains are chosen."""
+        """Count all withheld grains, if all grains are chosen."""
         self.withheld.update(self.stays.values())
 
 
 def is_ruled(settings: Settings, grain: Grain) -> bool:
-    """Whether a rule can concern a grain: a preset's, of a profile in its tags, or a consent."""
+    """Whether a rule may apply to a grain: of a preset, of a profile in its tags, or a consent."""
     fields = grain.fields
     return settings.preset is not None or "structural_tags" in fields or SHARING in fields
 
 
 def check(settings: Settings, grain: Grain, held: bool, purpose: Purpose) -> tuple[str, ...]:
-    """Refuse a grain that a profile's rule or a preset keeps in the store."""
+    """Refuse to export a grain if a profile or a preset forbids it."""
     from omsgrain import policy
 
     rule = policy.check_export(grain, held, sale=purpose == "sale")
     if rule is None and purpose in _SHARED and grain.get(SHARING) is False:
         rule = "consent:sharing"
     if rule is not None:
-        raise UnsupportedError("a rule keeps a grain in the store", found=grain.address, rule=rule)
+        raise UnsupportedError(
+            "a rule forbids the export of this grain", found=grain.address, rule=rule
+        )
     if settings.preset is None:
         return ()
     return settings.preset.check_export(grain, purpose=purpose)
 
 
 def manifest_entry(state: GrainStatus) -> dict[str, Any]:
-    """What a manifest says of a grain: only what is not the default, and no counts of reads."""
+    """Return the manifest entry of a grain: states other than the default, without read counts."""
     said = {
         "superseded_by": state.superseded_by,
         "system_valid_to": state.system_valid_to,
@@ -102,7 +104,7 @@ def manifest_entry(state: GrainStatus) -> dict[str, Any]:
 
 
 def under_rules(reader: Reader) -> set[int]:
-    """The numbers of the grains that declare a profile with rules, or came under a consent."""
+    """Return the numbers of grains with a restricting profile, or under a consent."""
     terms = [_core.term("tag", f"profile:{name}") for name in _PROFILES]
     terms.append(_core.term("namespace", _UNDER_CONSENT))
     return {
@@ -113,7 +115,7 @@ def under_rules(reader: Reader) -> set[int]:
 
 
 def whole(store: Storage, last: int, *, singly: bool) -> Iterator[Block | list[ScannedBlob]]:
-    """All blobs up to a number, in order of arrival."""
+    """Return all blobs up to a sequence number, in storage order."""
     after = 0
     while after < last:
         if not singly:
@@ -131,7 +133,7 @@ def whole(store: Storage, last: int, *, singly: bool) -> Iterator[Block | list[S
 
 
 def _block(reader: Reader, after: int, last: int) -> tuple[Block, int] | None:
-    """The next blobs and the last one's number; None if they are to be looked at one by one."""
+    """Return the next blobs as a block with its last number; None to read them one by one."""
     from omsgrain.container.layout import MAX_GRAIN, MIN_GRAIN
     from omsgrain.container.region import Block
 

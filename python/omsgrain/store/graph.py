@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``store.graph``: versions, origins, threads, goals and duplicates of grains."""
+"""``store.graph``: versions, sources, threads, goals and duplicates of grains."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 
 class GrainGraph(StorePart):
-    """``store.graph``: versions, origins, threads, goals and duplicates of grains."""
+    """``store.graph``: versions, sources, threads, goals and duplicates of grains."""
 
     __slots__ = ()
 
     def heads(self, address: str) -> list[Grain]:
-        """Return the versions that nothing has superseded; several if the history has forked.
+        """Return the versions of a grain that are not superseded; several if the history forked.
+
+        Args:
+            address: any version.
 
         Raises:
             NotFoundError: the grain is not in the store.
@@ -36,12 +39,12 @@ class GrainGraph(StorePart):
             return supersession.heads(reader, address)
 
     def provenance(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
-        """Return what a grain was made from, and what that was made from.
+        """Return the grains that a grain was derived from, directly and indirectly.
 
         Args:
             address: the grain.
-            depth: at most so many links away from it.
-            limit: at most so many links in all.
+            depth: maximum number of links from the grain.
+            limit: maximum number of links in total.
 
         Raises:
             NotFoundError: the grain is not in the store.
@@ -50,20 +53,29 @@ class GrainGraph(StorePart):
             return graph.provenance(reader, address, depth, limit)
 
     def descendants(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
-        """Return what was made from a grain, and what was made from that; as ``provenance``."""
+        """Return the grains derived from a grain, directly and indirectly. Arguments as above.
+
+        Args:
+            address: the grain.
+            depth: maximum number of links from the grain.
+            limit: maximum number of links in total.
+
+        Raises:
+            NotFoundError: the grain is not in the store.
+        """
         with self._context.storage.read() as reader:
             return graph.descendants(reader, address, depth, limit)
 
     def thread(self, session_id: str, *, which: Which = "current") -> list[Grain]:
-        """Return the messages of a session by time, an answer behind what it answers.
+        """Return the messages of a session by time, each reply after the message it replies to.
 
         Args:
             session_id: the session.
-            which: ``current`` messages, ``past`` ones, or ``all``.
+            which: "current", "past" or "all" messages.
 
         Raises:
-            SchemaError: another ``which``.
-            RangeError: there are too many.
+            SchemaError: ``which`` has another value.
+            RangeError: the session has too many messages.
 
         Spec: OMS §28.6
         """
@@ -72,7 +84,7 @@ class GrainGraph(StorePart):
             return conversation.thread(reader, session_id, which)
 
     def branches(self, session_id: str, *, which: Which = "current") -> tuple[Branch, ...]:
-        """Return the messages of a session as a tree: runs of messages, and what each follows.
+        """Return the messages of a session as a tree of branches.
 
         Arguments and errors are those of ``thread``.
 
@@ -81,23 +93,28 @@ class GrainGraph(StorePart):
         return conversation.branches(self.thread(session_id, which=which))
 
     def goals(self, address: str, *, depth: int = 16, limit: int = 10_000) -> GoalTree:
-        """Return what a goal depends on and which goals it serves, each as it stands now.
+        """Return the goals that a goal depends on and serves, with their current versions.
+
+        Args:
+            address: the goal.
+            depth: maximum number of links from the goal.
+            limit: maximum number of links in total.
 
         Raises:
             NotFoundError: the grain is not in the store.
-            SchemaError: it is no goal.
+            SchemaError: the grain is not a goal.
         """
         with self._context.storage.read() as reader:
             return goals.goal_tree(reader, address, depth, limit)
 
     def duplicates(self, *, which: Which = "current") -> Iterator[Same]:
-        """Walk the groups of grains that say the same, apart from when it was said.
+        """Iterate over groups of grains with the same content, apart from their times.
 
         Args:
-            which: among ``current`` grains, ``past`` ones, or ``all``.
+            which: among "current", "past" or "all" grains.
 
         Raises:
-            SchemaError: another ``which``; told with the first.
+            SchemaError: ``which`` has another value; raised with the first group.
         """
         _see_which(which)
         with self._context.storage.read() as reader:
@@ -105,6 +122,8 @@ class GrainGraph(StorePart):
 
 
 def _see_which(which: object) -> None:
-    """Refuse what each kind of store would take for something else."""
+    """Refuse an unknown ``which``, which storages would read differently."""
     if which not in ("current", "past", "all"):
-        raise SchemaError("no such grains", field="/which", expected="current, past or all")
+        raise SchemaError(
+            "invalid choice of grains", field="/which", expected="current, past or all"
+        )

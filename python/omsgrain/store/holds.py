@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds: orders that keep a grain from any change. ``store.holds`` adds and ends them."""
+"""Holds, which protect grains from any change, and ``store.holds``."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from omsgrain.storage.tables import HELD, HOLDS, RELEASED, SEQUENCE
 from omsgrain.store.context import StorePart, address_of, check_reason, seq_of, stored_digest
 
 LONGEST = 1_024
-"""Letters of the name of an authority: no store takes a longer one from another."""
+"""Maximum number of characters in an authority's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Somebody's order that a grain stays as it is.
+    """A hold: an authority's order not to change a grain.
 
     Attributes:
-        authority: who gave it.
-        reason_code: a word for the reason.
+        authority: who ordered it.
+        reason_code: the reason, one word.
         since: ms since 1970.
     """
 
@@ -39,7 +39,7 @@ HoldChange: TypeAlias = Callable[[Writer, bytes, Hold], None]
 
 
 def hold(writer: Writer, digest: bytes, wanted: Hold) -> None:
-    """Add a hold; one of the same authority is replaced."""
+    """Add a hold. It replaces a hold of the same authority."""
     seq = seq_of(writer, digest)
     held = holds(writer, seq)
     others = [h for h in held if h.authority != wanted.authority]
@@ -55,7 +55,7 @@ def release(writer: Writer, digest: bytes, ended: Hold) -> None:
     held = holds(writer, seq)
     others = [h for h in held if h.authority != ended.authority]
     if len(others) == len(held):
-        raise NotFoundError("this authority does not hold the grain", field="/authority")
+        raise NotFoundError("this authority has no hold on the grain", field="/authority")
     _set_holds(writer, seq, others)
     records.flip(writer, seq, records.hold_of(ended.authority), False, ended.authority)
     writer.event(RELEASED, seq, digest)
@@ -67,7 +67,7 @@ def holds(reader: Reader, seq: int) -> tuple[Hold, ...]:
     try:
         return () if row is None else tuple(Hold(*item) for item in msgpack.unpackb(row))
     except (ValueError, TypeError, msgpack.UnpackException):
-        raise IntegrityError("who holds a grain cannot be read: its row is damaged") from None
+        raise IntegrityError("the row with the holds of a grain is damaged") from None
 
 
 def _set_holds(writer: Writer, seq: int, wanted: list[Hold]) -> None:
@@ -76,39 +76,44 @@ def _set_holds(writer: Writer, seq: int, wanted: list[Hold]) -> None:
 
 
 class Holds(StorePart):
-    """``store.holds``: who keeps grains from any change."""
+    """``store.holds``: legal holds on grains."""
 
     __slots__ = ()
 
     def add(self, address: str, *, authority: str, reason_code: str) -> None:
-        """Hold a grain: nothing may supersede, delete or erase it until the release.
+        """Hold a grain. Until the release, it cannot be superseded, deleted or erased.
 
         Args:
             address: the grain.
-            authority: who orders the hold; the same authority releases it.
-            reason_code: a word for the reason, such as ``litigation``; it goes into the audit
-                trail, so use nothing personal.
+            authority: who orders the hold; only the same authority can release it.
+            reason_code: the reason, one word such as ``litigation``. It goes into the audit trail,
+                so do not use personal data.
 
         Raises:
             NotFoundError: the grain is not in the store.
-            SchemaError: an empty authority, or a reason that is no word.
-            RangeError: an authority of more than 1,024 letters.
-            StoreError: read-only, full or broken; nothing was stored.
+            SchemaError: the authority is empty, or the reason is not one word.
+            RangeError: the authority has more than 1,024 characters.
+            StoreError: the store is read-only, full or damaged. Nothing was stored.
         """
         if isinstance(authority, str) and len(authority) > LONGEST:
             raise RangeError(
-                "so long a name has no authority",
+                "the authority's name is too long",
                 field="/authority",
-                expected=f"at most {LONGEST} letters",
+                expected=f"at most {LONGEST} characters",
             )
         self._change("hold", hold, address, authority, reason_code)
 
     def release(self, address: str, *, authority: str, reason_code: str) -> None:
-        """End an authority's hold; the holds of others stay.
+        """Release an authority's hold. Holds of other authorities stay.
+
+        Args:
+            address: the grain.
+            authority: who ordered the hold.
+            reason_code: the reason for the release, one word.
 
         Raises:
-            NotFoundError: the authority does not hold this grain.
-            SchemaError, StoreError: as ``add``.
+            NotFoundError: the authority has no hold on this grain.
+            SchemaError, StoreError: as for ``add``.
         """
         self._change("release", release, address, authority, reason_code)
 
@@ -118,7 +123,7 @@ class Holds(StorePart):
         context = self._context
         digest = _core.parse_address(address)
         if not _is_name(authority):
-            raise SchemaError("a hold names who asks for it", field="/authority")
+            raise SchemaError("a hold needs the name of its authority", field="/authority")
         check_reason(reason_code)
         wanted = Hold(authority, reason_code, context.settings.clock())
 
@@ -132,6 +137,9 @@ class Holds(StorePart):
     def of(self, address: str) -> tuple[Hold, ...]:
         """Return the holds of a grain.
 
+        Args:
+            address: the grain.
+
         Raises:
             NotFoundError: the grain is not in the store.
         """
@@ -140,7 +148,7 @@ class Holds(StorePart):
             return holds(reader, seq_of(reader, digest))
 
     def active(self) -> Iterator[tuple[str, Hold]]:
-        """Walk all holds, each with the address of its grain, in order of arrival.
+        """Iterate over all holds with the address of their grain, in storage order.
 
         Raises:
             IntegrityError: a row is damaged.
@@ -152,8 +160,8 @@ class Holds(StorePart):
 
 
 def _is_name(value: object) -> bool:
-    """Whether a value is a text that is not empty and can be written as UTF-8."""
+    """Whether a value is a text with visible characters that UTF-8 can encode."""
     try:
         return isinstance(value, str) and bool(value.strip()) and bool(value.encode())
-    except UnicodeEncodeError:  # half a character of UTF-16
+    except UnicodeEncodeError:  # an unpaired surrogate
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Supersede, verify, restrict and delete grains.
 
-Each asks the policy first, then changes the state, moves the index rows if the grain is no longer
-current (or is again), and writes an event for the readers of ``changes``.
+Each function checks the policies, changes the state, and moves the index rows if the grain starts
+or stops being current. Then it writes an event for the change feed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omsgrain.errors import (
     SignatureError,
 )
 from omsgrain.grain import Grain
-from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.query.history import MOST_VERSIONS
 from omsgrain.storage import records
 from omsgrain.storage.base import KeyedReader, Reader, Writer
@@ -60,11 +60,11 @@ from omsgrain.store.write import (
 if TYPE_CHECKING:
     from omsgrain.store.context import Settings
 
-_WALK = 4_096  # grains of another lineage that are looked at for a circle
+_WALK = 4_096  # grains of another lineage to search for a cycle
 
 
 def state_of(reader: Reader, seq: int) -> GrainStatus:
-    """Return what became of a grain, counters and holds with it."""
+    """Return the status of a grain, including counters and holds."""
     key = SEQUENCE.pack(seq)
     found = unpack(reader.row(STATES, key))
     count, last = counter_of(reader.row(COUNTERS, key))
@@ -82,7 +82,7 @@ def put_successor(
     whole: bool = True,
     since: int | None = None,
 ) -> tuple[bytes, bool]:
-    """Put a grain in the place of the one with the digest."""
+    """Supersede the grain with a digest; returns the new digest and whether anything changed."""
     seq = seq_of(writer, digest)
     there = address_of_same(writer, given, 0)
     new = grain_of(given, 0) if there is None else _at(writer, there)
@@ -94,15 +94,13 @@ def put_successor(
     before = unpack(writer.row(STATES, key))
     new_digest = bytes.fromhex(new.address)
     if new.address in before.successors and _is_joined(writer, seq, new.address):
-        _place(writer, given, whole)  # perhaps it has one more signature
+        _place(writer, given, whole)  # it may add a signature
         return new_digest, False
-    if there is not None:  # what is new has superseded nothing yet
+    if there is not None:  # a new grain has superseded nothing yet
         same = policy_context.is_same(writer, seq, seq_of(writer, there))
         _refuse_circle(world, old, new.address, MOST_VERSIONS if same else _WALK, sure=same)
     if settings.require is not None and not signers and settings.require.asks(new):
-        raise SignatureError(
-            "the store takes such a grain only with a signature that was verified"
-        )
+        raise SignatureError("the store requires a verified signature for this grain")
     now = settings.clock()
     agreed = _co_signers(world, settings, new, old)
     act = policy.Act(
@@ -120,8 +118,8 @@ def put_successor(
         stored = None if there is None else seq_of(writer, there)
         if policy_context.extends(writer, seq, stored, new, since):
             raise InvalidationDeniedError(
-                "the supersession would bring grains that were here before under a policy with "
-                "scope lineage",
+                "the supersession would extend a policy with scope lineage to older grains of "
+                "this store",
                 field="/invalidation_policy/scope",
                 rule="reach",
             )
@@ -141,8 +139,9 @@ def put_successor(
     _set(writer, seq, before, after)
     writer.set_row(SUPERSEDES, SEQUENCE.pack(new_seq) + key, b"")
     policy_context.join(writer, seq, new_seq)
-    if before.restricted:  # or whoever may write could bring it back into use
-        with suppress(InvalidationDeniedError):  # a locked rule about nobody stays in use
+    if before.restricted:  # or a new version would lift the restriction
+        # A locked grain without a person stays unrestricted
+        with suppress(InvalidationDeniedError):
             restrict_asked(writer, settings, new_seq, True, "it superseded a restricted grain")
     _review(writer, writer.event(SUPERSEDED, seq, bytes.fromhex(old)), act, rules)
     return new_digest, True
@@ -151,7 +150,7 @@ def put_successor(
 def set_status(
     writer: Writer, settings: Settings, digest: bytes, status: Verification, reason: str | None
 ) -> str | None:
-    """Set the verification status; returns the operation, None if nothing changed."""
+    """Set the verification status; returns the operation, or None if nothing changed."""
     seq = seq_of(writer, digest)
     before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
     if before.verification_status == status:
@@ -167,7 +166,7 @@ def set_status(
 
 
 def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
-    """Restrict a grain for a person's sake, or end that; gives its address if anything changed."""
+    """Restrict a grain for a person, or lift that; returns its address if anything changed."""
     done = _restrict(writer, seq, restricted)
     return None if done is None else done[1]
 
@@ -175,10 +174,9 @@ def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
 def restrict_asked(
     writer: Writer, settings: Settings, seq: int, restricted: bool, reason: str | None
 ) -> bytes | None:
-    """Restrict any grain, or end that; gives its address if anything changed.
+    """Restrict any grain, or lift that; returns its address if anything changed.
 
-    What is about a person is restricted for that person's sake, and passes every lock. What is
-    about nobody obeys its policy.
+    A restriction of personal data overrides every lock. Other grains obey their policy.
     """
     grain = writer.grain(seq) if restricted else None
     if grain is None or not _is_about_nobody(grain):
@@ -199,7 +197,7 @@ def _is_about_nobody(grain: Grain) -> bool:
 
 
 def _restrict(writer: Writer, seq: int, restricted: bool) -> tuple[int, bytes] | None:
-    """Set the state; gives the number of the event and the address, if anything changed."""
+    """Set the restriction; returns the event number and the address if anything changed."""
     key = SEQUENCE.pack(seq)
     blob = writer.blob_at(seq)
     before = unpack(writer.row(STATES, key))
@@ -222,7 +220,7 @@ def remove(
     reason: str | None,
     approvals: Collection[str] = (),
 ) -> None:
-    """Take a grain out, with all that is known of it."""
+    """Delete a grain and all its rows."""
     seq = seq_of(writer, digest)
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
@@ -244,7 +242,7 @@ def _place(writer: Writer, given: PreparedGrains, whole: bool) -> None:
 
 
 def _is_sealed(reader: Reader, given: PreparedGrains, there: bytes | None) -> bool:
-    """Whether the new grain is stored sealed, by now or by what is done now."""
+    """Whether the new grain is stored encrypted, before or by this call."""
     blob = None if there is None else reader.get(there)
     return bool(given.sealed) or (blob is not None and bool(blob[1] & ENCRYPTED_BIT))
 
@@ -257,7 +255,7 @@ def _at(reader: Reader, digest: bytes) -> Grain:
 
 
 def _signers(writer: Writer, given: PreparedGrains, there: bytes | None) -> tuple[str, ...]:
-    """Whose signature over the new grain was verified, now or when it came."""
+    """Return who verifiably signed the new grain, now or earlier."""
     found = {one.signer for one in given.signatures.values() if one.proven}
     seq = None if there is None else writer.find([there])[0]
     if seq is not None:
@@ -270,7 +268,7 @@ def _signers(writer: Writer, given: PreparedGrains, there: bytes | None) -> tupl
 def _co_signers(
     world: PolicyContext, settings: Settings, new: Grain, old: str
 ) -> Mapping[str, str]:
-    """Who has signed that the new grain may supersede the old one, each with the key."""
+    """Return the authorized co-signers of the supersession, each with the key."""
     if "supersession_auth" not in new:
         return {}
     from omsgrain import crypto
@@ -288,13 +286,13 @@ def _review(writer: Writer, number: int, act: policy.Act, rules: tuple[str, ...]
     if act.new is not None:
         reason, by = act.new.get("supersession_justification", reason), act.new.address
     if _about_sealed(writer, act):
-        reason = None  # it would stand in the clear; a sealed grain may say it itself
+        reason = None  # reviews are plain text; the encrypted grain may have it
     review = reviews.Review(number, act.operation, act.address, by, reason, act.now, rules)
     reviews.add(writer, review)
 
 
 def _about_sealed(reader: Reader, act: policy.Act) -> bool:
-    """Whether an act is about sealed grains."""
+    """Whether an act involves encrypted grains."""
     digests = [bytes.fromhex(act.address)]
     if act.new is not None:
         digests.append(bytes.fromhex(act.new.address))
@@ -310,14 +308,14 @@ def _set(writer: Writer, seq: int, before: GrainStatus, after: GrainStatus) -> N
 
 
 def _is_joined(reader: Reader, seq: int, new: str) -> bool:
-    """Whether a successor is the one that superseded, and was not removed and put again."""
+    """Whether a successor is still joined, and was not removed and put again."""
     found = reader.find([bytes.fromhex(new)])[0]
     row = None if found is None else SEQUENCE.pack(found) + SEQUENCE.pack(seq)
     return row is not None and reader.row(SUPERSEDES, row) is not None
 
 
 def _refuse_destroyed(reader: Reader, seq: int) -> None:
-    """Refuse what nobody can read any more."""
+    """Refuse to change a grain whose key was destroyed."""
     blob = reader.blob_at(seq)
     if blob is not None and blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
         with suppress(KeyMissingError):
@@ -325,14 +323,14 @@ def _refuse_destroyed(reader: Reader, seq: int) -> None:
 
 
 def _refuse_circle(world: PolicyContext, old: str, new: str, most: int, *, sure: bool) -> None:
-    """Refuse a successor that the old grain itself supersedes, however far back."""
+    """Refuse a successor that the old grain itself supersedes, directly or indirectly."""
     if old == new:
         raise SchemaError("a grain cannot supersede itself")
     seen, waiting = {new}, [new]
     while waiting:
         for address in world.successors(waiting.pop()):
             if address == old:
-                raise SchemaError("the new grain was superseded by the old one")
+                raise SchemaError("the new grain is an earlier version of the old one")
             if address in seen:
                 continue
             if len(seen) < most:
@@ -340,13 +338,13 @@ def _refuse_circle(world: PolicyContext, old: str, new: str, most: int, *, sure:
                 waiting.append(address)
             elif sure:
                 raise RangeError(
-                    "too many versions came after the new grain to tell whether the old one did",
+                    "the new grain has too many later versions to check for a cycle",
                     expected=f"at most {most}",
                 )
 
 
 def supersede(context: Context, old: str, new: Item, justification: str | None = None) -> str:
-    """Put a grain in the place of another, in one step: both or nothing."""
+    """Replace a grain by another in one transaction."""
     digest = _core.parse_address(old)
     if isinstance(new, dict) and justification is not None:
         name = "supersession_justification"
@@ -355,6 +353,8 @@ def supersede(context: Context, old: str, new: Item, justification: str | None =
         new = {**new, name: justification}
     if isinstance(new, dict):
         new = _protected(context, digest, new)
+    else:
+        new = _with_signature(context, new)
     given = prepare_one(new, replacing=True, resolver=context.settings.resolver)
     for note in given.warnings:
         warnings.warn(note.message, OmsWarning, stacklevel=3)
@@ -368,6 +368,21 @@ def supersede(context: Context, old: str, new: Item, justification: str | None =
         return after.hex()
 
     return write_grains(context, given, work)
+
+
+def _with_signature(context: Context, item: Item) -> Item:
+    """Return the stored envelope of a signed grain that is given without one, or else the item."""
+    blob = item.blob if isinstance(item, Grain) else item
+    if isinstance(blob, Mapping) or bytes(blob[:1]) == ENVELOPE_BYTE:
+        return item
+    if len(blob) < 2 or not blob[1] & SIGNED_BIT:
+        return item
+    from omsgrain.storage import signatures
+
+    with context.storage.read() as reader:
+        seq = reader.find([sha256(blob).digest()])[0]
+        found = None if seq is None else signatures.by_signer(signatures.signatures(reader, seq))
+    return item if found is None else found.envelope
 
 
 def _protected(context: Context, old: bytes, fields: dict[str, Any]) -> dict[str, Any]:

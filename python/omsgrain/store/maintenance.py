@@ -25,17 +25,17 @@ class Maintenance(StorePart):
     __slots__ = ()
 
     def check(self) -> CheckReport:
-        """Look at every byte that matters: blobs, addresses, index rows, states, audit, text.
+        """Check blobs, addresses, index rows, states, audit trail and text index.
 
-        It runs in a process of its own, because LMDB does not survive every damaged page.
+        It runs in a child process, because LMDB can crash on damaged pages.
         """
         return check_text(self._context, self._context.storage.check())
 
     def rebuild(self) -> RebuildReport:
-        """Rebuild the index from the blobs; the same blobs and states give the same bytes.
+        """Rebuild the index from the blobs. The result is byte-identical for the same blobs.
 
         Raises:
-            StoreError: read-only, or no room; the old index is kept then.
+            StoreError: the store is read-only, or the disk is full. The old index stays.
         """
         report = self._context.storage.rebuild()
         self._context.texts().rebuild(self._context.storage.read)
@@ -43,23 +43,25 @@ class Maintenance(StorePart):
         return report
 
     def compact(self) -> CompactReport:
-        """Rewrite the store without free pages, and so without what was deleted.
+        """Rewrite the store without free pages, so that no deleted bytes remain.
 
-        Others may have it open: their readers finish on the old file, and go on with the new one.
-        It takes as much room again while it runs.
+        The store can be in use: other readers finish on the old file, then open the new one. While
+        it runs, it needs disk space for a second copy.
 
         Raises:
-            StoreError: read-only, damaged, no room, or another process writes for too long; the
-                store stays as it was.
+            StoreError: the store is read-only or damaged, the disk is full, or another process
+                writes for too long. The store is unchanged.
+            UnsupportedError: the system cannot replace an open file.
         """
-        with self._context.storage.read() as reader:  # what asks for this by now is done by it
+        # This compaction settles the entries queued so far
+        with self._context.storage.read() as reader:
             keys = [
                 entry.key
                 for entry in erasure_queue.due(reader)
                 if entry.kind == erasure_queue.SCRUB
             ]
         context = self._context
-        if context.has_index(VECTOR_FILES):  # first: it may have tables of its own
+        if context.has_index(VECTOR_FILES):  # first, because it can have tables in the storage
             context.nearest().catch_up(context.storage, make=False)
         with (
             context.texts().scrubbing(context.storage.read)
@@ -67,29 +69,32 @@ class Maintenance(StorePart):
             else nullcontext()
         ):
             report = context.storage.compact()
-        told = {"before": report.before, "after": report.after}
+        details = {"before": report.before, "after": report.after}
 
         def work(writer: Writer) -> None:
             for key in keys:
                 erasure_queue.done(writer, key)
-            self._context.note(writer, "compact", [], details=told)
+            self._context.note(writer, "compact", [], details=details)
 
         self._context.storage.write(work)
         return report
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a new directory, while it is in use.
+        """Copy the store to a new directory while it is in use.
 
-        The text index is not copied: a search of the copy rebuilds it.
+        The copy has no text index; its first search builds one.
+
+        Args:
+            path: the new directory.
 
         Raises:
-            StoreError: there is something at the path, or it cannot be written.
+            StoreError: the path exists, or cannot be written.
         """
         self._context.storage.backup(path)
 
 
 def check_text(context: Context, report: CheckReport) -> CheckReport:
-    """Check the text index too, where the rest is good."""
+    """Check the text index too, if the rest is intact."""
     texts = context.texts()
     if not report.ok or not texts.exists:
         return report

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Export grains with their states to .mg files, and import such files."""
+"""Export grains with their states to .mg files, and import .mg files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from omsgrain.store.state_merge import Claim, ImportReport, Merged
 
 _GRAINS_A_PAGE = 1_000
-_RESOLVED = b"did:key:"  # in the first bytes of nearly every envelope
+_RESOLVED = b"did:key:"  # near the start of nearly every envelope
 
 
 def export_mg(
@@ -52,7 +52,7 @@ def export_mg(
     purpose: Purpose = "transfer",
     **filters: Unpack[Filters],
 ) -> WrittenContainer:
-    """Write grains to a .mg file, or to several if one cannot hold them."""
+    """Write grains to a .mg file, or to several if they exceed one file."""
     from omsgrain.container.write import write_blocks
     from omsgrain.crypto.detached import signature_path
 
@@ -61,7 +61,7 @@ def export_mg(
     grains = _packed(context, filters, leavers)
     written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
     for file in written.paths:
-        signature_path(file).unlink(missing_ok=True)  # of a file that this one replaced
+        signature_path(file).unlink(missing_ok=True)  # the signature of the replaced file
     note_export(context, written.grains, purpose, rules, leavers)
     return replace(written, withheld=dict(leavers.withheld))
 
@@ -69,10 +69,10 @@ def export_mg(
 def export_plan(
     context: Context, filters: Filters, purpose: Purpose
 ) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
-    """See what may leave: what is told of it, which rules want a look, which grains."""
+    """Return the states to export, the rules that require a review, and which grains may leave."""
     if purpose not in ("move", "access", "transfer", "sale"):
         raise SchemaError(
-            "no such purpose", field="/purpose", expected="move, access, transfer or sale"
+            "unknown purpose", field="/purpose", expected="move, access, transfer or sale"
         )
     states: dict[str, Mapping[str, Any]] = {}
     rules: set[str] = set()
@@ -83,27 +83,27 @@ def export_plan(
         except NotFoundError:  # it was removed meanwhile
             continue
         rules.update(export_filter.check(context.settings, grain, state.held, purpose))
-        if told := export_filter.manifest_entry(state):
-            states[grain.address] = told
+        if entry := export_filter.manifest_entry(state):
+            states[grain.address] = entry
     return states, rules, leavers
 
 
 def note_export(
     context: Context, grains: int, purpose: Purpose, rules: set[str], leavers: Leavers
 ) -> None:
-    """Tell the audit trail of an export, where it can be written."""
+    """Note an export in the audit trail, unless the store is read-only."""
     if context.storage.readonly:
         return
-    told: dict[str, int | str] = {"grains": grains, "purpose": purpose}
+    details: dict[str, int | str] = {"grains": grains, "purpose": purpose}
     if leavers.withheld:
-        told["withheld"] = leavers.withheld.total()
+        details["withheld"] = leavers.withheld.total()
     if rules:
-        told["review"] = ",".join(sorted(rules))[:256]
-    context.storage.write(lambda w: context.note(w, "export", [], details=told))
+        details["review"] = ",".join(sorted(rules))[:256]
+    context.storage.write(lambda w: context.note(w, "export", [], details=details))
 
 
 def _marked(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Grain]:
-    """The chosen grains that have a state, or that a rule may keep here."""
+    """Return the chosen grains that have a state or that a rule may withhold."""
     if filters or context.settings.preset is not None:
         for page in chosen_pages(context, filters):
             leavers.count(page)
@@ -119,20 +119,20 @@ def _marked(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Gr
 
 
 def _opened(context: Context, seqs: Iterable[int]) -> list[Grain]:
-    """Grains as who holds the keys sees them."""
+    """Return grains, decrypted where the store has the keys."""
     with context.storage.read() as reader:
         return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
 
 
 def leavers_for(context: Context, purpose: Purpose) -> Leavers:
-    """Which grains may leave: none that is of no use, or only to be erased."""
+    """Return which grains may be exported for a purpose."""
     with context.storage.read() as reader:
         last = reader.last_seq()
-        if purpose == "access":  # a person's own data, as long as they are here
+        if purpose == "access":  # a person gets all of their data
             return Leavers({}, last)
         over = erasure_queue.retention_over(reader, context.settings.clock())
         if purpose == "move":
-            # What a hold keeps is evidence, and must not be left behind.
+            # Held grains are evidence and must move too.
             free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
             return Leavers(dict.fromkeys(free, export_filter.OVER), last)
         rows = reader.rows(STATES)
@@ -142,7 +142,7 @@ def leavers_for(context: Context, purpose: Purpose) -> Leavers:
 
 
 def _packed(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Block]:
-    """The chosen grains as they stand in a file."""
+    """Return the chosen grains in blocks, as a file has them."""
     from omsgrain.container.read import gather
 
     count = 0
@@ -167,7 +167,7 @@ def _all(context: Context, leavers: Leavers) -> Iterator[Block | list[Numbered]]
 
 
 def chosen_pages(context: Context, filters: Filters) -> Iterator[list[Numbered]]:
-    """The grains that match some filters, page by page; without any, all."""
+    """Return pages of the grains that match the filters; without filters, all grains."""
     if not filters:
         yield from map(_sound, pages(context.storage))
         return
@@ -201,7 +201,7 @@ def import_mg(
     adapt: bool = False,
     trust_state_from: Iterable[str | os.PathLike[str]] = (),
 ) -> ImportReport:
-    """Take in the grains of a .mg file, or of all its parts, after verifying every byte."""
+    """Import a .mg file with all its parts, after verifying every byte."""
     trusted = _is_trusted(context, path, trust_state_from)
     arrival = Arrival(context, allow_erased=allow_erased, trusted=trusted)
     return state_merge.import_mg(path, arrival.put, arrival.merge, errors=errors, adapt=adapt)
@@ -210,7 +210,7 @@ def import_mg(
 def _is_trusted(
     context: Context, path: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]
 ) -> bool:
-    """Whether one of some keys has signed a .mg file, or all its parts."""
+    """Whether one of the given keys signed all parts of a .mg file."""
     from omsgrain import container
     from omsgrain.crypto.detached import signer_of
     from omsgrain.crypto.trust import Trust
@@ -226,11 +226,11 @@ def _is_trusted(
 
 
 class Arrival:
-    """How the grains of a file come into a store, and what the file claims of them.
+    """Writes the grains of a file and merges the states that it claims.
 
     Args:
-        context: of the store.
-        allow_erased: store grains, too, that were erased before.
+        context: the context of the store.
+        allow_erased: also store grains that were erased before.
         trusted: believe the file that grains were verified.
     """
 
@@ -244,7 +244,7 @@ class Arrival:
             self._since = None if trusted else reader.last_seq()
 
     def put(self, grains: list[bytes]) -> Put:
-        """Storage some grains in one transaction."""
+        """Store grains in one transaction."""
         report = put_many(
             self._context,
             grains,
@@ -256,7 +256,7 @@ class Arrival:
         return Put(report.stored, report.duplicates, report.errors, unproven)
 
     def merge(self, claims: list[Claim]) -> Merged:
-        """Take over what is claimed of some grains, in one transaction."""
+        """Merge claims about grains in one transaction."""
         coming = state_merge.claimed_grains(claims, self._context.settings.resolver)
 
         def work(writer: Writer) -> Merged:
@@ -278,7 +278,7 @@ class Arrival:
 
 
 def _unproven(context: Context, grains: list[bytes], addresses: list[str | None]) -> int:
-    """How many of the envelopes are kept with a signature that could not be verified."""
+    """Count the envelopes that are kept with an unverifiable signature."""
     asked = [
         (bytes.fromhex(address), grain)
         for grain, address in zip(grains, addresses, strict=True)
@@ -304,7 +304,7 @@ def _sound(entries: list[ScannedBlob]) -> list[Numbered]:
 
 
 def in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
-    """A grain as it stands in a file: its blob, or an envelope of it for each of its signers."""
+    """Return a grain as a file has it: its blob, or one envelope per signer."""
     if not blob[1] & SIGNED_BIT:
         return [blob]
     found = signatures.signatures(reader, seq)
@@ -312,5 +312,5 @@ def in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
     if first is None:
         if reader.blob_at(seq) is None:  # it was removed meanwhile
             return []
-        raise IntegrityError("a stored grain says that it is signed, and has no signature")
+        raise IntegrityError("a stored grain has the signed bit but no signature")
     return [first.envelope, *(one.envelope for one in found if one is not first)]

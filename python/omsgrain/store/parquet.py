@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow batches in a Parquet file, and grains out of one.
+"""``store.parquet``: write grains to Parquet files, and import such files.
 
-A file appears under its name when it is whole and on the disk. What is read is believed of nobody:
-each blob must have the address that stands beside it.
+A file gets its name once it is complete and synced. An import trusts no column: each blob must
+have the address in its row.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ if TYPE_CHECKING:
 
 
 MAGIC = b"PAR1"
-"""What a Parquet file begins and ends with."""
+"""The first and last bytes of a Parquet file."""
 GROUP_ROWS = 131_072
 GROUP_BYTES = 64 << 20
-"""Bytes of a row group in memory, about: what a reader has to hold at least."""
+"""Approximate bytes of a row group, which a reader must hold in memory."""
 _READ = 1_000  # rows read at once
 _MUST = ("address", "blob")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenParquet:
-    """What was written.
+    """The result of writing a Parquet file.
 
     Attributes:
         path: the file.
-        grains: how many are in it.
+        grains: number of grains.
         bytes: its size.
-        withheld: how many grains of a store were chosen and did not leave, by reason.
+        withheld: how many chosen grains were withheld, by reason.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class WrittenParquet:
 
 
 def write_file(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) -> WrittenParquet:
-    """Write batches to a file, packed with zstd; one that is there is replaced at the end."""
+    """Write batches to a file compressed with zstd. An existing file is replaced at the end."""
     pa = arrow()
     import pyarrow.parquet as pq
 
@@ -116,12 +116,12 @@ def _groups(batches: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 class ParquetRows(NamedTuple):
-    """Some rows of a file.
+    """Rows of a file.
 
     Attributes:
-        grains: of each what is to be put: its blob, or its envelopes.
-        states: what the file says became of it, where that is not the usual.
-        wrong: those that are not what they claim to be, by position.
+        grains: what to put for each row: its blob, or its envelopes.
+        states: the states that the file claims, where they are not the default.
+        wrong: rows whose blob does not match, by position.
     """
 
     grains: list[list[bytes]]
@@ -130,7 +130,7 @@ class ParquetRows(NamedTuple):
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as one of Parquet does."""
+    """Whether a file starts like a Parquet file."""
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -139,17 +139,17 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def read_file(path: str | os.PathLike[str]) -> Iterator[ParquetRows]:
-    """Read the grains of a file, some rows at a time, each compared with its address."""
+    """Read the grains of a file page by page, and compare each with its address."""
     pa, path = arrow(), file_path(path)
     import pyarrow.parquet as pq
 
     with _damage(pa, path):
-        # Buffering ahead would hold the blobs of all row groups at once.
+        # Prefetching would keep the blobs of all row groups in memory.
         file = pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
     with file:
         names = set(file.schema_arrow.names)
         if missing := [name for name in _MUST if name not in names]:
-            text = "a table without this column brings no grains back"
+            text = "the file has no such column, so its grains cannot be imported"
             raise SchemaError(text, field=f"/{missing[0]}", expected="address and blob")
         needed = [name for name in NEEDED if name in names]
         source = file.iter_batches(batch_size=_READ, columns=needed)
@@ -168,8 +168,8 @@ def _damage(pa: Any, path: Path) -> Iterator[None]:
         try:
             yield
         except (pa.ArrowException, ValueError, OverflowError):
-            # Arrow says what is wrong with the values that it found, which may be anybody's. Those
-            # of a column of times can be none of Python's.
+            # Messages of Arrow can quote values, which may be personal data. Values of a time
+            # column can exceed the range of Python's datetime.
             raise FormatError("not a Parquet file, or a damaged one") from None
         except OSError as error:
             if error.errno is not None:
@@ -181,9 +181,9 @@ def _rows(columns: dict[str, list[Any]], count: int) -> ParquetRows:
     nothing: list[Any] = [None] * count
     addresses, blobs = columns["address"], columns["blob"]
     if set(map(type, addresses)) - {str} or set(map(type, blobs)) - {bytes}:
-        raise SchemaError("an address is a text and a blob is bytes", field="/blob")
+        raise SchemaError("the column address must have texts, and blob bytes", field="/blob")
     if set(map(type, columns.get("envelopes", ()))) - {list, NoneType}:
-        raise SchemaError("envelopes are lists of bytes", field="/envelopes")
+        raise SchemaError("the column envelopes must have lists of bytes", field="/envelopes")
     found = ParquetRows([], {}, {})
     more = (columns.get(name, nothing) for name in NEEDED[2:])
     given = zip(addresses, _core.address_many(blobs), blobs, *more, strict=True)
@@ -191,12 +191,14 @@ def _rows(columns: dict[str, list[Any]], count: int) -> ParquetRows:
         found.grains.append(list(envelopes) if envelopes else [blob])
         if has != address or (envelopes and any(_inside(one) != blob for one in envelopes)):
             found.wrong[i] = IntegrityError(
-                "the blob is not the one of its address", field="/blob", expected=address[:64]
+                "the blob does not match the address in its row",
+                field="/blob",
+                expected=address[:64],
             )
         elif by is not None or status not in (None, "unverified"):
-            told = {"superseded_by": by, "verification_status": status}
-            found.states[address] = {name: said for name, said in told.items() if said}
-    pack_states(found.states)  # refuses what is no state
+            claimed = {"superseded_by": by, "verification_status": status}
+            found.states[address] = {name: said for name, said in claimed.items() if said}
+    pack_states(found.states)  # refuses an invalid state
     return found
 
 
@@ -207,7 +209,7 @@ def _inside(envelope: object) -> bytes | None:
 
 
 class Parquet(StorePart):
-    """``store.parquet``: grains as Parquet files."""
+    """``store.parquet``: export and import Parquet files."""
 
     __slots__ = ()
 
@@ -220,22 +222,21 @@ class Parquet(StorePart):
         purpose: Purpose = "transfer",
         **filters: Unpack[Filters],
     ) -> WrittenParquet:
-        """Write grains to a Parquet file, by the rules of ``export_mg`` for what may leave.
+        """Write grains to a Parquet file, withholding the same grains as ``export_mg``.
 
-        With the columns ``address`` and ``blob`` the file brings the same grains back.
+        A file with the columns ``address`` and ``blob`` can be imported by ``read``.
 
         Args:
-            path: the file; one that is there is replaced when all is written.
-            columns: as for ``to_arrow``; None for all but how often grains were read here.
-            unsealed: as for ``to_arrow``: the file then has in plain what the store keeps sealed.
-            purpose: why, for the rules of presets and profiles.
-            **filters: as for ``to_arrow``. What does not leave for a purpose is as for
-                ``export_mg``.
+            path: the file. An existing file is replaced once the new one is complete.
+            columns: as for ``to_arrow``; None for all except read counts.
+            unsealed: decrypt the fields of encrypted grains: the file then has them in plain text.
+            purpose: as for ``export_mg``.
+            **filters: as for ``to_arrow``.
 
         Raises:
-            SchemaError: a column, filter or purpose that there is not.
-            UnsupportedError: pyarrow is not installed; or a rule keeps a grain here: ``rule``
-                names it, and nothing was written.
+            SchemaError: a column, filter or purpose is unknown.
+            UnsupportedError: pyarrow is not installed; or a rule, named in ``rule``, forbids the
+                export. Nothing was written.
             StoreError: the file cannot be written.
         """
         context = self._context
@@ -255,21 +256,21 @@ class Parquet(StorePart):
         errors: OnError = "raise",
         allow_erased: bool = False,
     ) -> ImportReport:
-        """Import the grains of a Parquet file, once each blob was compared with its address.
+        """Import the grains of a Parquet file after comparing each blob with its address.
 
-        The blobs, envelopes and states are read, and no other column: a field that somebody
-        changed in the table changes no grain. What the file says of states is a claim, as in a
-        .mg file. The file is read twice. ``index`` of an error is the number of its row, from 0.
+        Only blobs, envelopes and states are read: a changed value in another column has no effect.
+        States are claims, as in a .mg file. The file is read twice. ``index`` of an error is the
+        row number, from 0.
 
         Args:
             path: the file.
-            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
-            allow_erased: store those, too, that were erased before.
+            errors: "raise" stops at the first rejected grain; "collect" skips and reports them.
+            allow_erased: import grains even if they were erased before.
 
         Raises:
-            FormatError: it is no Parquet file, or damaged.
-            SchemaError: it has no columns ``address`` and ``blob``.
-            OmsError: with ``raise``, why a grain is refused; those before it stay.
+            FormatError: the file is not a Parquet file, or is damaged.
+            SchemaError: the file lacks the columns ``address`` and ``blob``.
+            OmsError: with "raise", the first rejected grain; the grains before it stay.
             UnsupportedError: pyarrow is not installed.
         """
         arrival = Arrival(self._context, allow_erased=allow_erased)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy may ask about the grains around the one that is acted on, answered by a store."""
+"""Answer the questions of a policy check from a store."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 def guards(reader: Reader, seq: int) -> Iterator[int]:
-    """The numbers of the grains whose policy covers the lineage of one."""
+    """Return the numbers of the grains whose policy covers the lineage of a grain."""
     for key, _ in reader.rows(GUARDS, prefix=_name(reader, seq)):
         yield SEQUENCE.unpack(key[SEQUENCE.size :])[0]
 
 
 def join(writer: Writer, old: int, new: int) -> None:
-    """Make one lineage of those of two grains, of which the new one superseded the old one."""
+    """Join the lineages of two grains, of which the new one superseded the old one."""
     name, other = _name(writer, old), _name(writer, new)
     if name == SEQUENCE.pack(old) and other != SEQUENCE.pack(new):
-        name, other = other, name  # many that join one history do not make a long way to its name
+        name, other = other, name  # keeps the chain of names short if many join one history
     if name != other:
         writer.set_row(LINEAGES, other, name)
         for key, _ in list(writer.rows(GUARDS, prefix=other)):
@@ -45,7 +45,7 @@ def join(writer: Writer, old: int, new: int) -> None:
 
 
 def extends(reader: Reader, old: int, there: int | None, new: Grain, since: int) -> bool:
-    """Tell whether a supersession makes a policy cover a lineage that it did not cover before."""
+    """Return whether a supersession makes a policy cover another lineage."""
     mine = _covering(reader, old)
     theirs = set[int]() if there is None else _covering(reader, there)
     fresh = there is None and _covers(new)
@@ -55,7 +55,7 @@ def extends(reader: Reader, old: int, there: int | None, new: Grain, since: int)
 
 
 def _covering(reader: Reader, seq: int) -> set[int]:
-    """The numbers of the grains whose policy covers the lineage of one, which may be alone."""
+    """Return the numbers of the grains whose policy covers a grain's lineage, even a lone one."""
     found = set(guards(reader, seq))
     return found | {seq} if _covers(reader.grain(seq)) else found
 
@@ -63,7 +63,7 @@ def _covering(reader: Reader, seq: int) -> set[int]:
 def _has_earlier(reader: Reader, seq: int, since: int) -> bool:
     try:
         return seq <= since or min(members(reader, seq)) <= since
-    except RangeError:  # too many to tell
+    except RangeError:  # too many to check
         return True
 
 
@@ -73,12 +73,12 @@ def is_same(reader: Reader, one: int, other: int) -> bool:
 
 
 def leave(writer: Writer, seq: int) -> None:
-    """Take a grain that is removed out of the guards; its number may go on as a name."""
+    """Remove a deleted grain from the guards; its number may remain a lineage's name."""
     writer.set_row(GUARDS, _name(writer, seq) + SEQUENCE.pack(seq), None)
 
 
 def _name(reader: Reader, seq: int) -> bytes:
-    """What the lineage of a grain goes by: a few steps, one more for each two that were joined."""
+    """Return the name of a grain's lineage, in few steps."""
     name = SEQUENCE.pack(seq)
     while (further := reader.row(LINEAGES, name)) is not None:
         name = further
@@ -91,24 +91,24 @@ def _covers(grain: Grain | None) -> bool:
 
 
 RETAINING = frozenset(("retention_policy", "fin:retention_years"))
-"""Where a grain says how long it must be kept; the rules of ``oms.toml`` ask for these."""
+"""Fields that say how long a grain must be kept; the rules of ``oms.toml`` read them."""
 
 _BINDING = frozenset((policy.FIELD, "derived_from"))
-"""Where a grain has a policy, or names grains whose policy may bind it."""
+"""Fields with a policy, or with grains whose policy may apply."""
 
 _RULED = frozenset(("consent", "goal"))
-"""The types that have rules of their own."""
+"""Types that have rules of their own."""
 
 
 def check_retention(
     settings: Settings, grain: Grain, now: int, approvals: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Refuse to delete a grain that must be kept; returns the rules that ask for a review."""
+    """Refuse to delete a grain that must be kept; returns the rules that require a review."""
     if settings.preset is None and RETAINING.isdisjoint(grain.fields):
         return ()
     from omsgrain.policy.presets import load
 
-    preset = settings.preset or load(())  # what a grain says of its own retention binds always
+    preset = settings.preset or load(())  # a grain's own retention always applies
     return preset.check_delete(grain, now, approvals=approvals)
 
 
@@ -128,7 +128,7 @@ class PolicyContext:
         self._new = {grain.address: grain for grain in new}
 
     def check(self, act: policy.Act, settings: Settings) -> tuple[str, ...]:
-        """Refuse an act that a policy denies; returns the rules that ask for a review."""
+        """Refuse an act that a policy denies; returns the rules that require a review."""
         if not settings.delegation and self._is_free(act):
             return ()
         verdict = policy.check(
@@ -140,10 +140,10 @@ class PolicyContext:
         return verdict.rules if verdict.review else ()
 
     def _is_free(self, act: policy.Act) -> bool:
-        """Whether ``policy.check`` is sure to let an act pass, without a review.
+        """Whether ``policy.check`` surely permits an act without a review.
 
-        Nothing binds most grains: they have no policy, are of a type without rules, derive from
-        nothing, and no hold and no policy of their lineage is on them.
+        It does for most grains: they have no policy, no type with rules, no sources and no hold,
+        and no policy covers their lineage.
         """
         target, seq = self.grain(act.address), self._seq(act.address)
         if target is None or seq is None:
@@ -154,30 +154,30 @@ class PolicyContext:
         return not self.held(act.address) and next(guards(self._reader, seq), None) is None
 
     def grain(self, address: str) -> Grain | None:
-        """Return the grain at an address; None if it is not here, or was erased."""
+        """Return the grain at an address; None if it is missing or its key was destroyed."""
         if address in self._new:
             return self._new[address]
         seq = self._seq(address)
         grain = None if seq is None else self._reader.grain(seq)
         if seq is not None and grain is not None and grain.sealed:
             if destroyed(self._reader, seq):
-                return None  # it allows and forbids nothing any more
+                return None  # a lost policy neither permits nor denies
             raise KeyMissingError(
-                "the grain is sealed: without its key nobody can tell what its policy allows"
+                "the grain is encrypted, and its policy cannot be read without the key"
             )
         return grain
 
     def children(self, address: str) -> Iterator[str]:
-        """The grains that are derived from this one."""
+        """Return the addresses of grains that are derived from a grain."""
         for _, grain in naming(self._reader, address, "derived_from"):
             yield grain.address
 
     def successors(self, address: str) -> tuple[str, ...]:
-        """The grains that superseded this one."""
+        """Return the addresses of the grains that superseded a grain."""
         return self.state(address).successors
 
     def guards(self, address: str) -> Iterator[str]:
-        """The grains whose policy covers the lineage of this one."""
+        """Return the addresses of grains whose policy covers a grain's lineage."""
         seq = self._seq(address)
         for guard in () if seq is None else guards(self._reader, seq):
             grain = self._reader.grain(guard)
@@ -185,22 +185,22 @@ class PolicyContext:
                 yield grain.address
 
     def held(self, address: str) -> bool:
-        """Whether somebody holds the grain."""
+        """Whether a grain is on hold."""
         seq = self._seq(address)
         return seq is not None and self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
 
     def signers(self, address: str) -> tuple[str, ...]:
-        """DIDs whose signature over a grain was verified, sorted."""
+        """Return the DIDs of verified signatures of a grain, sorted."""
         seq = self._seq(address)
         found = () if seq is None else signatures.signers(self._reader, seq)
         return tuple(sorted({*found, *self._signed.get(address, ())}))
 
     def has_policy(self, scope: Scope | None = None) -> bool:
-        """Whether any grain has a policy; not known, so perhaps."""
+        """Whether any grain may have a policy; the store does not know, so always True."""
         return True
 
     def state(self, address: str) -> GrainStatus:
-        """What became of a grain."""
+        """Return the status of a grain."""
         seq = self._seq(address)
         return (
             GrainStatus() if seq is None else unpack(self._reader.row(STATES, SEQUENCE.pack(seq)))

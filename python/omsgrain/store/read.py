@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read grains by address or in order of arrival, verify them, and follow the changes."""
+"""Read grains by address or in storage order, verify them, and read the change feed."""
 
 from __future__ import annotations
 
@@ -46,14 +46,13 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One event in the life of the store.
+    """One change in a store.
 
     Attributes:
-        seq: its number; they rise, and some may be missing.
-        kind: ``put``: the grain arrived; ``supersede``: it was superseded; ``verify``: its
-            verification status changed; ``vector``: it was given one; ``sign``: it got a
-            further signature; ``hold``, ``release``, ``restrict``, ``delete``. Later versions may
-            add kinds.
+        seq: its number. Numbers rise, with gaps.
+        kind: ``put``, ``supersede`` (the grain was superseded), ``verify`` (its verification
+            status changed), ``vector`` (it got a vector), ``sign`` (it got another signature),
+            ``hold``, ``release``, ``restrict`` or ``delete``. Later versions may add kinds.
         address: the grain.
     """
 
@@ -63,7 +62,7 @@ class Change:
 
 
 def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
-    """Return the grains at the addresses, in their order; raises as ``get`` does."""
+    """Return the grains at the addresses, in the same order; raises as ``get`` does."""
     asked = [(address, _core.parse_address(address)) for address in addresses]
     grains: list[Grain] = []
     for start in range(0, len(asked), PAGE_GRAINS):
@@ -80,7 +79,7 @@ def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
 
 
 def iterate(context: Context) -> Iterator[Grain]:
-    """All grains in order of arrival; those that arrive meanwhile are left out."""
+    """Iterate over all grains in storage order, except those stored after the start."""
     for entry in entries(context.storage):
         if not entry.blob[1] & ENCRYPTED_BIT:
             yield stored(entry.blob)
@@ -92,18 +91,18 @@ def iterate(context: Context) -> Iterator[Grain]:
 
 
 def changes(context: Context, since: int = 0) -> Iterator[Change]:
-    """Walk through what has happened after a sequence number, up to now."""
+    """Iterate over the changes after a sequence number, up to now."""
     since = max(since, 0)
     with context.storage.read() as reader:
         last = reader.last_seq()
-    if since >= last:  # perhaps no number of a store at all
+    if since >= last:  # also if it does not fit a sequence number
         return
     puts = (
         Change(entry.seq, "put", entry.digest.hex()) for entry in entries(context.storage, since)
     )
     events = _events(context, since)
     for change in merge(puts, events, key=lambda change: change.seq):
-        if change.seq > last:  # what has happened meanwhile
+        if change.seq > last:  # a change from after the start
             return
         yield change
 
@@ -121,7 +120,7 @@ def _events(context: Context, after: int) -> Iterator[Change]:
 
 
 def verify(context: Context, *, errors: OnError = "raise") -> VerifyReport:
-    """Verify every grain: address, canonical form, schema."""
+    """Verify the address, canonical form and fields of every grain."""
     stop = stops(errors)
     verified = 0
     bad: list[ItemError] = []
@@ -136,7 +135,7 @@ def verify(context: Context, *, errors: OnError = "raise") -> VerifyReport:
 
 
 def _wrong(context: Context, page: Sequence[ScannedBlob]) -> dict[int, OmsError]:
-    """What is wrong with grains, by position; sealed ones as far as they can be opened."""
+    """Return the errors of grains by position; encrypted grains are decrypted if possible."""
     blobs = [bare(entry.blob) for entry in page]
     sealed = [i for i, entry in enumerate(page) if entry.blob[1] & ENCRYPTED_BIT]
     unopened: dict[int, OmsError] = {}

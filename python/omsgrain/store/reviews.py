@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews: changes that a policy accepted on condition that a person looks at them."""
+"""Reviews: changes that a policy accepted, and that a person must review."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from omsgrain.store.context import StorePart
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Something that a policy accepted on condition that somebody looks at it.
+    """A change that a policy accepted, and that a person must review.
 
     Attributes:
         number: its number for ``resolve``.
         operation: ``put``, ``supersede``, ``contest``, ``retract``, ``restrict`` or ``delete``.
-        address: the grain it was done to.
-        by: the grain that superseded it, if one did.
+        address: the changed grain.
+        by: the grain that superseded it, if any.
         justification: the reason given.
         time: ms since 1970.
-        rules: what asked for the review.
+        rules: the rules that require the review.
     """
 
     number: int
@@ -39,24 +39,24 @@ class Review:
 
 
 def add(writer: Writer, review: Review) -> None:
-    """Put a review on the list."""
+    """Add a pending review."""
     row = asdict(review)
     number = row.pop("number")
     writer.set_row(REVIEWS, SEQUENCE.pack(number), msgpack.packb(row))
 
 
 def reviews(reader: Reader) -> Iterator[Review]:
-    """What waits for a review."""
+    """Return the pending reviews."""
     for key, row in reader.rows(REVIEWS):
         try:
             found = Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
         except (struct.error, ValueError, TypeError, msgpack.UnpackException):
-            raise IntegrityError("a review cannot be read: its row is damaged") from None
+            raise IntegrityError("the row of a review is damaged") from None
         yield found
 
 
 def is_about(row: bytes, addresses: Collection[str]) -> bool:
-    """Whether a row of the list, even a damaged one, names one of some grains."""
+    """Whether a row, even a damaged one, names one of the grains."""
     try:
         review = msgpack.unpackb(row)
         return review.get("address") in addresses or review.get("by") in addresses
@@ -65,20 +65,20 @@ def is_about(row: bytes, addresses: Collection[str]) -> bool:
 
 
 def reviewed(writer: Writer, number: int) -> None:
-    """Take a review off the list."""
+    """Remove a pending review."""
     key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
     if key is None or writer.row(REVIEWS, key) is None:
-        raise NotFoundError("there is no such review", found=number_found(number))
+        raise NotFoundError("no pending review has this number", found=number_found(number))
     writer.set_row(REVIEWS, key, None)
 
 
 class Reviews(StorePart):
-    """``store.reviews``: what waits for a person to look at it."""
+    """``store.reviews``: changes that await a review."""
 
     __slots__ = ()
 
     def pending(self) -> Iterator[Review]:
-        """Walk what policies accepted on condition of a review, oldest first.
+        """Iterate over pending reviews, oldest first.
 
         Raises:
             IntegrityError: a row is damaged.
@@ -87,10 +87,13 @@ class Reviews(StorePart):
             return iter(list(reviews(reader)))
 
     def resolve(self, number: int) -> None:
-        """Take a review off the list.
+        """Mark a review as done.
+
+        Args:
+            number: the number of the review.
 
         Raises:
-            NotFoundError: there is no such review.
+            NotFoundError: no pending review has this number.
         """
         context = self._context
 

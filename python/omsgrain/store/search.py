@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from omsgrain.query.filters import Conditions, Filters
     from omsgrain.search.vectors import Vector
 
-_FEW = 5_000  # grains that filters leave: these are looked at, and not what has the words
+_FEW = 5_000  # matches of the filters up to which these are ranked instead of testing each match
 _LIMIT = 1_000
-_DEEP = 100  # results of each kind that a common ranking is made of, at least
+_DEEP = 100  # minimum results of each list to fuse
 
 
 def search(
@@ -38,25 +38,25 @@ def search(
     most_bytes: int | None = None,
     **filters: Unpack[Filters],
 ) -> Page:
-    """Find the grains that best match words, a vector, or both."""
+    """Return the grains that best match words, a vector, or both."""
     if text is None and vector is None:
-        raise SchemaError("nothing to search for", expected="text, vector, or both")
+        raise SchemaError("a search needs words or a vector", expected="text, vector, or both")
     if type(limit) is not int or not 1 <= limit <= _LIMIT:
         raise RangeError(
-            "a search cannot have that many results",
+            "limit out of range",
             field="/limit",
             expected=f"1 to {_LIMIT}",
             found=number_found(limit),
         )
     if most_bytes is not None and (type(most_bytes) is not int or most_bytes < 1):
         expected = "an integer of at least 1"
-        raise RangeError("no size of results", field="/most_bytes", expected=expected)
+        raise RangeError("not a number of bytes", field="/most_bytes", expected=expected)
     asked = conditions(filters)
     _refuse_sealed(context, asked.sealed)
     few = _few(context, asked)
     most = limit if text is None or vector is None else max(_DEEP, 4 * limit)
     with ExitStack() as stack:
-        # One snapshot for all of it: a second one would wait for a writer that waits for this.
+        # One snapshot only: a second one could deadlock with a writer that waits for the first.
         readers: list[Reader] = []
         accept = None if few is not None else _accept(context, asked, stack, readers)
         lists: list[list[tuple[int, float]]] = []
@@ -88,13 +88,13 @@ def _refuse_sealed(context: Context, sealed: bool) -> None:
     with context.storage.read() as reader:
         if is_opened(reader) and reader.has_sealed():
             raise UnsupportedError(
-                "sealed grains cannot be ranked; query() finds them by words",
-                expected="sealed=False, to search the others",
+                "encrypted grains cannot be ranked; find them by their words with query()",
+                expected="sealed=False, to search only plain grains",
             )
 
 
 def _few(context: Context, asked: Conditions) -> Set[int] | None:
-    """The grains that the filters leave, if they are few."""
+    """Return the grains that match the filters, if they are few."""
     if not asked.terms:
         return None
     with context.inner.read() as reader:
@@ -107,7 +107,7 @@ def _few(context: Context, asked: Conditions) -> Set[int] | None:
 def _accept(
     context: Context, asked: Conditions, stack: ExitStack, readers: list[Reader]
 ) -> Callable[[int], bool]:
-    """A test of one grain; it keeps a snapshot from its first call on."""
+    """Return a test of one grain, which keeps the snapshot of its first call."""
     plain = not (asked.equal or asked.bounded or asked.prefix or asked.tested)
     hides: list[bool] = []
 
@@ -134,7 +134,7 @@ def _page(
     most_bytes: int | None,
     names: tuple[str, ...],
 ) -> Page:
-    """Read the best of the lists, as far as they are wanted."""
+    """Read the best grains of the lists into a page."""
     from omsgrain.search.rank import fuse
     from omsgrain.search.snippet import show
     from omsgrain.search.text import read_query
@@ -162,7 +162,7 @@ def _page(
 
 
 def _place(reader: Reader, seq: int) -> bytes:
-    """What sorts grains upwards as the index does: by time, then by address backwards."""
+    """Return the sort key that breaks ties as the index does: newest first, then by address."""
     grain = reader.grain(seq)
     if grain is None:
         return b""

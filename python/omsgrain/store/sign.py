@@ -43,7 +43,7 @@ def sign(
     for _ in range(TRIES):
         with suppress(KeysMovedError):
             return _sign_new(context, old.grain, new, signer, iat, justification)
-    raise KeyMissingError("keys are destroyed as fast as they are made")
+    raise KeyMissingError("the user's key was destroyed while the grain was signed; sign it again")
 
 
 def _sign_new(
@@ -54,8 +54,8 @@ def _sign_new(
     iat: int | None,
     justification: str | None,
 ) -> str:
-    """Put a signed grain in the place of an unsigned one."""
-    # A signer may be a device that takes its time, so no transaction is open meanwhile.
+    """Supersede an unsigned grain by a signed one."""
+    # A signer may be a slow device, so no transaction is open while it signs.
     given = PreparedGrains([(sha256(new).digest(), new)])
     seal(context.settings, given, to_be_signed=True)
     blob, signature = _sign(context, given.pairs[0][1], signer, iat)
@@ -77,12 +77,12 @@ def _sign_new(
     done = context.storage.write(work)
     if done == given.pairs[0][0]:
         return done.hex()
-    # It was there already, sealed under another nonce: those are the bytes to be signed.
+    # The store has the grain encrypted with another nonce: sign those bytes.
     return sign(context, done.hex(), signer, iat=iat, justification=justification)
 
 
 def _sign_again(context: Context, old: _Stored, signer: Signer, iat: int | None) -> str:
-    """Add a signature to a grain that is signed already; inside, if it was sealed after."""
+    """Add a signature to a signed grain; inside the encryption if it was encrypted later."""
     blob, signature = _sign(context, old.blob, signer, iat)
     digest = bytes.fromhex(old.grain.address)
 
@@ -106,12 +106,12 @@ def _sign(
 
 
 class _Stored(NamedTuple):
-    """A grain that is to be signed.
+    """A grain to sign.
 
     Attributes:
-        grain: as who holds the keys sees it.
-        blob: the bytes that a signature is over: those that are stored, or what is sealed in them.
-        keys: that seal it, if the signature belongs inside.
+        grain: the grain, decrypted if possible.
+        blob: the bytes to sign: the stored blob, or the encrypted one inside.
+        keys: the user's keys if the signature belongs inside the encryption.
     """
 
     grain: Grain
@@ -120,15 +120,15 @@ class _Stored(NamedTuple):
 
 
 def _read(reader: Reader, seq: int) -> _Stored:
-    """A grain, whose bytes must be those that were put: they are going to be signed."""
+    """Read a grain to sign; its stored bytes must match their address."""
     blob = reader.blob_at(seq)
     if blob is None or reader.find([sha256(blob).digest()])[0] != seq:
         raise IntegrityError("the stored bytes are damaged")
     grain = reader.grain(seq)
     if grain is None or (grain.sealed and not blob[1] & SIGNED_BIT):
         if isinstance(reader, KeyedReader):
-            reader.keys_of(seq)  # says why it is not open
-        raise KeyMissingError("the grain is sealed: who signs it must be able to read it")
+            reader.keys_of(seq)  # raises with the reason
+        raise KeyMissingError("the grain is encrypted, and its key is needed to sign it")
     if not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) or blob[1] & SIGNED_BIT:
         return _Stored(grain, blob, None)
     keys = reader.keys_of(seq) if isinstance(reader, KeyedReader) else None
@@ -136,13 +136,15 @@ def _read(reader: Reader, seq: int) -> _Stored:
 
 
 def _successor(old: Grain, justification: str | None) -> bytes:
-    """The grain that says the same and can be signed; not signed yet."""
-    # Why the old grain superseded another is no reason to supersede the old grain.
+    """Return the unsigned copy of a grain, derived from it."""
+    # The old grain's own supersession claims do not apply to the copy.
     claims = {field.name for field in registry.FIELDS if field.supersede_only}
     fields = {name: value for name, value in old.to_dict().items() if name not in claims}
     parents = fields.get("derived_from", [])
-    if not isinstance(parents, list):  # only an opaque grain can have that
-        raise SchemaError("not addresses", field="/derived_from", expected="a list")
+    if not isinstance(parents, list):  # possible in opaque grains
+        raise SchemaError(
+            "derived_from is not a list of addresses", field="/derived_from", expected="a list"
+        )
     fields["derived_from"] = [*parents, old.address]
     if justification is not None:
         fields["supersession_justification"] = justification

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which grains a store takes only with a signature that it has verified."""
+"""Which grains a store accepts only with a verified signature."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FIELD = "/require_signatures"
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """What must be so of a grain that has to be signed, all of it; empty, it is so of every one.
+    """Conditions that a grain must all meet to require a signature; without any, all grains do.
 
     Attributes:
-        types: its type byte is one of these.
-        namespaces: its namespace is one of these; ``robots:*`` stands for all that begin so.
+        types: type bytes; empty for all types.
+        namespaces: namespaces; ``robots:*`` matches every namespace that begins with ``robots:``.
     """
 
     types: frozenset[int] = frozenset()
@@ -29,17 +29,19 @@ class Required:
 
     @classmethod
     def parse(cls, value: object) -> Required | None:
-        """Read what ``require_signatures`` was given."""
+        """Parse the argument ``require_signatures``."""
         if value is None or value is False:
             return None
         if value is True:
             return cls()
         if not isinstance(value, Mapping) or not value:
             expected = "True, or type and namespace with a list each"
-            raise SchemaError("not what must be signed", field=_FIELD, expected=expected)
+            raise SchemaError(
+                "require_signatures has an invalid value", field=_FIELD, expected=expected
+            )
         if unknown := value.keys() - {"type", "namespace"}:
             raise SchemaError(
-                "no such condition",
+                "unknown condition",
                 field=f"{_FIELD}/{min(map(str, unknown))}",
                 expected="type or namespace",
             )
@@ -47,7 +49,7 @@ class Required:
         return cls(types, tuple(map(_pattern, _names(value, "namespace"))))
 
     def asks(self, grain: Grain) -> bool:
-        """Tell whether a grain has to be signed; one whose namespace cannot be read has to."""
+        """Return whether a grain must be signed; with an unreadable namespace, it must."""
         if self.types and grain.header.type_byte not in self.types:
             return False
         if not self.namespaces or grain.sealed:
@@ -59,11 +61,11 @@ def _names(value: Mapping[str, object], key: str) -> list[str]:
     names = value.get(key)
     if key not in value:
         return []
-    # An empty list would ask for everything or for nothing, and nobody could tell which.
+    # An empty list is ambiguous: all grains or none.
     if not isinstance(names, list | tuple | set | frozenset) or not names:
-        raise SchemaError("a list of names", field=f"{_FIELD}/{key}")
+        raise SchemaError("expected a list of names", field=f"{_FIELD}/{key}")
     if not all(isinstance(name, str) and name for name in names):
-        raise SchemaError("a list of names", field=f"{_FIELD}/{key}")
+        raise SchemaError("expected a list of names", field=f"{_FIELD}/{key}")
     return list(names)
 
 
@@ -72,12 +74,12 @@ def _type_byte(name: str) -> int:
         if name == kind.name or name in kind.legacy or name in kind.later:
             return kind.byte
     expected = ", ".join(kind.name for kind in TYPES)
-    raise SchemaError("no such grain type", field=f"{_FIELD}/type", expected=expected)
+    raise SchemaError("unknown grain type", field=f"{_FIELD}/type", expected=expected)
 
 
 def _pattern(name: str) -> str:
-    if "*" in name.removesuffix(":*"):  # it would be taken for a letter, and ask for nothing
+    if "*" in name.removesuffix(":*"):  # elsewhere it would be a literal, and match nothing
         raise SchemaError(
-            "not a namespace", field=f"{_FIELD}/namespace", expected="a name, or name:*"
+            "invalid namespace", field=f"{_FIELD}/namespace", expected="a name, or name:*"
         )
     return normalize("NFC", name)

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of other formats that were erased, by their own ids: no spelling brings them back.
+"""Tombstones of records of other formats, by their own ids.
 
-A record that comes again with one tag more is another grain under another address. What tells it
-is its id, and whose it is: two tenants may have a record of the same id.
+A changed record gets another address, so its grain's address cannot identify it. Its id and its
+tenant do: two tenants may have records with the same id. A record that is identified by its text
+is also remembered by that text, because under another id it is the same memory.
 
-A record that is known by its text is remembered by that as well: under another id it is the same
-memory.
-
-A grain of a user that never was a record may have left as one, named by the first digits of its
-address. So these are remembered as well, and what is named so does not come back either.
+A user's grain that never was a record may have been exported as one, named by the first digits of
+its address. So these digits are remembered too.
 """
 
 from __future__ import annotations
@@ -28,19 +26,19 @@ from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.scan import stored
 
 TEXT: Final = "text"
-"""Instead of a kind: the name is SHA-256 of a text, in hex, and the format does not matter."""
+"""In place of a kind: the name is the SHA-256 of a text in hex, for every format."""
 
 _NAMESPACE = slice(3, 5)  # its hash in the header
 _MARK = KEY.encode()
 _GRAIN = "grain"
-_DIGITS = 32  # of an address, by which a grain is named in a document
+_DIGITS = 32  # of an address, as a document names a grain
 _ADDRESS = re.compile(f"[0-9a-f]{{{_DIGITS}}}")
 
 
 def erased(
     reader: Reader, user_id: str, records: Iterable[tuple[str, str]], *, format: str = "aimem"
 ) -> list[bool]:
-    """Tell of records whether they were erased, and were not allowed back since."""
+    """Return for each record whether it was erased and not allowed back since."""
     shared = tombstones.export_key(reader)
     if shared is None:
         return [False for _ in records]
@@ -51,8 +49,8 @@ def erased(
 
 
 def refused(reader: Reader, blobs: Iterable[bytes]) -> set[int]:
-    """Return which of some blobs in the clear are records that were erased, by position."""
-    if tombstones.export_key(reader) is None:  # where nothing was ever erased, one look-up
+    """Return the positions of plain blobs that are erased records."""
+    if tombstones.export_key(reader) is None:  # one look-up if nothing was ever erased
         return set()
     return {
         i
@@ -62,14 +60,14 @@ def refused(reader: Reader, blobs: Iterable[bytes]) -> set[int]:
 
 
 def remember(writer: Writer, blob: bytes, digest: bytes, at: int, reason_code: str) -> None:
-    """Remember that a grain was erased, by what a document may call it."""
+    """Remember that a grain was erased, by the names that a document may use for it."""
     names = _of_blob(blob) or _of_native(blob, sha256(blob).digest(), digest)
     for name in names:
         tombstones.add(writer, "urn", name, at, reason_code, blob[_NAMESPACE])
 
 
 def lift(writer: Writer, blobs: Iterable[bytes]) -> None:
-    """Let records be what they were before they were erased: somebody allowed them back."""
+    """Remove the tombstones of records that are allowed back."""
     if tombstones.export_key(writer) is not None:
         for blob in blobs:
             for name in _of_blob(blob) or _of_native(blob, sha256(blob).digest()):
@@ -77,14 +75,14 @@ def lift(writer: Writer, blobs: Iterable[bytes]) -> None:
 
 
 def _of_blob(blob: bytes) -> tuple[str, ...]:
-    """By what a record is remembered; nothing if it was none."""
-    # Nearly no grain was a record, and a search in its bytes tells so.
+    """Return the names of a record; none if the grain never was one."""
+    # Most grains never were records; a search in their bytes is enough to know.
     if _MARK not in blob and not blob[1] & COMPRESSED_BIT:
         return ()
     try:
         grain = stored(blob)
         source, user_id = Source.of(grain), grain.get("user_id", "")
-    except OmsError:  # damaged: it is not known what it was
+    except OmsError:  # damaged, so it is unknown
         return ()
     if source is None or not isinstance(user_id, str):
         return ()
@@ -102,7 +100,7 @@ def _names(format: str, kind: str, name: str, user_id: str) -> tuple[str, ...]:
 
 
 def _of_native(blob: bytes, *digests: bytes) -> tuple[str, ...]:
-    """By what a grain of a user is remembered that never was a record."""
+    """Return the names of a user's grain that never was a record."""
     (user_id,) = _core.user_ids([blob])
     if user_id is None:
         return ()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports of .mg files, and merges of the states that they claim for their grains.
+"""Import .mg files, and merge the states that they claim for their grains.
 
-An address proves its grain; a state is only a claim. So a claim counts as much as the same act of
-the importer: the policies decide, and a claim never raises a status.
+A grain is verified by its address; a state is only a claim. A claim has the same effect as the
+same act by the importer: policies decide, and a claim never raises a status.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.store.context import Settings
 
-_BATCH = 4_000  # grains a commit
-_CLAIMS = 1_000  # claims a commit
+_BATCH = 4_000  # grains per commit
+_CLAIMS = 1_000  # claims per commit
 
 
 class Put(NamedTuple):
@@ -45,8 +45,8 @@ class Put(NamedTuple):
 
     Attributes:
         new: how many were stored.
-        there: how many the store had.
-        errors: the refusals, by position.
+        there: how many were in the store already.
+        errors: the rejected grains, by position.
         unproven: how many signatures were kept although their DID could not be resolved.
     """
 
@@ -57,7 +57,7 @@ class Put(NamedTuple):
 
 
 PutMany = Callable[[list[bytes]], Put]
-"""Stores blobs and envelopes."""
+"""Writes blobs and envelopes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Claim:
         address: the grain.
         superseded_by: the address of its successor.
         verification_status: its status.
-        new: the superseding grain, if only superseding can store it: its blob, or an envelope of
-            it for each of its signers.
+        new: the superseding grain, if it can be stored only by superseding: its blob, or one
+            envelope for each of its signers.
     """
 
     address: str
@@ -85,9 +85,9 @@ class Merged:
     Attributes:
         stored: how many grains were stored by superseding.
         taken: how many claims changed something.
-        refused: claims that a policy refused, and those whose grain has too many signatures.
+        refused: claims that a policy denied, or whose grain has too many signatures.
         waiting: claims about a grain that the store does not have.
-        unproven: how many of their signatures have a DID that could not be resolved.
+        unproven: how many signatures have an unresolvable DID.
     """
 
     stored: int
@@ -108,17 +108,17 @@ class ImportReport:
 
     Attributes:
         stored: new grains.
-        duplicates: grains that the store had; of a grain that is in the file once for each of its
-            signers, all but the first.
-        errors: the refusals; ``index`` counts the grains of all files, from 0.
+        duplicates: grains that were in the store already. A grain in several envelopes counts once
+            as new.
+        errors: the rejected grains; ``index`` counts the grains of all files, from 0.
         claims: states in the manifest.
         merged: claims that changed something.
-        refused: claims that a policy refused, by the address of their grain; and merged ones whose
-            superseding grain has too many signatures.
-        waiting: claims about a grain that the store does not have; import them again later.
-        unproven: signatures that were kept and do not count, since the DIDs of their signers could
-            not be resolved.
-        passed_over: records of a sync among the grains, which are skipped.
+        refused: denied claims by the address of their grain, and merged claims whose superseding
+            grain has too many signatures.
+        waiting: claims about grains that the store does not have; import them again later.
+        unproven: signatures that are kept but do not count, because their DID could not be
+            resolved.
+        passed_over: sync records among the grains, which are skipped.
     """
 
     stored: int
@@ -163,16 +163,17 @@ def import_mg(
     errors: OnError,
     adapt: bool = False,
 ) -> ImportReport:
-    """Import the grains of a .mg file, or of all its parts, into a store.
+    """Import the grains of a .mg file with all its parts into a store.
 
     Every byte is verified before the first grain is written. Grains are written in batches, so
-    memory does not grow with the file. An interrupted import can be run again.
+    memory use does not grow with the file. An interrupted import can be repeated.
     """
     stop = stops(errors)
     files = container.parts(path)
     if is_sync_file(files):
         raise SchemaError(
-            "a file of a sync, not of an export", expected="omsgrain sync FILE STORE"
+            "this is a sync file, not an export",
+            expected="an export; apply a sync file with omsgrain sync FILE STORE",
         )
     if adapt:
         return _import_adapted(files, put, merge, stop=stop)
@@ -183,7 +184,7 @@ def import_mg(
         with container.read(file) as source:
             report = source.verify(errors=errors)
             for problem in report.problems:
-                # After another problem, or too many, no grain of the file can be trusted.
+                # After any other problem, or too many, no grain of the file can be trusted.
                 if problem.part != "grain" or problem.number is None or not report.complete:
                     raise problem.error
                 bad[first + problem.number] = problem.error
@@ -198,7 +199,7 @@ def import_mg(
 def _import_adapted(
     files: Sequence[os.PathLike[str]], put: PutMany, merge: Merge, *, stop: bool
 ) -> ImportReport:
-    """As `import_mg`, for files with grains in another engine's dialect."""
+    """Import files with grains in another engine's dialect; see `import_mg`."""
     claims: dict[str, Mapping[str, Any]] = {}
     refused: list[ItemError] = []
     for file in files:
@@ -216,7 +217,7 @@ def _import_adapted(
 def _adapted(
     files: Iterable[os.PathLike[str]], refused: list[ItemError]
 ) -> Iterator[tuple[list[int], list[bytes]]]:
-    """Read the grains with their positions, adapted if they do not conform."""
+    """Return grains with their positions, converted if they do not conform."""
     from omsgrain.lenient import adapt
 
     first = 0
@@ -259,7 +260,7 @@ def take_in(
         stored, duplicates, unproven = stored + new, duplicates + old, unproven + unknown
         refused += [ItemError(positions[item.index], None, item.error) for item in wrong]
         if stop and wrong:
-            _merged(claims, replacing, merge)  # or stored grains would count as current
+            _merged(claims, replacing, merge)  # or superseded grains would stay current
             raise wrong[0].error
     merged = _merged(claims, replacing, merge)
     kept_out = {address for address, _ in merged.refused} | {c.address for c in merged.waiting}
@@ -280,7 +281,7 @@ def take_in(
 
 
 def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
-    """Whether a sync wrote the files: they begin with a head and end with a tail."""
+    """Whether the files come from a sync: they begin with a head and end with a tail."""
     try:
         with container.read(files[0]) as first, container.read(files[-1]) as last:
             ends = (first[0], last[len(last) - 1]) if len(first) and len(last) else (b"", b"")
@@ -292,7 +293,7 @@ def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
 def _set_apart(
     positions: list[int], grains: list[bytes], named: set[Any], apart: dict[str, list[bytes]]
 ) -> tuple[list[int], list[bytes]]:
-    """Set grains apart that only superseding can store, if a claim says what they supersede."""
+    """Separate grains that must supersede, if a claim says which grain."""
     kept = []
     blobs = [blob_of(grain) for grain in grains]
     marked = superseding(blobs)
@@ -307,15 +308,15 @@ def _set_apart(
 def _merged(
     claims: Mapping[str, Mapping[str, Any]], apart: Mapping[str, list[bytes]], merge: Merge
 ) -> Merged:
-    """Merge the claims, again and again while one that waited could be merged."""
+    """Merge the claims, repeatedly while a waiting one could be merged."""
     waiting = [
         Claim(
             address,
-            (by := told.get("superseded_by")),
-            told.get("verification_status", "unverified"),
+            (by := state.get("superseded_by")),
+            state.get("verification_status", "unverified"),
             tuple(apart.get(by, ())) if by is not None else (),
         )
-        for address, told in claims.items()
+        for address, state in claims.items()
     ]
     stored = taken = unproven = 0
     refused: list[tuple[str, OmsError]] = []
@@ -335,7 +336,7 @@ def _merged(
 def _batches(
     files: Iterable[os.PathLike[str]], bad: Mapping[int, OmsError]
 ) -> Iterator[tuple[list[int], list[bytes]]]:
-    """The grains without problems, with their positions."""
+    """Return the grains without problems, with their positions."""
     positions: list[int] = []
     grains: list[bytes] = []
     first = 0
@@ -359,21 +360,21 @@ def _batches(
 
 
 _RANK = {"verified": 0, "unverified": 1, "contested": 2, "retracted": 3}
-"""A claim may only lower the trust in a grain."""
+"""Order of trust: a claim may only lower it."""
 
 
 Note: TypeAlias = Callable[[str, list[bytes]], None]
 """Adds an entry to the audit trail: the operation, and the grains."""
 
 GrainsByAddress: TypeAlias = Mapping[str, "PreparedGrains | OmsError"]
-"""Grains that come in by superseding, by address: each alone, once for each of its signers."""
+"""Superseding grains by address: each with all its signers, or its refusal."""
 
 
 class ClaimedGrains:
-    """The grains that come with claims, verified.
+    """The verified grains that claims bring along.
 
     Attributes:
-        given: all of them together, as they can be sealed.
+        given: all of them together, ready for encryption.
     """
 
     def __init__(self) -> None:
@@ -383,7 +384,7 @@ class ClaimedGrains:
         self._refused: dict[str, OmsError] = {}
 
     def add(self, address: str, items: Sequence[bytes], resolver: Resolver | None) -> None:
-        """Add a grain, which the file has once for each of its signers."""
+        """Add a grain, which has one envelope per signer."""
         if address in self._places:
             return
         places = self._places.setdefault(address, [])
@@ -397,11 +398,11 @@ class ClaimedGrains:
             self._parts.append(one)
 
     def join(self) -> None:
-        """Make one of all that were added."""
+        """Join all added grains into ``given``."""
         self.given = PreparedGrains.joined(self._parts)
 
     def split(self, given: PreparedGrains) -> GrainsByAddress:
-        """Give each grain alone; one of which nothing holds, as its refusal."""
+        """Return each grain by address, or its refusal."""
         found: dict[str, PreparedGrains | OmsError] = {}
         for address, places in self._places.items():
             if not places:
@@ -415,7 +416,7 @@ class ClaimedGrains:
 
 
 def claimed_grains(claims: Sequence[Claim], resolver: Resolver | None) -> ClaimedGrains:
-    """Verify the grains that come with claims."""
+    """Verify the grains that claims bring along."""
     found = ClaimedGrains()
     for claim in claims:
         if claim.superseded_by is not None and claim.new:
@@ -435,7 +436,7 @@ def merge_claims(
     trusted: bool = False,
     since: int | None = None,
 ) -> Merged:
-    """Merge the claims whose grains the store has and whose policies allow it."""
+    """Merge the claims about grains that the store has, if the policies allow it."""
     taken, before = 0, writer.count()
     refused: list[tuple[str, OmsError]] = []
     waiting: list[Claim] = []
@@ -466,7 +467,7 @@ def merge_claims(
 def _new(
     writer: Writer, settings: Settings, claim: Claim, arrivals: GrainsByAddress, allow_erased: bool
 ) -> PreparedGrains | None:
-    """The grain that is said to supersede; None if there is none, or it is not here."""
+    """Return the superseding grain; None if the claim has none or the store lacks it."""
     if claim.superseded_by is None:
         return None
     given = arrivals.get(claim.superseded_by)
@@ -487,7 +488,7 @@ def _merge(
     trusted: bool,
     since: int | None,
 ) -> tuple[bool | None, OmsError | None]:
-    """Merge a claim: whether it changed something (None: it waits), and a late refusal."""
+    """Merge a claim; returns whether it changed something (None: it waits), and a late refusal."""
     digest = bytes.fromhex(claim.address)
     seq = writer.find([digest])[0]
     if seq is None or (new is None and claim.superseded_by is not None):
@@ -514,11 +515,11 @@ def _merge(
 
 
 def _stored(reader: Reader, address: str) -> PreparedGrains | None:
-    """A grain that is here, as who holds the keys sees it."""
+    """Return a stored grain, decrypted."""
     seq = reader.find([bytes.fromhex(address)])[0]
     grain = None if seq is None else reader.grain(seq)
     if grain is None:
         return None
     if grain.sealed:
-        raise KeyMissingError("the superseding grain is sealed, and its key is not here")
+        raise KeyMissingError("the superseding grain is encrypted, and its key is missing")
     return PreparedGrains([(bytes.fromhex(grain.address), grain.blob)])

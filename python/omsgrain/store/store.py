@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``GrainStore``: grains by address, with the verbs that write, read, find and change them."""
+"""``GrainStore``: write, read, find and change grains by address."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain
 from omsgrain.store import read, write
-from omsgrain.store.context import Context, Lazy, StorePart, absent
-from omsgrain.store.write import BATCH
+from omsgrain.store.context import Context, Lazy, Settings, StorePart, absent
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -31,13 +30,11 @@ if TYPE_CHECKING:
     from omsgrain.storage.base import Storage, StoreStats
     from omsgrain.storage.records import GrainStatus
     from omsgrain.store.consumers import Consumers
-    from omsgrain.store.context import Settings
     from omsgrain.store.graph import GrainGraph
     from omsgrain.store.holds import Holds
     from omsgrain.store.maintenance import Maintenance
     from omsgrain.store.parquet import Parquet
     from omsgrain.store.privacy.privacy import Privacy
-    from omsgrain.store.read import Change
     from omsgrain.store.reviews import Reviews
     from omsgrain.store.state_merge import ImportReport
     from omsgrain.store.trust import GrainTrust
@@ -46,31 +43,28 @@ if TYPE_CHECKING:
 
 
 class GrainStore(StorePart):
-    """Grains by content address, in order of arrival.
+    """Grains by content address, in the order in which they were stored.
 
-    A context manager; any thread may use it. In a forked child it refuses: open the store there.
-
-    Args:
-        storage: where the blobs are kept; ``omsgrain.open`` gives a store on disk.
-        settings: how the store behaves.
+    Open a store with ``omsgrain.open``. It is a context manager, and threads may share it. A
+    forked child must open the store again: the parent's handle raises StoreError there.
     """
 
     def __init__(self, storage: Storage, settings: Settings | None = None) -> None:
         super().__init__(Context(storage, settings))
 
-    consumers: Lazy[Consumers] = Lazy("consumers", "Consumers", "Positions of readers of changes.")
-    graph: Lazy[GrainGraph] = Lazy("graph", "GrainGraph", "Versions, origins, threads, goals.")
-    holds: Lazy[Holds] = Lazy("holds", "Holds", "Orders that keep grains from any change.")
+    consumers: Lazy[Consumers] = Lazy("consumers", "Consumers", "Positions of consumers.")
+    graph: Lazy[GrainGraph] = Lazy("graph", "GrainGraph", "Versions, sources, threads, goals.")
+    holds: Lazy[Holds] = Lazy("holds", "Holds", "Legal holds on grains.")
     maintenance: Lazy[Maintenance] = Lazy("maintenance", "Maintenance", "Check, compact, back up.")
-    parquet: Lazy[Parquet] = Lazy("parquet", "Parquet", "Grains as Parquet files.")
+    parquet: Lazy[Parquet] = Lazy("parquet", "Parquet", "Export and import Parquet files.")
     privacy: Lazy[Privacy] = Lazy("privacy.privacy", "Privacy", "Report, restrict, erase people.")
-    reviews: Lazy[Reviews] = Lazy("reviews", "Reviews", "Changes that wait for a review.")
+    reviews: Lazy[Reviews] = Lazy("reviews", "Reviews", "Changes that await a review.")
     trust: Lazy[GrainTrust] = Lazy("trust", "GrainTrust", "Signatures and verification.")
-    vectors: Lazy[Vectors] = Lazy("vectors", "Vectors", "The embedding vectors of grains.")
+    vectors: Lazy[Vectors] = Lazy("vectors", "Vectors", "Embedding vectors of grains.")
 
     @property
     def audit(self) -> AuditLog:
-        """The audit trail: who did what, each entry bound to all before it."""
+        """The audit trail: who did what, each entry chained to the one before it."""
         from omsgrain.storage.audit.trail import AuditLog
 
         return AuditLog(self._context.storage)
@@ -90,35 +84,29 @@ class GrainStore(StorePart):
         return f"<GrainStore {inner.name!r}, {state}>"
 
     def put(
-        self,
-        item: Item,
-        *,
-        dedupe: Literal["semantic"] | None = None,
-        allow_erased: bool = False,
+        self, item: Item, *, dedupe: Literal["semantic"] | None = None, allow_erased: bool = False
     ) -> str:
-        """Store one grain. It is durable when this returns; a grain that is there already stays.
+        """Store one grain. It is durable when the call returns.
 
-        With keys, a grain that has a ``user_id``, or that a preset wants encrypted, is sealed;
-        ``get`` opens it.
+        A grain that is already in the store is not stored twice. If the store has keys, it
+        encrypts grains that have a ``user_id`` and grains that a preset wants encrypted. ``get``
+        decrypts them. Spec: OMS §28.
 
         Args:
-            item: fields, a grain, a blob, or an envelope with a signed blob.
-            dedupe: ``semantic``: if a current grain says the same, apart from when it was said,
+            item: fields, a ``Grain``, a blob, or an envelope with a signed blob.
+            dedupe: with "semantic", if a current grain has the same content apart from its times,
                 store nothing and return that grain's address.
-            allow_erased: store it although it was erased before.
+            allow_erased: store the grain even if it was erased before.
 
         Returns:
-            The address under which it is stored: for a sealed grain that of the sealed blob.
+            The address of the stored blob; for an encrypted grain, of the encrypted blob.
 
         Raises:
-            ErasedError: this grain was erased.
-            SignatureError: the signature does not hold, or the store requires one.
-            SchemaError: the fields do not fit the type, or the grain claims to supersede another,
-                which only ``supersede`` may do.
-            OmsError: any other refusal of the format, or of a preset.
-            StoreError: read-only, full or broken; nothing was stored.
-
-        Spec: OMS §28
+            ErasedError: the grain was erased.
+            SignatureError: the signature is invalid, or the store requires one.
+            SchemaError: a field is invalid, or the grain belongs into ``supersede``.
+            OmsError: the format or a preset rejects the grain.
+            StoreError: the store is read-only, full or damaged. Nothing was stored.
         """
         return write.put(self._context, item, dedupe=dedupe, allow_erased=allow_erased)
 
@@ -127,53 +115,48 @@ class GrainStore(StorePart):
         items: Iterable[Item] | GrainBatch,
         *,
         errors: OnError = "raise",
-        batch_size: int = BATCH,
+        batch_size: int = write.BATCH,
         allow_erased: bool = False,
     ) -> PutReport:
         """Store many grains.
 
-        With ``errors="raise"`` it is all or nothing: every item is checked first, then one
-        transaction stores them all, so they must fit in memory. With ``errors="collect"`` each
-        ``batch_size`` items are a transaction of their own, refused items are reported, and an
-        endless iterator works. If it fails half way, whole batches are stored.
+        With ``errors="raise"``, the call checks every item, then stores all of them in one
+        transaction, or none. All items must fit in memory. With ``errors="collect"``, each batch
+        is
+        a transaction of its own: rejected items are reported, an endless iterator works, and a
+        failure keeps the batches before it. Spec: OMS §28.
 
         Args:
-            items: as for ``put``, in any mixture; or what ``encode_many`` or ``encode_jsonl``
-                returned, whose good grains are not checked again.
-            errors: ``raise`` or ``collect``.
-            batch_size: items a transaction, with ``collect``; fewer if the store was opened with
-                too little memory for as many.
-            allow_erased: store items although they were erased before.
+            items: items as for ``put``; or the result of ``encode_many`` or ``encode_jsonl``,
+                whose grains are not checked again.
+            errors: "raise" or "collect".
+            batch_size: items per transaction, with "collect"; fewer if the memory limit is small.
+            allow_erased: store items even if they were erased before.
 
         Raises:
-            OmsError: with ``raise``, the first refusal; a ``batch_size`` below 1.
-            StoreError: read-only, full or broken.
-
-        Spec: OMS §28
+            OmsError: the first rejected item, with "raise"; a ``batch_size`` below 1.
+            StoreError: the store is read-only, full or damaged.
         """
         return write.put_many(
             self._context, items, errors=errors, batch_size=batch_size, allow_erased=allow_erased
         )
 
     def get(self, address: str) -> Grain:
-        """Return the grain at an address; its blob is hashed again before you get it.
+        """Return the grain at an address, after hashing its blob again. Spec: OMS §28.
 
         Args:
-            address: of the grain as it is stored; with keys also that of a sealed grain before it
-                was sealed.
+            address: the address of the stored grain or, with keys, the one before encryption.
 
         Returns:
-            The grain. With keys a sealed grain is opened: its blob is what was put, its address
-            that of the sealed blob. Without keys it shows its header, and ``sealed`` says so.
+            The grain, decrypted if the store has its key; ``address`` is always the stored one.
+            Without the key, only the header is readable, and ``sealed`` is True.
 
         Raises:
-            NotFoundError: it is not in the store (a KeyError too).
-            ErasedError: the key that sealed it was destroyed.
-            KeyMissingError: the keys of the store are not those that sealed it.
-            HashFormatError, HashLengthError: that is no address.
+            NotFoundError: the grain is not in the store. It is also a KeyError.
+            ErasedError: the grain's key was destroyed.
+            KeyMissingError: the store's keys do not include the grain's key.
+            AddressError: the argument is not an address.
             CorruptError, IntegrityError: the stored bytes are damaged.
-
-        Spec: OMS §28
         """
         context, digest = self._context, _core.parse_address(address)
         with context.storage.read() as reader:
@@ -184,21 +167,17 @@ class GrainStore(StorePart):
         return grain
 
     def get_many(self, addresses: Iterable[str]) -> list[Grain]:
-        """Return the grains at the addresses, in their order; raises as ``get`` does."""
+        """Return the grains at the addresses, in the same order. Raises as ``get`` does."""
         return read.get_many(self._context, addresses)
 
     def exists(self, address: str) -> bool:
-        """Tell whether a grain is in the store, without reading it.
-
-        Raises:
-            HashFormatError, HashLengthError: that is no address.
-        """
+        """Return whether a grain is in the store. Raises AddressError for an invalid address."""
         digest = _core.parse_address(address)
         with self._context.storage.read() as reader:
             return reader.find([digest])[0] is not None
 
     def __contains__(self, item: object) -> bool:
-        """Whether a grain, or the grain at an address, is in the store."""
+        """Return whether a grain, or the grain at an address, is in the store."""
         address = item.address if isinstance(item, Grain) else item
         return isinstance(address, str) and self.exists(address)
 
@@ -207,87 +186,72 @@ class GrainStore(StorePart):
             return reader.count()
 
     def __iter__(self) -> Iterator[Grain]:
-        """All grains in order of arrival; those that arrive meanwhile are left out."""
+        """Iterate over all grains in storage order, except those stored after the start."""
         return read.iterate(self._context)
 
     def supersede(self, old: str, new: Item, justification: str | None = None) -> str:
-        """Replace a grain by a newer one, in one step: both or nothing.
+        """Replace a grain by a newer one in one transaction. Spec: OMS §23.
 
-        The old grain stays, with ``superseded_by`` and ``system_valid_to`` in its status, and
-        leaves current results. Its policy, and those of grains that it stands under, decide
-        whether it may be superseded.
+        The old grain stays in the history, but it is no longer current. Its status gets
+        ``superseded_by`` and ``system_valid_to``. Its policy, and the policies that cover its
+        lineage, decide whether it may be superseded.
 
         Args:
-            old: the address of the grain to supersede. If it is superseded already, it gets a
-                second successor: a fork, whose heads both stay.
-            new: fields, a grain, or a blob; it may be in the store already. Fields that supersede
-                a protected goal and name no policy get the goal's.
-            justification: the reason, for policies that ask for one. Given fields, it becomes
-                their ``supersession_justification``; otherwise only reviews show it.
+            old: the grain to supersede. If it is superseded already, the history forks.
+            new: an item as for ``put``. It may be in the store already; a signed grain that is not
+                must come in its envelope. Fields without a policy that supersede a protected goal
+                get the goal's policy.
+            justification: the reason, for policies that require one. With fields, it becomes their
+                ``supersession_justification``; otherwise only reviews show it.
 
         Returns:
             The address of the new grain.
 
         Raises:
             NotFoundError: the old grain is not in the store.
-            InvalidationDeniedError: a policy or a hold refuses.
-            EvidenceRequiredError: the goal asks for evidence that is not there.
-            SchemaError: the new grain is the old one, or an ancestor of it.
+            InvalidationDeniedError: a policy or a hold forbids the change.
+            EvidenceRequiredError: the goal requires evidence that is missing.
+            SchemaError: the new grain is the old one, or a version before it.
             RangeError: the new grain would have too many signatures.
-            OmsError: any other refusal of the new grain.
-            StoreError: read-only, full or broken; nothing was stored.
-
-        Spec: OMS §23
+            OmsError, StoreError: as for ``put``.
         """
         from omsgrain.store import lifecycle
 
         return lifecycle.supersede(self._context, old, new, justification)
 
     def contest(self, address: str, *, reason: str | None = None) -> None:
-        """Say that a grain is in doubt; it stays among current results, marked as contested.
+        """Mark a grain as contested. It stays current. Raises as ``supersede``. Spec: OMS §23.
 
         Args:
             address: the grain.
-            reason: why; some policies ask for it.
-
-        Raises:
-            NotFoundError, InvalidationDeniedError, StoreError: as ``supersede``.
-
-        Spec: OMS §23
+            reason: the reason, which some policies require.
         """
         self.trust.set_verification(address, "contested", reason=reason)
 
     def retract(self, address: str, *, reason: str | None = None) -> None:
-        """Withdraw a grain: it leaves current results and stays readable by its address.
+        """Retract a grain: no longer current. Raises as ``supersede``. Spec: OMS §23.
 
         Args:
             address: the grain.
-            reason: why; some policies ask for it.
-
-        Raises:
-            NotFoundError, InvalidationDeniedError, StoreError: as ``supersede``.
-
-        Spec: OMS §23
+            reason: the reason, which some policies require.
         """
         self.trust.set_verification(address, "retracted", reason=reason)
 
     def delete(
         self, address: str, *, reason: str | None = None, approvals: Collection[str] = ()
     ) -> None:
-        """Take a grain out of the store; its address stays in the audit trail, under a key.
+        """Delete a grain. The audit trail keeps a keyed hash of its address. Spec: OMS §28.
 
-        Free pages of the file can still hold its bytes until ``compact``.
+        Free pages of the data file can still hold its bytes until ``maintenance.compact``.
 
         Args:
             address: the grain.
-            reason: why; some policies ask for it.
-            approvals: approvals that were given, by the names that a retention policy asks for.
+            reason: the reason, which some policies require.
+            approvals: the names of approvals that were given, for a retention policy.
 
         Raises:
-            NotFoundError, InvalidationDeniedError, StoreError: as ``supersede``; a hold or a
-                minimum retention refuses too.
-
-        Spec: OMS §28
+            NotFoundError, StoreError: as for ``supersede``.
+            InvalidationDeniedError: a policy, a hold or a retention rule forbids it.
         """
         self.delete_many((address,), reason=reason, approvals=approvals)
 
@@ -300,19 +264,19 @@ class GrainStore(StorePart):
         erased: str | None = None,
         beside: Iterable[str] = (),
     ) -> None:
-        """Take several grains out in one step: all of them, or none.
+        """Delete several grains in one transaction: all of them, or none.
 
         Args:
             addresses: the grains; at most a thousand.
-            reason: why; some policies ask for it.
-            approvals: as ``delete``.
-            erased: remember also what they were, under this word for the reason: no import brings
-                them back then, unless it is allowed to. Without it they may come again.
-            beside: grains that go with them, of which nothing is remembered.
+            reason: the reason, which some policies require.
+            approvals: as for ``delete``.
+            erased: a reason code, one word. With it, the store also writes tombstones, which stop
+                imports from bringing the grains back. Without it, they can be stored again.
+            beside: other grains to delete, for which no tombstone is written.
 
         Raises:
-            NotFoundError, InvalidationDeniedError, StoreError: as ``delete``; nothing was done.
-            SchemaError: ``erased`` is no word.
+            NotFoundError, InvalidationDeniedError, StoreError: as for ``delete``.
+            SchemaError: ``erased`` is not a word.
         """
         from omsgrain.store import lifecycle
 
@@ -336,26 +300,23 @@ class GrainStore(StorePart):
         scan: bool = False,
         **filters: Unpack[Filters],
     ) -> Page:
-        """Find grains that match every filter given.
+        """Return the grains that match all filters. Spec: OMS §28.1.
 
-        A grain is found from the moment its put returns, in this process and in others.
+        A grain is found as soon as its put has returned, by other processes too.
 
         Args:
-            order: "newest" first and then by address, or "oldest", its exact reverse.
-            limit: results a page, 1 to 10,000; ``page.next()`` returns the next page.
-            cursor: ``next_cursor`` of an earlier page, to resume; the filters must be the same.
-            count: also count all that match, which may read them all.
-            explain: also say how the query was answered.
-            scan: allow a query that no index answers to read every grain.
-            **filters: those of ``omsgrain.query.filters.Filters``.
+            order: "newest" first, then by address; or "oldest", the exact reverse.
+            limit: results per page, 1 to 10,000. ``page.next()`` returns the next page.
+            cursor: ``next_cursor`` of a page, to resume with the same filters.
+            count: count all matches too, which may read all of them.
+            explain: describe how the store ran the query.
+            scan: allow the query to read every grain if no index answers it.
+            **filters: see ``omsgrain.query.filters.Filters``.
 
         Raises:
-            SchemaError: a filter or cursor that cannot be.
-            RangeError: the limit, or the confidence.
-            UnsupportedError: no index answers, and ``scan`` was not given; or there are sealed
-                grains, and they cannot be asked that.
-
-        Spec: OMS §28.1
+            SchemaError: a filter or the cursor is invalid.
+            RangeError: the limit or the confidence is out of range.
+            UnsupportedError: no index answers the query, or none for encrypted grains.
         """
         from omsgrain.query import query as queries
 
@@ -375,19 +336,15 @@ class GrainStore(StorePart):
         return page
 
     def iter_query(self, *, scan: bool = False, **filters: Unpack[Filters]) -> Iterator[Grain]:
-        """Walk all grains that match every filter given, newest first.
+        """Iterate over all grains that match all filters, newest first.
 
-        The store is read by pages, each in a snapshot of its own, so a walk holds back no writer.
-        It also meets grains that arrive meanwhile and are older than the last one it returned.
+        The store is read page by page, each in its own snapshot, so an open iterator does not
+        delay writers. It includes grains stored meanwhile that sort after the last one returned.
+        Errors are those of ``query``, at the first grain.
 
         Args:
             scan: as for ``query``.
             **filters: as for ``query``.
-
-        Raises:
-            SchemaError: a filter that cannot be.
-            RangeError: the confidence.
-            UnsupportedError: as for ``query``, when the walk begins.
         """
         from omsgrain.query import query as queries
 
@@ -403,34 +360,30 @@ class GrainStore(StorePart):
         most_bytes: int | None = None,
         **filters: Unpack[Filters],
     ) -> Page:
-        """Find the grains that best match words, a vector, or both.
+        """Return the grains that best match words, a vector, or both. Spec: OMS §28.1.
 
-        Words: a grain matches if it has any of them, the better the rarer they are; ``"two
-        words"`` must stand together, ``+word`` must be there, ``-word`` must not, ``mem*`` is any
-        word that begins so. Words and vectors together are ranked by reciprocal ranks.
+        A grain matches if it has any of the words; rare words count more. ``"two words"`` finds a
+        phrase, ``+word`` requires a word, ``-word`` excludes it, and ``mem*`` finds all words that
+        begin so. Reciprocal rank fusion combines words and a vector.
 
         Args:
-            text: what to search for.
-            vector: where to look, among the vectors of ``store.vectors``.
-            model: the model that made it; may be left out where the store has just one.
-            limit: results, 1 to 1,000.
-            most_bytes: end with the grain by which the blobs of the results are so many bytes.
-            **filters: those of ``query``; past grains are left out unless ``current`` says so.
-                Sealed grains cannot be ranked. Where the keys of the store open some, a search is
-                refused unless ``sealed=False`` leaves them out.
+            text: the words to search for.
+            vector: the vector to compare with those in ``store.vectors``.
+            model: the model of the vector; optional if the store has vectors of one model only.
+            limit: number of results, 1 to 1,000.
+            most_bytes: stop once the blobs of the results reach this size.
+            **filters: as for ``query``. Encrypted grains cannot be ranked: pass ``sealed=False``
+                if the store can decrypt any.
 
         Returns:
             The best first, with ``score`` 1 for the best, ``matched_fields``, and a ``snippet``
-            that marks the words with brackets. ``incomplete`` is "refused" if the search stopped
-            since the filters refused 100,000 matches, and "bytes" if it did for ``most_bytes``.
+            that marks the words with brackets. ``incomplete`` is "bytes" if ``most_bytes`` ended
+            the search, and "refused" if the filters rejected 100,000 matches.
 
         Raises:
-            SchemaError: neither text nor vector, no word in the text, a filter that cannot be, or
-                a vector that is not as long as any of the model.
-            RangeError: a limit.
-            UnsupportedError: there are sealed grains.
-
-        Spec: OMS §28.1
+            SchemaError: no text and no vector, a text without words, an invalid filter or vector.
+            RangeError: a limit is out of range.
+            UnsupportedError: ``sealed=False`` is missing.
         """
         from omsgrain.store import search
 
@@ -445,9 +398,10 @@ class GrainStore(StorePart):
         )
 
     def history(self, address: str) -> list[Grain]:
-        """Return all versions of what a grain says, oldest first, whichever of them is asked for.
+        """Return all versions of a grain, oldest first, including all branches of a fork.
 
-        Where histories have forked, all branches are in it.
+        Args:
+            address: any version.
 
         Raises:
             NotFoundError: the grain is not in the store.
@@ -458,27 +412,21 @@ class GrainStore(StorePart):
         with self._context.storage.read() as reader:
             return chain(reader, address)
 
-    def changes(self, since: int = 0) -> Iterator[Change]:
-        """Walk through what has happened after a sequence number, up to now.
+    def changes(self, since: int = 0) -> Iterator[read.Change]:
+        """Iterate over the changes after a sequence number, up to now.
 
-        A grain that was deleted since shows its deletion, and no longer its arrival.
+        For a grain that was deleted, the change of kind ``put`` is missing.
 
         Args:
-            since: the last ``seq`` already seen; 0 from the start.
-
-        Raises:
-            IntegrityError: stored bytes are damaged.
+            since: the last ``seq`` that you have processed; 0 for all changes.
         """
         return read.changes(self._context, since)
 
     def status(self, address: str) -> GrainStatus:
-        """Return what became of a grain.
-
-        ``access_count`` includes what this handle has counted; what other processes have counted
-        and not written yet is missing.
+        """Return the status of a grain: superseded, verified, restricted, held, reads.
 
         Raises:
-            NotFoundError: it is not in the store.
+            NotFoundError: the grain is not in the store.
         """
         from omsgrain.store import lifecycle
 
@@ -492,46 +440,41 @@ class GrainStore(StorePart):
         iat: int | None = None,
         justification: str | None = None,
     ) -> str:
-        """Sign a grain of the store.
+        """Sign a grain in the store. Spec: OMS §9.
 
-        A grain that is signed already gets one more signature, and keeps its address. The bit that
-        says so is part of what an address covers, so an unsigned grain is superseded by another
-        one, which says the same, is derived from it, is signed, and is restricted if it was.
-        Policies are asked as for every supersession: a locked grain cannot be signed any more.
+        A signed grain gets one more signature and keeps its address. An unsigned grain is
+        superseded by a signed copy with its own address, which is derived from it and restricted
+        if it is. Policies must allow the supersession: a locked grain cannot be signed.
 
         Args:
             address: the grain.
-            signer: who signs.
-            iat: when, in epoch seconds; now, if not given.
-            justification: the reason, for policies that ask for one; it stands in the new grain.
+            signer: the signer.
+            iat: the time of the signature in epoch seconds; default now.
+            justification: the reason, for policies that require one. The copy contains it.
 
         Returns:
             The address of the signed grain.
 
         Raises:
             NotFoundError: the grain is not in the store.
-            SignatureError: the signer gave no signature that holds.
-            InvalidationDeniedError: a policy or a hold refuses the supersession.
-            RangeError: the grain has as many signatures as it can have.
-            KeyMissingError: it is sealed, and its key is not here; or the store has sealed grains
-                and is open without keys.
-            OmsError: any other refusal of the new grain.
-            StoreError: read-only, full or broken; nothing was stored.
-
-        Spec: OMS §9
+            SignatureError: the signer returned an invalid signature.
+            InvalidationDeniedError: a policy or a hold forbids the supersession.
+            RangeError: the grain has the maximum number of signatures.
+            KeyMissingError: the grain's key is missing, or keys to write to an encrypted store.
+            OmsError, StoreError: as for ``supersede``.
         """
         from omsgrain.store import sign
 
         return sign.sign(self._context, address, signer, iat=iat, justification=justification)
 
     def verify(self, *, errors: OnError = "raise") -> VerifyReport:
-        """Verify every grain: address, canonical form, schema.
+        """Verify the address, canonical form and fields of every grain.
 
         Returns:
-            How many are good, and the others; ``index`` is their sequence number.
+            The number of valid grains, and the invalid ones; ``index`` is their sequence number.
 
         Raises:
-            OmsError: with ``errors="raise"``, the first that is not good.
+            OmsError: the first invalid grain, with ``errors="raise"``.
         """
         return read.verify(self._context, errors=errors)
 
@@ -545,31 +488,27 @@ class GrainStore(StorePart):
         purpose: Purpose = "transfer",
         **filters: Unpack[Filters],
     ) -> WrittenContainer:
-        """Export grains to a .mg file, or to several if one cannot hold them.
+        """Export grains to a .mg file, or to several if they exceed one file. Spec: OMS §11.
 
-        The manifest keeps their status: superseded by which, until when, verification. A signed
-        grain stands in its envelope, once for each signer; a sealed grain stays sealed.
+        The manifest has the state of the grains: successor, end of validity, verification. A
+        signed grain is written in one envelope per signer. Encrypted grains stay encrypted.
 
         Args:
-            path: the file; one that is there is replaced when all is written.
-            codec: "none", "zstd" or "lz4"; the grains are packed into one frame.
-            seekable: pack them into frames of about 1 MiB, so that reading one grain unpacks one
-                frame. Other decoders may stop after the first frame without an error.
-            sort: by created_at instead of arrival.
-            purpose: why, for the rules of presets and profiles: ``move`` to another of your
-                stores, ``access`` by the person it is about, ``transfer``, or ``sale``.
-            **filters: those of ``query``, with past grains unless ``current=True``; without any,
-                all grains. Restricted grains leave for ``move`` and ``access`` only; grains whose
-                retention is over for ``access``, and for ``move`` if they are held. The report
-                counts what stays as ``withheld``.
+            path: the file. An existing file is replaced once the new one is complete.
+            codec: "none", "zstd" or "lz4".
+            seekable: compress in frames of about 1 MiB, so that reading one grain decompresses one
+                frame. Other decoders may silently stop after the first frame.
+            sort: sort by ``created_at`` instead of storage order.
+            purpose: for the rules of presets and profiles: "move" to your own store, "access" for
+                the person whom the grains are about, "transfer" or "sale". "transfer" and "sale"
+                leave out restricted grains. All but "access" leave out grains past their
+                retention, apart from held ones for "move". ``withheld`` counts them.
+            **filters: as for ``query``, with past grains unless ``current=True``.
 
         Raises:
-            IntegrityError: a stored grain, or a signature, is damaged.
-            UnsupportedError: a rule of a preset or of a profile keeps a grain here; ``rule`` names
-                it, and nothing was written.
+            IntegrityError: a stored grain or signature is damaged.
+            UnsupportedError: a rule, named in ``rule``, forbids the export. Nothing was written.
             StoreError: the file cannot be written.
-
-        Spec: OMS §11
         """
         from omsgrain.store import mg_files
 
@@ -592,35 +531,27 @@ class GrainStore(StorePart):
         adapt: bool = False,
         trust_state_from: Iterable[str | os.PathLike[str]] = (),
     ) -> ImportReport:
-        """Import the grains of a .mg file, or of all its parts, after verifying every byte.
+        """Import a .mg file, with all its parts, after verifying every byte. Spec: OMS §11.
 
-        What the file says of their status is a claim. A supersession counts if the newer grain is
-        there and the policies allow it. "Verified" counts only in a file that is signed by
-        somebody you trust; only such a file can bring grains that were here before under a
-        policy with scope ``lineage``. Counts of reads are not imported.
-
-        Signatures are verified. One whose DID cannot be resolved is kept and does not count until
-        it is verified. Sealed grains stay sealed; those that a key of the store opens are found as
-        if they had been put here, all others by their addresses only.
+        States in the file are claims. A supersession applies if the newer grain is present and the
+        policies allow it. Signatures are verified; one whose DID cannot be resolved is kept, but
+        does not count yet. Encrypted grains stay encrypted: queries find them if a key of the
+        store decrypts them, otherwise only their addresses do.
 
         Args:
-            path: the file, or the name that its parts have in common.
-            errors: ``raise``: stop at the first refusal; ``collect``: go on, and list them.
-            allow_erased: import grains although they were erased before.
-            adapt: store a conforming grain in place of one that another engine wrote in its own
-                way, and keep the foreign blob in it; see ``omsgrain.Grain.adapt``.
-            trust_state_from: DIDs, or files of public keys. A grain that is unverified here
-                becomes verified if the file says so, and one of these keys has signed every part
-                of it, as ``PART.sig``.
+            path: the file, or the common name of its parts.
+            errors: "raise" stops at the first rejected grain; "collect" skips and reports them.
+            allow_erased: import grains even if they were erased before.
+            adapt: convert grains in another engine's dialect instead of rejecting them, and keep
+                the original blob inside; see ``omsgrain.Grain.adapt``.
+            trust_state_from: DIDs or public key files. If one of these keys signed every part, in
+                ``PART.sig``, the status "verified" is believed, and imported policies of scope
+                ``lineage`` may cover grains that were here before.
 
         Raises:
-            SignatureError: with ``trust_state_from``, a signature beside the file does not hold;
-                nothing was stored.
-            OmsError: what is wrong with the file; nothing was stored. With ``raise``, why the
-                store refuses a grain; those before it stay, with their status.
-            StoreError: read-only or full; what was stored stays, and you can import again.
-
-        Spec: OMS §11
+            OmsError: the file or a signature file is invalid, and nothing was stored. With
+                "raise", also the first rejected grain; the grains before it stay.
+            StoreError: the store is read-only or full. Grains stored so far stay; import again.
         """
         from omsgrain.store import mg_files
 
@@ -640,55 +571,48 @@ class GrainStore(StorePart):
         unsealed: bool = False,
         **filters: Unpack[Filters],
     ) -> Any:
-        """Return grains as a stream of Arrow batches, read from the store as they are taken.
+        """Return grains as a stream of Arrow batches, read from the store on demand.
 
-        The columns are those of docs/analytics.md: address and blob, status, and each field with
-        its type in the registry; anything else is JSON in ``extra``. Grains that are restricted,
-        or whose retention is over, are left out.
+        The columns are address, blob, state, each field, and ``extra`` with anything else as JSON;
+        see docs/analytics.md. Restricted grains and grains past their retention are left out.
 
         Args:
-            columns: the names of the columns, in order; None for all. Without a column of a field
-                no grain is decoded.
-            unsealed: show the fields of sealed grains that the keys of the store open. Without it
-                their fields are null; blob and address are those of the sealed grain anyway.
-            **filters: those of ``query``, answered by the index, with past grains unless
-                ``current=True``; the column ``current`` tells them apart. Without any, all grains
-                in order of arrival.
+            columns: column names in order; None for all.
+            unsealed: decrypt the fields of encrypted grains, which are null otherwise. Blob and
+                address are always those of the encrypted grain.
+            **filters: as for ``query``, with past grains unless ``current=True``.
 
         Returns:
-            A ``pyarrow.RecordBatchReader``, with batches of bounded size. It raises what goes
-            wrong while it is read.
+            A ``pyarrow.RecordBatchReader`` with batches of bounded size. Reading it can raise too.
 
         Raises:
-            SchemaError: an unknown column or filter.
-            UnsupportedError: pyarrow is not installed, or sealed grains cannot be asked that.
+            SchemaError: a column or filter is unknown.
+            UnsupportedError: pyarrow is not installed, or a filter cannot match encrypted grains.
         """
         from omsgrain.store import arrow
 
         return arrow.to_arrow(self._context, columns=columns, unsealed=unsealed, **filters)
 
     def stats(self) -> StoreStats:
-        """Return how much the store holds, and how large its file is."""
+        """Return the number of grains, the sizes on disk and other figures of the store."""
         return self._context.storage.stats()
 
     def flush(self) -> None:
-        """Write the memtable and make durable what was put with ``durability="relaxed"``."""
+        """Write the memtable, and sync what was put with ``durability="relaxed"``."""
         storage = self._context.storage
         if not storage.readonly:
             storage.flush()
         storage.sync()
 
     def as_actor(self, actor: str) -> GrainStore:
-        """Return a handle on the same store for another actor, whom the audit trail then names.
-
-        Both handles share the storage: closing one closes it for both.
+        """Return a handle on the same store for another actor. Closing one closes both.
 
         Args:
-            actor: who acts: a DID, a user, a service.
+            actor: the name in the audit trail: a DID, a user or a service.
         """
         context = self._context
         return GrainStore(context.inner, replace(context.settings, actor=actor))
 
     def close(self) -> None:
-        """Close the store; a second call does nothing."""
+        """Close the store. A second call does nothing."""
         self._context.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the grains of many messages into a store, in one commit.
+"""Store the grains of many messages in one commit.
 
-A message is a blob, envelopes in a row, one JSON grain, a list of them, or JSON lines. What is
-refused in one message does not stop the others.
+A message is a blob, a sequence of envelopes, one JSON grain, a JSON list of grains, or JSON lines.
+A rejected part of one message does not affect the others.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 MESSAGE = 16 << 20
-"""The most bytes of a message; a grain of 1 MiB takes at most 6 MiB in JSON."""
+"""Maximum bytes of a message; a grain of 1 MiB takes up to 6 MiB in JSON."""
 _BLOB = b"\x01"
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRefusal:
-    """Why a message was refused, or a part of it.
+    """Why a message, or a part of it, was rejected.
 
     Attributes:
-        error: the first refusal; ``line`` says where in a message of several grains.
-        count: how many of its grains were refused.
+        error: the first rejection; ``line`` is the line in a message of several grains.
+        count: how many grains of the message were rejected.
         erased: one of them was erased before, so the message must not be kept anywhere.
     """
 
@@ -44,13 +44,13 @@ class MessageRefusal:
 
 @dataclass(frozen=True, slots=True)
 class MessageReport:
-    """The result of some messages.
+    """The result of storing messages.
 
     Attributes:
         stored: new grains.
-        duplicates: grains that the store had.
+        duplicates: grains that were in the store already.
         warnings: grains that are allowed but look like a mistake.
-        refused: by the position of the message.
+        refused: the rejections, by the position of the message.
     """
 
     stored: int = 0
@@ -62,7 +62,7 @@ class MessageReport:
 
 
 class _GrainPlace(NamedTuple):
-    """The place of a grain: its message, and the line if that has several."""
+    """The position of a grain: its message, and its line if that has several."""
 
     message: int
     line: int | None
@@ -84,15 +84,15 @@ def take(
     most: int = MESSAGE,
     allow_erased: bool = False,
 ) -> MessageReport:
-    """Store the grains of messages; they are durable when this returns.
+    """Store the grains of messages. They are durable when the call returns.
 
-    If the store cannot be written, the call raises, and can be repeated.
+    If the store cannot be written, the call raises and can be repeated.
     """
     refused = _Refused()
     places: list[_GrainPlace] = []
     blobs: list[bytes] = []
-    lines: list[bytes] = []  # JSON, of which blobs are made all at once
-    slots: list[int] = []  # where in `blobs` that of a line goes
+    lines: list[bytes] = []  # JSON, which is encoded in one call
+    slots: list[int] = []  # for each line, the index of its blob in `blobs`
     for i, data in enumerate(messages):
         place = _GrainPlace(i, None)
         try:
@@ -124,23 +124,23 @@ def _encode(
     blobs: list[bytes],
     refused: _Refused,
 ) -> int:
-    """Put the blob of each line into its slot, or nothing if it is refused; count warnings."""
+    """Encode each line into its slot, or empty it if the line is rejected; count the warnings."""
     if not lines:
         return 0
-    # A blank line first, so that a byte order mark inside a message is refused.
+    # Start with a blank line, so that a byte order mark inside a message is refused.
     batch = encode_jsonl(b"\n".join((b"", *lines)), errors="collect")
     for slot in slots:
         blobs[slot] = b""
     for index, blob in zip(batch.indices, batch.blobs, strict=True):
         blobs[slots[index]] = blob
     for item in batch.errors:
-        item.error.offset = None  # it is an offset in all lines together
+        item.error.offset = None  # the offset counts from the first of all lines
         refused.add(places[slots[item.index]], item.error)
     return len(batch.warnings)
 
 
 def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
-    """The grains of a message, each a blob, an envelope or a line of JSON, with its line."""
+    """Return the grains of a message with their lines: blobs, envelopes or lines of JSON."""
     if len(data) > most:
         expected, found = f"at most {most} bytes", f"{len(data)} bytes"
         raise TooLargeError("the message is too large", expected=expected, found=found)
@@ -173,4 +173,4 @@ def _grains(data: bytes, most: int) -> Iterator[tuple[int | None, bytes]]:
         if lines.error is not None:
             raise lines.error
     if not count:
-        raise EmptyError("the message has no grain")
+        raise EmptyError("the message contains no grain")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``store.trust``: who signed a grain, and what verification found."""
+"""``store.trust``: signatures and verification status of grains."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _STATUSES = get_args(Verification)
 
 
 class GrainTrust(StorePart):
-    """``store.trust``: signatures of grains, and their verification status."""
+    """``store.trust``: signatures and verification status of grains."""
 
     __slots__ = ()
 
     def set_verification(
         self, address: str, status: Verification, *, reason: str | None = None
     ) -> None:
-        """Set what verification found: unverified, verified, contested or retracted.
+        """Set the verification status: unverified, verified, contested or retracted.
 
         Args:
             address: the grain.
             status: the new status.
-            reason: why; some policies ask for it.
+            reason: the reason, which some policies require.
 
         Raises:
-            SchemaError: an unknown status.
+            SchemaError: the status is unknown.
             NotFoundError: the grain is not in the store.
-            InvalidationDeniedError: a policy or a hold refuses.
-            StoreError: read-only, full or broken; nothing was stored.
+            InvalidationDeniedError: a policy or a hold forbids the change.
+            StoreError: the store is read-only, full or damaged. Nothing was stored.
 
         Spec: OMS §23
         """
@@ -56,10 +56,13 @@ class GrainTrust(StorePart):
         context.storage.write(work)
 
     def signatures(self, address: str) -> list[Signature]:
-        """Return the signatures over a grain, sorted by signer; an unsigned one has none.
+        """Return the signatures of a grain, sorted by signer; none if it is unsigned.
+
+        Args:
+            address: the grain.
 
         Raises:
-            NotFoundError: it is not in the store.
+            NotFoundError: the grain is not in the store.
             IntegrityError: a stored signature is damaged.
         """
         digest = _core.parse_address(address)
@@ -67,18 +70,20 @@ class GrainTrust(StorePart):
             return signatures.signatures(reader, seq_of(reader, digest))
 
     def envelope(self, address: str, signer: str | None = None) -> bytes:
-        """Return a signed grain in its envelope, byte for byte as it came.
+        """Return a signed grain in its envelope, byte for byte as received.
 
         Args:
             address: the grain.
-            signer: whose envelope. If not given: of those that were verified, the one of the
-                lowest DID; if none was, the one of the lowest DID.
+            signer: the DID of the signer. Default: the lowest DID of a verified signature, or
+                else the lowest DID.
 
         Raises:
-            NotFoundError: it is not in the store, or this signer has not signed it.
+            NotFoundError: the grain is not in the store, or has no signature of this signer.
             IntegrityError: a stored signature is damaged.
         """
         chosen = signatures.by_signer(self.signatures(address), signer)
         if chosen is None:
-            raise NotFoundError("the grain has no such signature", found=address)
+            raise NotFoundError(
+                "the grain has no signature, or none of this signer", found=address
+            )
         return chosen.envelope

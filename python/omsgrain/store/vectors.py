@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``store.vectors``: the embedding vectors of grains."""
+"""``store.vectors``: embedding vectors of grains."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class Vectors(StorePart):
-    """``store.vectors``: the embedding vectors of grains."""
+    """``store.vectors``: embedding vectors of grains."""
 
     __slots__ = ()
 
     def add(self, address: str, vector: Vector, *, model: str) -> None:
-        """Store a vector for a grain; one of the same model's name is replaced.
+        """Store a vector for a grain. It replaces the grain's vector of the same model.
 
-        The vector of an encrypted grain is encrypted too: ``get`` returns it, and no search finds
-        it.
+        The vector of an encrypted grain is encrypted too: ``get`` returns it, but searches do not
+        find it.
 
         Args:
             address: the grain.
             vector: floats, or the bytes of float32 in little-endian order.
-            model: the name of the model that made it. Vectors of different models, or of different
-                lengths, are never compared.
+            model: the name of the model. Vectors of different models or lengths are never
+                compared.
 
         Raises:
             NotFoundError: the grain is not in the store.
-            SchemaError, RangeError: not such a vector.
-            StoreError: read-only, full or broken.
+            SchemaError, RangeError: the vector is invalid.
+            StoreError: the store is read-only, full or damaged.
         """
         self.add_many([(address, vector)], model=model)
 
@@ -45,11 +45,11 @@ class Vectors(StorePart):
         """Store the vectors of many grains in one transaction: all of them, or none.
 
         Args:
-            items: grains' addresses, each with its vector.
-            model: the name of the model that made them.
+            items: pairs of a grain's address and its vector.
+            model: the name of the model.
 
         Raises:
-            NotFoundError, SchemaError, RangeError, StoreError: as ``add``; nothing was stored.
+            NotFoundError, SchemaError, RangeError, StoreError: as for ``add``. Nothing was stored.
         """
         context = self._context
         given = [(_core.parse_address(address), vector) for address, vector in items]
@@ -69,11 +69,14 @@ class Vectors(StorePart):
         context.storage.write(work)
 
     def get(self, address: str) -> dict[str, Sequence[float]]:
-        """Return the vectors of a grain by the name of their model, as they were given.
+        """Return the vectors of a grain by model name, with the stored values.
+
+        Args:
+            address: the grain.
 
         Raises:
             NotFoundError: the grain is not in the store.
-            KeyMissingError, ErasedError: the grain is encrypted, and its key is not here or was
+            KeyMissingError, ErasedError: the grain is encrypted, and its key is missing or was
                 destroyed.
         """
         digest = _core.parse_address(address)
@@ -84,13 +87,13 @@ class Vectors(StorePart):
             return dict(vectors.vectors_of(reader, seq, unseal))
 
     def models(self) -> list[Model]:
-        """Return the models whose vectors are stored, with their number of dimensions."""
+        """Return the models whose vectors are stored, with their dimensions."""
         with self._context.storage.read() as reader:
             return vectors.models(reader)
 
 
 def sealer_of(reader: Reader, seq: int) -> Sealer | None:
-    """What seals and opens the vectors of a grain; None if it is not sealed, or without keys."""
+    """Return the sealer for a grain's vectors; None for a plain grain or without keys."""
     blob = reader.blob_at(seq)
     if blob is None or not blob[1] & ENCRYPTED_BIT or not isinstance(reader, KeyedReader):
         return None
