@@ -149,7 +149,7 @@ def test_a_passphrase_for_what_is_not_encrypted(
 
 def test_warnings_tell_where(shell: Shell, file: Path) -> None:
     assert shell("import", "m.omsg", file) == 0
-    assert b"invalid_uuid: not a UUID (at /export_meta/id)" in shell.err
+    assert b"invalid_uuid: the id is not a UUID (at /export_meta/id)" in shell.err
 
 
 def test_the_rule_that_keeps_it_is_told(shell: Shell, tmp_path: Path) -> None:

@@ -302,13 +302,13 @@ class VersionedMif(Mif):
     Attributes:
         around: the member that says whose the records are, and when they were exported.
         checksums: those of its documents.
-        told: its warnings.
+        warnings: its rules that only warn.
         embedded: kinds of records that lose their embedding where embeddings do not leave.
     """
 
     around: ClassVar[str]
     checksums: ClassVar[Checksums]
-    told: ClassVar[Mapping[str, SchemaRule]]
+    warnings: ClassVar[Mapping[str, SchemaRule]]
     embedded: ClassVar[frozenset[str]]
 
     def imported(
@@ -324,7 +324,7 @@ class VersionedMif(Mif):
         around, warnings = object_of(found.envelope, self.around), found.warnings
         owner, unnamed = owner_of(around.get("user_id"), user_id)
         if unnamed:
-            says, where = self.told["owner_not_kept"].says, f"/{self.around}/user_id"
+            says, where = self.warnings["owner_not_kept"].says, f"/{self.around}/user_id"
             warnings = (*warnings, Problem("owner_not_kept", where, says))
         made = gathered(self.table, found.records, owner, self.vector)
         when = text_of(around, "created_at")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a document and its records are what the format asks for; all defects, each once.
+"""Checks a MIF 1.0 document and its records, and reports each defect once.
 
 Spec: MIF 1.0 §2 to §7, §9
 """
@@ -35,17 +35,17 @@ TASK = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Mif1Limits:
-    """What a reader takes. Whatever is larger is refused before it is parsed.
+    """Limits of a reader. It refuses a larger document before it parses it.
 
     Attributes:
-        document: bytes of a document. Spec: MIF 1.0, Security Considerations 5
-        values: values of it, keys not counted.
-        line: bytes of a line of JSON lines.
-        depth: objects and arrays inside one another; at most 128.
-        aliases: values that the aliases of a YAML text stand for, all together.
-        memory_kib: that the opening of an envelope may use, KiB.
-        iterations: that the opening of an envelope may run.
-        parallelism: lanes that the opening of an envelope may have.
+        document: bytes of the document. Spec: MIF 1.0, Security Considerations 5
+        values: values in the document, without keys.
+        line: bytes of one line of JSON lines.
+        depth: nesting of objects and arrays; at most 128.
+        aliases: values that all YAML aliases expand to.
+        memory_kib: memory to derive an envelope's key, in KiB.
+        iterations: iterations to derive an envelope's key.
+        parallelism: lanes to derive an envelope's key.
     """
 
     document: int = 100 << 20
@@ -66,14 +66,14 @@ Layout: TypeAlias = Literal["json", "yaml", "jsonl"]
 
 FORMAT: Final = "mif1"
 VERSION: Final = "1.0"
-"""What is written. Every 1.x is read."""
+"""The version that omsgrain writes. It reads every 1.x."""
 SCHEMA: Final = "https://shodh-memory.dev/schemas/mif-v1.json"
 EXTENSIONS: Final[dict[Layout, str]] = {
     "json": ".mif.json",
     "yaml": ".mif.yaml",
     "jsonl": ".mif.jsonl",
 }
-"""Names of files end so. Spec: MIF 1.0 §1"""
+"""File name suffixes. Spec: MIF 1.0 §1"""
 
 ARRAYS: Final[dict[str, Kind]] = {
     "/memories": "memory",
@@ -81,7 +81,7 @@ ARRAYS: Final[dict[str, Kind]] = {
     "/graph/nodes": "node",
     "/graph/edges": "edge",
 }
-"""The arrays whose items are records, in the order in which they are read."""
+"""The arrays of records, in reading order."""
 REFERENCES: Final[dict[str, dict[str, str]]] = {
     "memory": {
         "id": "memory",
@@ -100,9 +100,9 @@ REFERENCES: Final[dict[str, dict[str, str]]] = {
     "edge": {"source": ANY, "target": ANY},
     "consent": {},
 }
-"""Of each kind the members that hold ids of other records, and of which kind these are."""
+"""For each kind: the members that hold ids, and the kind that each id refers to."""
 CONSENT: Final = "/consent"
-"""Where the one record stands that is no item of an array."""
+"""The pointer of the only record that is not in an array."""
 
 MEMORY_TYPES: Final = (
     "Observation",
@@ -342,7 +342,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("timestamp", "str", "when consent was given", form="time"),
     ),
 }
-"""What each object has. All may have more, which is kept."""
+"""The fields of each object. Other members are allowed and kept."""
 
 _LOOSE: Final = frozenset(
     {"generator", "export", "metadata", "date_range", "privacy", "hebbian_config"}
@@ -351,7 +351,7 @@ _BEARING: Final = frozenset({"export", "memories", "todos", "graph", "consent", 
 
 
 def is_loose(shape: str, name: str) -> bool:
-    """Whether no record depends on a field, so that what is odd in it is kept, and told."""
+    """Whether a defect in a field is only a warning, because no record depends on it."""
     return shape in _LOOSE or (shape in ("document", "graph") and name not in _BEARING)
 
 
@@ -378,7 +378,7 @@ RULES: Final[dict[str, SchemaRule]] = {
     "kdf_missing": SchemaRule("6.2", "the envelope does not say how to derive the key"),
     "kdf_too_costly": SchemaRule("6.2", "deriving the key costs more than the limit allows"),
 }
-"""Breaking one of them around the records refuses the document; in a record, that record."""
+"""Errors. In a record, an error drops the record; elsewhere, it rejects the document."""
 
 WARNINGS: Final[dict[str, SchemaRule]] = {
     "later_version": SchemaRule(
@@ -414,7 +414,7 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
     "unknown_reference": SchemaRule("3", "the referenced record is not in the document"),
     "owner_not_kept": SchemaRule("2", "no grain can hold this user id: the grains have no owner"),
 }
-"""What is accepted with a warning."""
+"""Defects that are accepted with a warning."""
 
 
 _VERSION = re.compile(r"1(?:\.[0-9]{1,9})*")
@@ -430,7 +430,7 @@ def _id(prefix: str, letters: str, says: str) -> Form:
 
 
 _FORMS: Final = {
-    # A record without a readable time would get an invented one.
+    # Without a readable time, a record would get an invented time.
     "time": Form("invalid_timestamp", "such as 2026-01-03T10:45:00.000Z", _is_time, True, "time"),
     "checksum": Form(
         "invalid_checksum",
@@ -443,7 +443,7 @@ _FORMS: Final = {
     "short_id": Form("id_form", "such as PROJ-123", re.compile("[A-Z]+-[0-9]+").fullmatch),
 }
 _SHAPES: Final = Shapes(
-    # The version is looked at before all else.
+    # `Mif1Checker.document` checks the version itself, first.
     {
         name: [field for field in shape if field.name != "mif_version"]
         for name, shape in SHAPES.items()
@@ -457,29 +457,29 @@ _SHAPES: Final = Shapes(
 
 
 def is_version(version: Any) -> bool:
-    """Whether a ``mif_version`` is one that is read; a YAML text may have it as a number."""
+    """Whether a ``mif_version`` is supported; in YAML it can be a number."""
     if type(version) is str:
         return _VERSION.fullmatch(version) is not None
     return type(version) in (int, float) and 1 <= version < 2
 
 
 def is_encrypted(document: dict[str, Any]) -> bool:
-    """Whether a document is an envelope around another. Spec: MIF 1.0 §6.2."""
+    """Whether a document is an encryption envelope. Spec: MIF 1.0 §6.2."""
     return isinstance(document.get("encryption"), dict) and "memories" not in document
 
 
 _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "edge"}
-"""Those that are looked at once all records are known; the ends of an edge have a rule."""
+"""References to check once all records are known. Edges have their own rule."""
 
 
 class Mif1Checker(DocumentChecker):
-    """Checks one document. Of what it saw it keeps only hashes."""
+    """Checks one document, and keeps only hashes of what it has seen."""
 
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
 
     def document(self, document: Any, line: int | None = None) -> None:
-        """Check what stands around the records, and the consent."""
+        """Check everything outside the records, and the consent."""
         self._found, self._line = self.faults, line
         if type(document) is not dict:
             self._wrong("not_object", "", "an object", kind_of(document))
@@ -503,7 +503,7 @@ class Mif1Checker(DocumentChecker):
     ) -> RecordItem | None:
         """Check one record; None if it is bad."""
         if kind == "consent":
-            return RecordItem(kind, record)  # checked with the envelope
+            return RecordItem(kind, record)  # `document` has checked it
         self._line = line
         if not self._is_good(kind, record, pointer):
             return None
@@ -518,7 +518,7 @@ class Mif1Checker(DocumentChecker):
         return RecordItem(kind, record, of)
 
     def counts(self, document: dict[str, Any]) -> None:
-        """Tell where a document says another number of records than it has."""
+        """Warn of each count in the document that differs from its number of records."""
         self._line = None
         graph, metadata = document.get("graph"), document.get("metadata")
         for where, said, name, array in (
@@ -540,7 +540,7 @@ class Mif1Checker(DocumentChecker):
             self._redaction(pointer, value)
 
     def _vector(self, pointer: str, embedding: dict[str, Any]) -> None:
-        """Check a vector; it has thousands of numbers, and their types are all there is to see."""
+        """Check a vector's types and length. Checking thousands of values is too slow."""
         vector = embedding.get("vector")
         if not isinstance(vector, list):
             return
@@ -583,7 +583,7 @@ _PLAIN: Final = {
         {"not": {"required": ["encryption"], "properties": {"encryption": {"type": "object"}}}},
     ]
 }
-"""An encrypted document is no document before it is opened."""
+"""An encrypted document has no `memories`."""
 
 
 def schema() -> dict[str, Any]:
@@ -601,5 +601,5 @@ def schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The schema as it is shipped."""
+    """The schema file of the package."""
     return files("omsgrain.formats.mif1").joinpath("schema.json").read_text("utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document: read, checked, taken apart and put together. Spec: MIF 1.0 §2."""
+"""Reads, checks, splits and rebuilds MIF 1.0 documents. Spec: MIF 1.0 §2."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _EXPORT: Final = "export"
 
 
 def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
-    """The checksums that the reference implementation may write.
+    """The checksums that the reference implementation can write.
 
-    They are made of the number of memories, that of todos and the time of the export, which it
-    spells with Z in one place and with +00:00 in the other.
+    It hashes the numbers of memories and todos and the export time, which it writes with Z in one
+    place and with +00:00 in another.
     """
     export = document.get(_EXPORT)
     time = export.get("created_at") if isinstance(export, dict) else None
@@ -59,20 +59,20 @@ def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 CHECKSUM: Final = Checksums(_EXPORT, of_counts)
-"""Ours, and those of the reference implementation."""
+"""Our checksum, and those of the reference implementation."""
 
 
 @dataclass(slots=True)
 class Parsed:
-    """A document that was read, and not yet checked.
+    """A parsed document, not yet checked.
 
     Attributes:
-        document: the whole tree.
-        layout: how it was laid out.
-        lines: of the records, by pointer of their array, if they came by lines.
-        problems: lines that are no records.
-        warnings: what is accepted with a warning.
-        left_out: how many lines are no records.
+        document: the parsed value.
+        layout: its layout.
+        lines: line numbers of the records, by array pointer; only for JSON lines.
+        problems: lines that are not records.
+        warnings: defects that are accepted with a warning.
+        left_out: number of lines that are not records.
     """
 
     document: Any
@@ -83,14 +83,14 @@ class Parsed:
     left_out: int = 0
 
     def line(self, pointer: str, i: int) -> int | None:
-        """The line of a record, if it came by lines."""
+        """The line number of a record in JSON lines; else None."""
         lines = self.lines.get(pointer)
-        # What the header holds itself comes before all lines.
+        # Records in the header precede those of the lines.
         return None if lines is None or i >= len(lines) else lines[i]
 
 
 def layout_of(data: bytes) -> Layout:
-    """Tell the layout of a document by its beginning."""
+    """Detect the layout of a document from its beginning."""
     if not data[:_HEAD].removeprefix(json_text.MARK).lstrip().startswith(b"{"):
         return "yaml"
     if not _HEADER.search(data, 0, _HEAD):
@@ -99,13 +99,13 @@ def layout_of(data: bytes) -> Layout:
     first = json_text.looked_into(data if end < 0 else data[:end])
     if not json_lines.is_header(first):
         return "json"
-    # One line alone with all its records in it is no document by lines that was cut short.
+    # A single line that has `memories` is a complete JSON document, not truncated JSON lines.
     alone = end < 0 or _SAID.search(data, end) is None
     return "json" if alone and "memories" in first else "jsonl"
 
 
 def looks_like_yaml(data: bytes) -> bool:
-    """Whether a text says in YAML that it is a document of this format."""
+    """Whether a text is YAML with a ``mif_version`` of 1.x."""
     return _YAML.search(data[:_HEAD]) is not None
 
 
@@ -138,7 +138,7 @@ def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
 
 
 def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
-    """Write a document by lines, record by record."""
+    """Write a document as JSON lines, record by record."""
     document = json_lines.own_last(document)
     arrays = lift(document, ARRAYS)[1]
     records: Iterator[tuple[Kind, Any]] = (
@@ -175,7 +175,7 @@ _CONSENT: Final = CONSENT.removeprefix("/")
 
 
 def validate(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> Verdict:
-    """Say all that is wrong with a document; never raises for what the bytes are."""
+    """Report all defects of a document; invalid bytes never raise an error."""
     try:
         parsed = parse(data, layout, limits)
     except DocumentError as error:
@@ -188,7 +188,7 @@ def validate(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None 
 
 
 def read(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> MifDocument:
-    """Read a document; a bad record of it is left out and told."""
+    """Read a document; skip bad records and report them."""
     checker = Mif1Checker(FIRSTS)
     found = _checked(parse(data, layout, limits), checker)
     checker.refuse()
@@ -196,7 +196,7 @@ def read(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = No
 
 
 def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Take the records out of a document; the other way of `together`."""
+    """Split a document into envelope and records; the inverse of `together`."""
     envelope, arrays = lift(document, ARRAYS)
     consent = document.get(_CONSENT)
     if isinstance(consent, dict):
@@ -206,7 +206,7 @@ def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]
 
 
 def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the records back into a document; keys keep their order."""
+    """Put the records back into the envelope, in the original key order."""
     inner = {pointer: array for pointer, array in arrays.items() if pointer != CONSENT}
     document = fill(envelope, inner)
     if consent := arrays.get(CONSENT):
@@ -236,23 +236,23 @@ def _checked(parsed: Parsed, checker: Mif1Checker) -> MifDocument:
     return found
 
 
-STAYS: Final = "it stays with the document that it came in"
-"""Why a consent is in no other document."""
+STAYS: Final = "it belongs only to its original document"
+"""Why an export leaves out a consent."""
 
 _DAY: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentConsent:
-    """The consent of a document; what it does not say is None.
+    """The consent of a document; missing members are None.
 
     Attributes:
-        exported_by: who asked for the export.
-        purpose: what for.
-        retention_days: how many days the records may be kept.
-        sharing_allowed: whether they may be passed on.
+        exported_by: the person who asked for the export.
+        purpose: the purpose of the export.
+        retention_days: days to keep the records.
+        sharing_allowed: whether sharing is allowed.
         gdpr_basis: the legal basis.
-        timestamp: when that was said, as it was spelled.
+        timestamp: when consent was given, as in the document.
     """
 
     exported_by: str | None = None
@@ -264,7 +264,7 @@ class DocumentConsent:
 
     @classmethod
     def of(cls, block: Mapping[str, Any] | None) -> DocumentConsent | None:
-        """Read the ``consent`` of a document that was checked; None if it has none."""
+        """Read the ``consent`` of a checked document; None if it has none."""
         if not isinstance(block, Mapping):
             return None
         days, shares = block.get("retention_days"), block.get("sharing_allowed")
@@ -278,11 +278,11 @@ class DocumentConsent:
 
     @property
     def shares(self) -> bool:
-        """Whether the records may be passed on: unless the person said that they may not."""
+        """Whether sharing is allowed; true unless the consent forbids it."""
         return self.sharing_allowed is not False
 
     def expires_at(self, created: int) -> int | None:
-        """Until when the records may be kept; None: no end was set."""
+        """When the retention period ends; None if there is none."""
         if self.retention_days is None:
             return None
         given = None if self.timestamp is None else times.parse(self.timestamp, floating=True)
@@ -290,13 +290,13 @@ class DocumentConsent:
 
 
 def is_consent(grain: Grain) -> bool:
-    """Whether a grain is the consent of a document: that belongs to it, and is in no other."""
+    """Whether a grain is the consent of a document."""
     source = Source.of(grain) if grain.type == "state" else None
     return source is not None and (source.format, source.kind) == (FORMAT, "consent")
 
 
 class Metadata:
-    """Counts records as they come, and keeps none of them."""
+    """Counts records without keeping them."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -325,7 +325,7 @@ class Metadata:
     def metadata(
         self, *, pii: bool = False, secrets: bool = False, redacted: Iterable[str] = ()
     ) -> dict[str, Any]:
-        """The ``metadata`` of the document."""
+        """Return the ``metadata`` of the document."""
         found: dict[str, Any] = {
             "total_memories": self._counts["memory"],
             "total_todos": self._counts["todo"],
@@ -341,9 +341,9 @@ class Metadata:
         return found
 
     def graph(self) -> dict[str, Any]:
-        """The ``graph`` of the document, without its arrays.
+        """Return the ``graph`` of the document, without its arrays.
 
-        A memory or todo that an edge leads to is a node, listed among the nodes or not.
+        Each end of an edge counts as a node, whether ``nodes`` lists it or not.
         """
         return {
             "format": "adjacency_list",
@@ -355,7 +355,7 @@ class Metadata:
 def counted(
     envelope: dict[str, Any], arrays: Mapping[str, Iterable[Any]], kinds: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What a document says of itself, counted anew; only its privacy is as it was told."""
+    """Count a document's metadata again, and keep its ``privacy``."""
     found = Metadata()
     for pointer, array in arrays.items():
         for record in array:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document under a passphrase: AES-256-GCM with a key from Argon2id. Spec: MIF 1.0 §6.2.
+"""Encrypts a document: AES-256-GCM with a key from Argon2id. Spec: MIF 1.0 §6.2.
 
-The SEP names the two and draws five members. It has no place for the salt and the costs, without
-which nobody can open what another one sealed, so an envelope of ours says more:
+The SEP names both algorithms and shows five members. Another reader also needs the salt and the
+costs to decrypt a document, so our envelope adds them:
 
     {"$schema": ..., "mif_version": "1.0",
      "encryption": {"algorithm": "aes-256-gcm", "key_derivation": "argon2id",
@@ -11,8 +11,8 @@ which nobody can open what another one sealed, so an envelope of ours says more:
                     "aad": "mif-1.0",
                     "iv": base64, "auth_tag": base64, "encrypted_payload": base64}}
 
-With ``aad``, the canonical text of the envelope without payload and tag is authenticated too, so
-that nobody changes what it says. The costs are the second choice of RFC 9106 §4.
+``aad`` authenticates the canonical text of the envelope without payload and tag, so a change to
+the envelope is detected. The costs are the second choice of RFC 9106 §4.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from omsgrain.formats.problems import DocumentError, Problem
 MEMBER: Final = "encryption"
 KEY: Final = 32
 _IV, _TAG, _SALT = 12, 16, 16
-_SALTS: Final = range(8, 65)  # bytes of the salt of another; RFC 9106 asks for 8 at least
+_SALTS: Final = range(8, 65)  # accepted bytes of salt; RFC 9106 asks for at least 8
 _ALGORITHM: Final = "aes-256-gcm"
 _DERIVATION: Final = "argon2id"
 _RAW: Final = "none"
@@ -48,11 +48,11 @@ _FRAME: Final = 64 << 10  # bytes of an envelope besides its payload
 
 
 class Kdf(NamedTuple):
-    """How a key is derived from a passphrase.
+    """Parameters to derive a key from a passphrase.
 
     Attributes:
-        salt: random bytes; of one's own, 16 fresh ones each time.
-        memory_kib: memory that it takes, KiB.
+        salt: random bytes; `fresh` makes 16.
+        memory_kib: memory, in KiB.
         iterations: passes over the memory.
         parallelism: lanes.
     """
@@ -64,7 +64,7 @@ class Kdf(NamedTuple):
 
     @classmethod
     def fresh(cls) -> Kdf:
-        """With a salt of its own."""
+        """Return parameters with a new random salt."""
         return cls(os.urandom(_SALT))
 
 
@@ -99,9 +99,9 @@ def seal_document(
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a document says that it is encrypted; it may say it wrongly."""
+    """Whether a document has an ``encryption`` member; it can be invalid."""
     text = data.removeprefix(b"\xef\xbb\xbf")
-    if not text.lstrip().startswith(b"{"):  # YAML, say
+    if not text.lstrip().startswith(b"{"):  # such as YAML
         return False
     return _core.json_member(text, [MEMBER]) is not None
 
@@ -135,12 +135,12 @@ def open_document(
         return AESGCM(_checked(key)).decrypt(iv, payload + tag, _authenticated(envelope))
     except InvalidTag:
         raise KeyMissingError(
-            "the passphrase or key does not open the document, or the document was changed"
+            "the passphrase or key is wrong, or the document was changed"
         ) from None
 
 
 def _authenticated(envelope: dict[str, Any]) -> bytes | None:
-    """What is authenticated besides the payload; nothing, where another has sealed it."""
+    """The additional authenticated data; None if the envelope has no ``aad``."""
     if envelope[MEMBER].get("aad") is None:
         return None
     inner = {name: value for name, value in envelope[MEMBER].items() if name not in _PARTS}
@@ -148,13 +148,13 @@ def _authenticated(envelope: dict[str, Any]) -> bytes | None:
 
 
 def _kdf(found: dict[str, Any], given: Kdf | None, limits: Mif1Limits) -> Kdf:
-    """How the key is derived, if that is said and not too costly."""
+    """Return the key derivation parameters; refuse missing or too costly ones."""
     if found.get("key_derivation") != _DERIVATION:
         raise _refused("unknown_algorithm", "/key_derivation", f"{_DERIVATION}, or a key")
     params = found.get("kdf_params")
     if params is None:
         if given is None:
-            raise _refused("kdf_missing", "/kdf_params", "kdf_params, or parameters given with it")
+            raise _refused("kdf_missing", "/kdf_params", "kdf_params, or the argument kdf")
         return given
     if not isinstance(params, dict):
         raise _refused("invalid_encryption", "/kdf_params", "an object", json_text.kind_of(params))
@@ -185,7 +185,7 @@ def _derived(passphrase: str | None, kdf: Kdf) -> bytes:
     if not passphrase:
         expected = "at least one character"
         raise KeyMissingError("the passphrase is empty", field="/passphrase", expected=expected)
-    # The same passphrase from another keyboard may come decomposed.
+    # Another keyboard can produce the same passphrase in decomposed form.
     try:
         secret = unicodedata.normalize("NFC", passphrase).encode()
     except UnicodeEncodeError:
@@ -210,7 +210,7 @@ def _argon2id(secret: bytes, kdf: Kdf) -> bytes:
         )
         return own.derive(secret)
     except (ImportError, UnsupportedAlgorithm):
-        pass  # before 44, or above an older OpenSSL
+        pass  # cryptography before 44, or an older OpenSSL
     try:
         from argon2.low_level import Type, hash_secret_raw
     except ImportError:
@@ -222,7 +222,7 @@ def _argon2id(secret: bytes, kdf: Kdf) -> bytes:
 
 def _checked(key: bytes) -> bytes:
     if not isinstance(key, bytes) or len(key) != KEY:
-        raise KeyMissingError("not a document key", expected=f"{KEY} bytes")
+        raise KeyMissingError("the document key has the wrong size", expected=f"{KEY} bytes")
     return key
 
 
@@ -231,7 +231,7 @@ def _text(data: bytes) -> str:
 
 
 def _bytes(found: dict[str, Any], name: str, sizes: range, below: str = "") -> bytes:
-    """The bytes of a member, if they are base64 and of the right length."""
+    """Decode a base64 member of the right length."""
     text, where = found.get(name), f"{below}/{name}"
     least, most = sizes[0], sizes[-1]
     sized = f"{least} bytes" if least == most else f"{least} to {most} bytes"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF 1.0 as a format: a document as grains, and grains as a document, without a store."""
+"""MIF 1.0 as a format: converts documents to grains and back, without a store."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Mif1(VersionedMif):
     embedded = frozenset(_ARRAYS.values())
     around = "export"
     checksums = documents.CHECKSUM
-    told = WARNINGS
+    warnings = WARNINGS
     references = REFERENCES
     renamed = frozenset(("memory", "todo"))
     single = frozenset((CONSENT,))
@@ -80,7 +80,7 @@ class Mif1(VersionedMif):
     }
 
     def sniff(self, said: Said) -> bool:
-        """Whether its version is 1, or it is an envelope as the SEP draws it."""
+        """Whether its version is 1.x, or it is an encryption envelope as in the SEP."""
         if not said.is_object:
             return not said.is_array and documents.looks_like_yaml(said.data)
         if said.version is not None:
@@ -89,7 +89,7 @@ class Mif1(VersionedMif):
         return encryption is None or said.members.get("$schema") == SCHEMA
 
     def by_lines(self, file: IO[bytes], head: bytes) -> bool:
-        """Whether it is laid out as JSON lines."""
+        """Whether the file is JSON lines."""
         return documents.layout_of(head) == "jsonl"
 
     def load(
@@ -103,7 +103,7 @@ class Mif1(VersionedMif):
         passphrase: str | None = None,
         key: bytes | None = None,
     ) -> Import:
-        """Make grains of a document; a bad record is left out and listed in ``problems``."""
+        """Make grains of a document; skip bad records and list them in ``problems``."""
         if passphrase is not None or key is not None:
             if not envelope.is_sealed(data):
                 raise SchemaError("the document is not encrypted", field="/passphrase")
@@ -113,7 +113,7 @@ class Mif1(VersionedMif):
         return self.imported(data, found, style, user_id=user_id, exact=exact)
 
     def vector(self, item: RecordItem) -> Vector | None:
-        """What is searched of the embedding of a record."""
+        """The vector to search in a record's embedding."""
         return vector_of(item.value.get("embedding"))
 
     def dump(
@@ -127,9 +127,9 @@ class Mif1(VersionedMif):
         passphrase: str | None = None,
         key: bytes | None = None,
     ) -> Dump:
-        """Make a document of grains that were one; it comes back as it was."""
+        """Rebuild the document that the grains were loaded from."""
         if layout is not None and layout not in get_args(Layout):
-            raise SchemaError("no such layout", expected=", ".join(get_args(Layout)))
+            raise SchemaError(f"unknown layout {layout!r}", expected=", ".join(get_args(Layout)))
         found, get = self.own(grains)
         kept = _layout(found.layout)
         changed = layout is not None and layout != kept
@@ -146,11 +146,11 @@ class Mif1(VersionedMif):
         return Dump(data, losses)
 
     def numbered(self, kind: str, id: str, count: int) -> str | None:
-        """The id of an entity is its name, and may have a number behind it."""
+        """The id for the next entity of the same name; other kinds have no numbered ids."""
         return f"{id} {count}" if kind == "entity" else None
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        """The records of a document in their places."""
+        """Put the records into their places in the document."""
         return documents.together(envelope, arrays)
 
     def assembled(
@@ -171,7 +171,7 @@ class Mif1(VersionedMif):
         exact: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
-        """The bytes of a document, in the layout that it had if no other one is wanted."""
+        """The bytes of a document, in its original layout unless ``layout`` is given."""
         if own is not None and layout in (None, own.layout or "json"):
             return _as_it_was(own, document, get, exact=exact), []
         return documents.spell(document, layout or "json"), []
@@ -179,16 +179,16 @@ class Mif1(VersionedMif):
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
     ) -> Reads | None:
-        """How often a memory was read, which it says itself."""
+        """A memory's own access count and time."""
         memory = record()
         return Reads.of(memory.get("access_count"), memory.get("accessed_at"))
 
     def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
-        """A memory that says how often it was read by now."""
+        """A memory with its current access count and time."""
         if kind != "memory" or not isinstance(record, dict):
             return record
         id = str(record.get("id", ""))
-        # One that came with MIF 2.0 has its id there.
+        # A memory imported from MIF 2.0 has the id without the prefix.
         found = reads.get(id) or reads.get(id.removeprefix(PREFIXES["memory"]))
         if found is None:
             return record
@@ -199,7 +199,7 @@ class Mif1(VersionedMif):
         return record
 
     def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
-        """A document by pieces, in a layout."""
+        """Yield the bytes of a document in a layout, piece by piece."""
         if layout == "jsonl":
             return documents.spell_lines(document)
         if layout == "yaml":
@@ -214,22 +214,22 @@ class Mif1(VersionedMif):
         return self.checksums.sealed(documents.counted(made, arrays, self.arrays))
 
     def options_of_path(self, path: Path) -> dict[str, Any]:
-        """The layout that a file is called by."""
+        """The layout for a file's name."""
         named = (layout for layout, end in EXTENSIONS.items() if path.name.endswith(end))
         return {"layout": next(named, "json")}
 
     def is_sealed(self, path: Path) -> bool:
-        """Whether a file is a document in an envelope."""
+        """Whether a file is an encrypted document."""
         return envelope.is_sealed(self.read_bytes(path))
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        """Say all that is wrong with a document, be it in an envelope or not."""
+        """Report all defects of a document, encrypted or not."""
         if passphrase is not None:
             data = envelope.open_document(data, passphrase)
         return documents.validate(data)
 
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
-        """A document in an envelope, under a passphrase or a key."""
+        """Encrypt a document under a passphrase or a key."""
         return envelope.seal_document(data, passphrase, key=key)
 
 
@@ -237,7 +237,7 @@ class Mif1(VersionedMif):
 
 
 def _style(data: bytes, found: MifDocument) -> Style | None:
-    """The style of a text; of YAML and of lines there is only ours."""
+    """The JSON style of a text. For YAML and JSON lines, only our own style is known."""
     tree, layout = documents.together(found.envelope, found.arrays()), _layout(found.layout)
     if layout == "json":
         return style_of(data, tree)
@@ -245,11 +245,11 @@ def _style(data: bytes, found: MifDocument) -> Style | None:
 
 
 _ANY: Final = Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
-"""What was kept was taken once, however large it is."""
+"""No limits: the stored text was within the limits when it was imported."""
 
 
 def _layout(said: str | None) -> Layout:
-    """The layout that a manifest says."""
+    """The layout named in a manifest; JSON if it names none."""
     for layout in get_args(Layout):
         if layout == said:
             return layout  # type: ignore[no-any-return]
@@ -259,11 +259,11 @@ def _layout(said: str | None) -> Layout:
 def _as_it_was(
     found: Manifest, document: dict[str, Any], get: source.Get, *, exact: bool = False
 ) -> bytes:
-    """As `omsgrain.formats.document.spelled`, in the layout that the document had."""
+    """Like `omsgrain.formats.document.spelled`, in the document's original layout."""
     layout = _layout(found.layout)
     if found.text:
         text = source.gather(found.text, get)
-        # What was changed since is written as it is now.
+        # A document that changed since its import is written from its current records.
         read = documents.parse(text, layout, _ANY)
         if same(read.document, document):
             return text

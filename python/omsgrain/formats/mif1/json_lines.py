@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document by lines, of any length in little memory: a header, a record a line, a footer.
+"""MIF 1.0 as JSON lines, streamed with little memory: a header, one record a line, a footer.
 
     {"type": "header", "mif_version": "1.0", "export": {...}, ...}
     {"type": "memory", "data": {...}}
     {"type": "footer", "checksum": "sha256:...", "counts": {"memories": 1, ...}}
 
-The header is the document without its records. An array of them stands in it only where its place
-could not be told otherwise: empty, or between members in another order than that of the SEP. A
-member ``type`` of the document, which the header has for itself, stands in ``x_members``.
+The header is the document without its records. It contains a record array only if the array is
+empty, or if the members are not in the SEP's order: otherwise its place would be lost. The header
+has its own ``type``, so a document's member ``type`` moves to ``x_members``.
 
-The SEP names this layout and does not draw it; the lines are those of a draft of its author. What
-the footer's checksum is made of is said nowhere, so ours says it: ``checksum_of`` is ``lines``,
-all bytes before the footer, with LF at the end of each line. Without a footer a document was cut
-short. Spec: MIF 1.0 §1
+The SEP names this layout but does not specify it; a draft by its author shows the lines. Neither
+says what the checksum covers. Our footer says it with ``checksum_of``: ``lines`` means all bytes
+before the footer, with LF at the end of each line. A document without a footer is truncated.
+Spec: MIF 1.0 §1
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COUNTS: Final[dict[Kind, tuple[str, ...]]] = {
     "node": ("graph_nodes", "nodes", "graph_node"),
     "edge": ("graph_edges", "edges", "graph_edge"),
 }
-"""How a footer names what it counts: ours first."""
+"""Names of a footer's counts; the first is ours."""
 _ASIDE: Final = "x_members"
 _OWN: Final = frozenset(("type", _ASIDE))
 _OF: Final = "checksum_of"
@@ -53,12 +53,12 @@ _PIECE: Final = 1 << 20
 
 
 class RecordLine(NamedTuple):
-    """A record as it came.
+    """A record of a line.
 
     Attributes:
-        kind: what it is.
-        record: what stands there; not looked at.
-        number: of its line, counted from 1.
+        kind: the kind of record.
+        record: the value of ``data``, unchecked.
+        number: the line's number, counted from 1.
     """
 
     kind: Kind
@@ -67,9 +67,9 @@ class RecordLine(NamedTuple):
 
 
 class _Digests:
-    """The checksum of lines: of all bytes, and of these with the line ends that we write.
+    """Two checksums of the lines: of the bytes as read, and with normalized line ends.
 
-    Editors and version control make CRLF of LF, and put a byte order mark before a text.
+    Editors and version control can turn LF into CRLF and add a byte order mark.
     """
 
     def __init__(self) -> None:
@@ -83,18 +83,18 @@ class _Digests:
         self._as_we_write.update(line[:-2] + b"\n" if line.endswith(b"\r\n") else line)
 
     def has(self, checksum: Any) -> bool:
-        """Whether one of both is a checksum."""
+        """Whether either checksum matches."""
         both = (self._as_it_is, self._as_we_write)
         return checksum in [f"sha256:{digest.hexdigest()}" for digest in both]
 
 
 class DocumentLines:
-    """Reads a document by lines. Iterate over it once, to its end: only there it turns out whole.
+    """Reads a document of JSON lines. Iterate once, to the end: the footer completes the check.
 
     Attributes:
         header: the document without its records.
-        problems: lines that are no records.
-        warnings: what is accepted with a warning.
+        problems: lines that are not records.
+        warnings: defects that are accepted with a warning.
     """
 
     def __init__(self, source: IO[bytes], limits: Mif1Limits = LIMITS) -> None:
@@ -122,7 +122,7 @@ class DocumentLines:
             self.header |= aside
 
     def __iter__(self) -> Iterator[RecordLine]:
-        """The records, in the order of their lines."""
+        """Yield the records in line order."""
         while (line := self._next()) is not None:
             try:
                 value = _value(line, self._limits)
@@ -145,7 +145,7 @@ class DocumentLines:
         raise DocumentError([_problem("no_footer", self._number)])
 
     def _next(self) -> bytes | None:
-        """The next line that is not blank; of one that is too long nothing is kept."""
+        """The next line that is not blank; skips a line that is too long."""
         while line := self._source.readline(self._limits.line + 1):
             self._number += 1
             if len(line) > self._limits.line and not line.endswith(b"\n"):
@@ -154,7 +154,7 @@ class DocumentLines:
                     raise DocumentError([_problem("too_large", 1, most)])
                 self._bad(_problem("too_large", self._number, most), b"")
                 while line:
-                    if line.endswith(b"\r"):  # a line end is not to be cut in two
+                    if line.endswith(b"\r"):  # keep CRLF together
                         line += self._source.readline(1)
                     self._digest.update(line)
                     line = b"" if line.endswith(b"\n") else self._source.readline(_PIECE)
@@ -173,13 +173,13 @@ class DocumentLines:
             raise DocumentError([_problem("too_many_bad", self._number, f"at most {FIRSTS}")])
 
     def _finish(self, footer: dict[str, Any]) -> None:
-        """Check that all is there that the footer says."""
+        """Check the counts and the checksum of the footer."""
         number, found = self._number, Problems()
         counts = footer.get("counts")
         counts = counts if isinstance(counts, dict) else {}
         for kind, names in _COUNTS.items():
             said = [counts[name] for name in names if name in counts]
-            # A line that could not be read may have been of any kind.
+            # An unreadable line can be of any kind.
             seen = self._counts[kind]
             if said and (type(said[0]) is not int or not 0 <= said[0] - seen <= self._unread):
                 found.add(_problem("count_mismatch", number, str(seen), pointer="/counts"))
@@ -190,7 +190,7 @@ class DocumentLines:
             elif given is not None:
                 self._warn("unknown_checksum", "/checksum")
         while self._next() is not None:
-            self._bad(_problem("unknown_line", self._number, "nothing behind the footer"), b"")
+            self._bad(_problem("unknown_line", self._number, "no lines after the footer"), b"")
         found.raise_any()
 
     def _warn(self, rule: str, pointer: str) -> None:
@@ -203,12 +203,12 @@ def _value(line: bytes, limits: Mif1Limits) -> Any:
 
 
 def is_header(value: Any) -> bool:
-    """Whether a first line is the header of a document by lines."""
+    """Whether a first line is the header of JSON lines."""
     return isinstance(value, dict) and value.get("type") == HEADER and "mif_version" in value
 
 
 def write(header: Mapping[str, Any], records: Iterable[tuple[Kind, Any]]) -> Iterator[bytes]:
-    """Write a document by lines, as its records come."""
+    """Write JSON lines, one record at a time."""
     digest, counts = hashlib.sha256(), Counter[str]()
     aside = {name: value for name, value in header.items() if name in _OWN}
     first: dict[str, Any] = {"type": HEADER}
@@ -234,13 +234,13 @@ def write(header: Mapping[str, Any], records: Iterable[tuple[Kind, Any]]) -> Ite
 
 
 def own_last(document: dict[str, Any]) -> dict[str, Any]:
-    """A document in the order in which it is read from lines: what stands aside comes last."""
+    """A document in the order of its lines: members of ``x_members`` come last."""
     aside = {name: one for name, one in document.items() if name in _OWN}
     return {name: one for name, one in document.items() if name not in _OWN} | aside
 
 
 def header_of(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without its records; where an array has no place of its own, it is empty."""
+    """A document's header. It keeps an empty array if the array's place would be lost."""
     envelope, arrays = lift(document, ARRAYS)
     full = {pointer: array for pointer, array in arrays.items() if array}
     lean = {name: value for name, value in envelope.items() if f"/{name}" not in full}
@@ -254,7 +254,7 @@ def header_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def assembled(header: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """The whole document, of its header and the records that came."""
+    """Build the document from its header and records."""
     envelope, there = lift(header, ARRAYS)
     whole = {pointer: [*there.get(pointer, ()), *array] for pointer, array in arrays.items()}
     for pointer in whole:
@@ -275,7 +275,7 @@ def assembled(header: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[s
 
 
 def _placed(holder: dict[str, Any], name: str, value: Any, shape: str) -> dict[str, Any]:
-    """An object with one more member, which stands where the SEP has it."""
+    """Add a member to an object, at its place in the SEP's order."""
     if holder.get(name) is not None:
         return {**holder, name: value}
     order = [field.name for field in SHAPES[shape]]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of a document as grains.
+"""Converts records of MIF 1.0 to grains and back.
 
-A memory or a todo is the grain that one of MIF 2.0 would be. The fields of a grain are for
-queries. The table of records keeps beside them whatever they do not say, so nothing here must be
-complete.
+Memories and todos become the same grains as in MIF 2.0. A grain's fields are for queries and need
+not hold all of a record: the table of records keeps the rest beside them.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ _about = partial(belief_fields, namespace=FORMAT)
 CONSENT: Final = "mif:consent"
 NODE: Final = "mif:node"
 RELATION: Final = "mif:"
-"""Before the type of an edge, so that none is taken for one of ours."""
+"""The prefix of an edge's type, so that it never equals one of our relations."""
 ASSOCIATION: Final = "semantic_association"
 WEIGHT: Final = 0.5
-"""Of an edge that does not say its weight, as the reference implementation has it."""
+"""The weight of an edge without one, as in the reference implementation."""
 
 TYPES: Final = {
     one: "".join(f"_{c.lower()}" if c.isupper() else c for c in one)[1:] for one in MEMORY_TYPES
 }
-"""What MIF 2.0 calls each type of memory."""
+"""Memory type -> its name in MIF 2.0."""
 _TYPES_OF = {snake: pascal for pascal, snake in TYPES.items()}
 
 _MARKS = {"!!!": 1, "!!": 2, "!": 3}
-"""Priorities as the reference implementation may write them."""
+"""Priorities that the reference implementation can write."""
 
 
 def spell(millis: int) -> str:
-    """Write a time as the SEP does, with its ms."""
+    """Write a time with milliseconds, as the SEP does."""
     whole = times.spell(millis)
     return whole if len(whole) > 20 else f"{whole[:-1]}.000Z"
 
@@ -72,7 +71,7 @@ def _of_memory(record: Record, owner: str | None) -> Fields:
         }
     fields = records.to_fields(other, owner) | {"namespace": FORMAT}
     if (importance := record.get("importance")) is not None:
-        fields["importance"] = float(importance) + 0.0  # a grain has no -0.0
+        fields["importance"] = float(importance) + 0.0  # grains do not allow -0.0
     return fields
 
 
@@ -117,7 +116,7 @@ def _of_edge(record: Record, owner: str | None) -> Fields:
     relation = RELATION + (short_name(record.get("type")) or ASSOCIATION)
     fields = _about(record, owner, record["source"], relation, value_text(record["target"]))
     weight = record.get("weight")
-    # A grain has no confidence above 1, and no -0.0.
+    # Grains do not allow a confidence above 1, or -0.0.
     within = isinstance(weight, int | float) and 0 <= weight <= 1
     fields["confidence"] = float(weight or 0) + 0.0 if within else WEIGHT
     return fields
@@ -137,7 +136,7 @@ def _to_edge(fields: Mapping[str, Any], id: str) -> Record:
 
 
 def _of_consent(record: Record, owner: str | None) -> Fields:
-    """Not a grain of the type consent: that one is between two DIDs."""
+    """Make a state grain: the grain type consent needs two DIDs."""
     fields = _fields("state", {"created_at": record.get("timestamp")}, owner)
     kept = ("exported_by", "purpose", "retention_days", "sharing_allowed", "gdpr_basis")
     context = {key: record[key] for key in kept if _is_plain(record.get(key))}
@@ -164,7 +163,7 @@ def _id(record: Record) -> str:
 
 
 def _ends(record: Record) -> str:
-    """An edge has no id: it is known by what it joins."""
+    """Identify an edge by its ends and type, because edges have no ids."""
     return f"{record['source']} {record['target']} {record.get('type') or ASSOCIATION}"
 
 

@@ -127,7 +127,7 @@ class Mif2(VersionedMif):
     embedded = frozenset(("memory",))
     around = "export_meta"
     checksums = CHECKSUM
-    told = WARNINGS
+    warnings = WARNINGS
     references = REFERENCES
     renamed = frozenset(REFERENCES)
     vendors = True

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ontologies: what kinds of things memories are about, by which fields, in which namespaces.
+"""Ontologies define the entity types, fields and namespaces of memories.
 
-model       an ontology and its parts; what it extends; its namespaces
-load        files of YAML or JSON, read and checked one by one and together
-integrity   the rules; what is wrong between the parts; traits put together
-check       a memory's entity, judged by its ontology
-discover    which entity and namespace a text or a file suggests
+model       an ontology and its parts; extension; namespaces
+load        reading and checking of YAML and JSON files
+integrity   the rules, checks between parts, and inherited fields
+check       checking of a memory's entity against its ontology
+discover    suggestions of an entity type and namespace for a text or file
 
 Spec: MIF 0.1 §10.8, the schema of ontologies
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A memory's entity, judged by the ontology that the memory names.
+"""Checks a memory's entity against the ontology that the memory names.
 
-Members of memories of both shapes are read: ``memoryType`` and ``conceptType``,
-``relationshipType`` and ``type``. What the schema of memories refuses is not told here again.
+It reads the members of both shapes: ``memoryType`` and ``conceptType``, ``relationshipType`` and
+``type``. It does not repeat the errors of the memory schema.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _NAME: Final = re.compile("[a-z][a-z0-9-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found.
+    """The result of checking a memory.
 
     Attributes:
-        problems: the errors, at most a thousand.
-        warnings: what is accepted with a warning; at most a thousand.
+        problems: at most a thousand errors.
+        warnings: at most a thousand warnings.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -55,64 +55,63 @@ def judge_entity(
     ontology: str | None = None,
     others: Mapping[str, Document] | None = None,
 ) -> Judgement:
-    """Judge a memory's entity, namespace and relationships.
+    """Check a memory's entity, namespace and relationships.
 
     Args:
         document: a memory.
         library: the ontologies.
-        ontology: the id of the one for memories that name none.
-        others: memories by ``@id``. The far ends of relationships are known of these only, and
-            others are not judged.
+        ontology: the ontology's id for memories that name none.
+        others: memories by ``@id``. A relationship's target is checked only if it is among them.
     """
-    told = Faults()
+    report = Faults()
     reference = _object(document.get("ontology"))
     entity = document.get("entity")
     name = reference.get("id", ontology)
     if not isinstance(name, str):
         if isinstance(entity, dict) and "entity_type" in entity:
-            told.tell("ENT-NONE", "/entity", "it names no ontology")
-        return _judgement(told)
+            report.add("ENT-NONE", "/entity", "it names no ontology")
+        return _judgement(report)
     version = reference.get("version")
     known = library.get(name, version if isinstance(version, str) else None)
     if known is None:
         at, says = "/ontology/id", _named(name)
         if library.get(name) is not None:
             at, says = "/ontology/version", f"{name}, in this version"
-        told.tell("ENT-ONTOLOGY", at if "id" in reference else "/ontology", says)
-        return _judgement(told)
+        report.add("ENT-ONTOLOGY", at if "id" in reference else "/ontology", says)
+        return _judgement(report)
     kind = None
     if isinstance(entity, dict):
-        kind = _entity(document, entity, known, told)
-    _namespace(document, known, told)
+        kind = _entity(document, entity, known, report)
+    _namespace(document, known, report)
     if kind is not None:
-        _relationships(document, kind, known, others or {}, told)
-    return _judgement(told)
+        _relationships(document, kind, known, others or {}, report)
+    return _judgement(report)
 
 
 def _named(name: str) -> str:
-    """An unknown name, if it looks like a name: a memory may have any text there."""
+    """Quote an unknown name, but only if it looks like one: it can be any text."""
     return repr(name) if _NAME.fullmatch(name) else ""
 
 
-def _judgement(told: Faults) -> Judgement:
-    return Judgement(tuple(told.problems[:MOST]), tuple(told.warnings[:MOST]))
+def _judgement(report: Faults) -> Judgement:
+    return Judgement(tuple(report.problems[:MOST]), tuple(report.warnings[:MOST]))
 
 
-def _entity(document: Document, entity: Document, known: Known, told: Faults) -> str | None:
-    """Judge the entity by its type; the name of that, if it is known."""
+def _entity(document: Document, entity: Document, known: Known, report: Faults) -> str | None:
+    """Check the entity against its type; return the type's name if it is known."""
     name = entity.get("entity_type")
     if not isinstance(name, str):
-        told.tell("ENT-NONE", "/entity", "it has no entity_type")
+        report.add("ENT-NONE", "/entity", "it has no entity_type")
         return None
     one = known.scope.parts.types.get(name)
     if one is None:
-        told.tell("ENT-TYPE", "/entity/entity_type", _named(name))
+        report.add("ENT-TYPE", "/entity/entity_type", _named(name))
         return None
     own = _type_of(document)
     if own is not None and one.base is not None and own != one.base:
         at = "/conceptType" if "conceptType" in document else "/memoryType"
-        told.tell("ENT-BASE", at, f"{one.name!r}", expected=one.base, found=own)
-    _fields(document, entity, one, known, told)
+        report.add("ENT-BASE", at, f"{one.name!r}", expected=one.base, found=own)
+    _fields(document, entity, one, known, report)
     return name
 
 
@@ -122,33 +121,33 @@ def _type_of(document: Document) -> str | None:
 
 
 def _fields(
-    document: Document, entity: Document, one: EntityType, known: Known, told: Faults
+    document: Document, entity: Document, one: EntityType, known: Known, report: Faults
 ) -> None:
     whole = known.traits.of_type(one)
     allowed = ALWAYS | whole.conflicts.keys() | _above(one, known)
     for name in dict.fromkeys(one.required):
         if name not in entity:
-            told.tell("ENT-MISSING", "/entity", f"{name!r} of the type {one.name!r}",
+            report.add("ENT-MISSING", "/entity", f"{name!r} of the type {one.name!r}",
                       expected=name)  # fmt: skip
     for name, value in entity.items():
         field = whole.fields.get(name)
         if field is None:
             if name not in allowed:
-                told.tell("ENT-UNKNOWN", pointer_to(("entity", name)))
+                report.add("ENT-UNKNOWN", pointer_to(("entity", name)))
             continue
         of = f"the trait {field.trait!r}" if field.trait else f"the type {one.name!r}"
         for way, _, asked in breaches(field.schema, value):
             pointer = pointer_to(("entity", name, *way))
             there = value if not way else _at(value, way)
-            told.tell("ENT-FIELD", pointer, f"{name!r} of {of}", expected=asked, found=there)
+            report.add("ENT-FIELD", pointer, f"{name!r} of {of}", expected=asked, found=there)
     for member, trait in whole.requires.items():
         if not _has(document, member):
-            told.tell("ENT-REQUIRES", "", f"{member!r}, which the trait {trait!r} requires",
+            report.add("ENT-REQUIRES", "", f"{member!r}, which the trait {trait!r} requires",
                       expected=member)  # fmt: skip
 
 
 def _above(one: EntityType, known: Known) -> set[str]:
-    """Fields of the types in whose place it may stand: a subtype repeats what it requires."""
+    """Return the fields of the parent types: a subtype repeats what they require."""
     types = known.scope.parts.types
     names: set[str] = set()
     for upper in reached(one.name, known.scope.parents)[1:]:
@@ -157,7 +156,7 @@ def _above(one: EntityType, known: Known) -> set[str]:
 
 
 def _has(document: Document, member: str) -> bool:
-    """Whether a member is there; one inside another is named with a point."""
+    """Whether a memory has a member; a dot separates nested names."""
     value: Any = document
     for key in [member] if member in document else member.split("."):
         if not isinstance(value, Mapping) or key not in value:
@@ -175,18 +174,18 @@ def _at(value: Any, way: list[str | int]) -> Any:
     return value
 
 
-def _namespace(document: Document, known: Known, told: Faults) -> None:
+def _namespace(document: Document, known: Known, report: Faults) -> None:
     path = document.get("namespace")
     if not isinstance(path, str) or not known.scope.parts.namespaces:
         return
     if replacement(known.scope, path) is not None:
-        told.tell("ENT-REPLACED", "/namespace", expected=choose_namespace(known.scope, path))
+        report.add("ENT-REPLACED", "/namespace", expected=choose_namespace(known.scope, path))
     elif namespace_at(known.scope, path) is None:
-        told.tell("ENT-NAMESPACE", "/namespace")
+        report.add("ENT-NAMESPACE", "/namespace")
 
 
 def _relationships(
-    document: Document, kind: str, known: Known, others: Mapping[str, Document], told: Faults
+    document: Document, kind: str, known: Known, others: Mapping[str, Document], report: Faults
 ) -> None:
     for at, name, target in _related(document):
         one = known.scope.parts.relations.get(fold_name(name))
@@ -207,18 +206,18 @@ def _relationships(
         near = any(_admits(known, near_end, kind) for near_end, _ in ways)
         wanted = sorted({name for pair in ways for name in pair[1 if near else 0]})
         says = f"{one.name!r} {'to' if near else 'from'} {far if near else kind!r}"
-        told.tell("ENT-END", pointer, says, expected=", ".join(wanted)[:200])
+        report.add("ENT-END", pointer, says, expected=", ".join(wanted)[:200])
 
 
 def _admits(known: Known, ends: tuple[str, ...], kind: str | None) -> bool:
-    """Whether a type may stand at an end; one that is not known may."""
+    """Whether a relationship's end allows a type; an unknown type is allowed."""
     if kind is None or not ends or ANY in ends:
         return True
     return not set(reached(kind, known.scope.parents)).isdisjoint(ends)
 
 
 def _related(document: Document) -> Iterator[tuple[int, str, str]]:
-    """The relationships of a memory of either shape: place, type, and ``@id`` of the target."""
+    """Yield the relationships of a memory: index, type, and ``@id`` of the target."""
     listed = document.get("relationships")
     for at, one in enumerate(listed if isinstance(listed, list) else ()):
         if not isinstance(one, dict):

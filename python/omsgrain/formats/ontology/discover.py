@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entity and namespace a text or a file suggests, by the patterns of an ontology.
+"""Suggests an entity type and namespace for a text or file, by an ontology's patterns.
 
-A suggestion is a pattern that hits, and no more: ontologies give a threshold of confidence, but
-nothing says how confidence comes about, so none is made up.
+A suggestion is a matching pattern, without a confidence: ontologies give a threshold, but no
+specification defines how to compute the confidence.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from omsgrain.formats.ontology.load import Known
 
 INSTRUCTIONS: Final = 2_000
-"""Of one compiled pattern. A hostile one of this size takes half a second for a million bytes."""
-_MEMORY: Final = 8 << 20  # for the states of one; with less of it RE2 turns to its slow way
+"""Limit for one pattern. A hostile pattern of this size takes 0.5 s for a million bytes."""
+_MEMORY: Final = 8 << 20  # bytes for RE2's states; with less, RE2 falls back to a slow engine
 
 
 class RegexError(ValueError):
-    """A pattern that cannot be used; its text says why, without the pattern."""
+    """The pattern is invalid. The message has the reason, without the pattern."""
 
 
 class Regex(NamedTuple):
@@ -31,20 +31,20 @@ class Regex(NamedTuple):
 
     Attributes:
         size: of its program, in instructions.
-        search: finds the first hit in bytes of UTF-8: where it begins and ends; None if none.
+        search: finds the first match in UTF-8 bytes; None if there is none.
     """
 
     size: int
     search: Any
 
     def find(self, text: bytes) -> tuple[int, int] | None:
-        """Where the first hit begins and ends, in bytes."""
+        """Return the start and end of the first match, in bytes."""
         found = self.search(text)
         return None if found is None else (found.start(), found.end())
 
 
 def of_regex(source: str) -> Regex:
-    """Compile a regex, to be found anywhere."""
+    """Compile a regular expression that can match anywhere."""
     try:
         import re2  # type: ignore[import-untyped]
     except ImportError:
@@ -55,10 +55,10 @@ def of_regex(source: str) -> Regex:
     options.log_errors = False  # it would write the pattern to stderr
     options.never_capture = True
     try:
-        # Bytes, for their offsets cost nothing; the pattern is UTF-8 all the same.
+        # With bytes, RE2 need not convert offsets; the pattern still is UTF-8.
         made = re2.compile(source.encode(), options)
     except UnicodeEncodeError:
-        raise RegexError("half of a surrogate pair") from None
+        raise RegexError("a lone surrogate") from None
     except re2.error as error:
         raise RegexError(_reason(error)) from None
     if made.programsize > INSTRUCTIONS:
@@ -69,15 +69,15 @@ def of_regex(source: str) -> Regex:
 def _reason(error: Exception) -> str:
     said = error.args[0] if error.args else b""
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-    return text.partition(":")[0]  # what follows is of the pattern
+    return text.partition(":")[0]  # the rest shows the pattern
 
 
 def of_glob(source: str) -> Regex:
-    r"""Compile a glob, to be found as the whole of a path.
+    r"""Compile a glob that must match a whole path.
 
-    ``*`` and ``?`` stay within one name, ``**`` goes through directories, ``[a-z]``, ``[!a-z]``
-    and ``{one,other}`` choose, ``\`` takes the next character as it is. A glob without ``/``
-    is one of names, in any directory.
+    ``*`` and ``?`` match within one name, ``**`` matches across directories. ``[a-z]``, ``[!a-z]``
+    and ``{one,other}`` choose; ``\`` escapes the next character. A glob without ``/`` matches the
+    file name in any directory.
     """
     parts, at, deep = [], 0, 0
     while at < len(source):
@@ -131,22 +131,22 @@ def _literal(one: str) -> str:
 
 
 PROGRAMS: Final = 50_000
-"""Instructions of all patterns of an ontology; the time of a search is this times the text."""
+"""Limit for all patterns of an ontology. Search time grows with it and with the text."""
 
 
 class Pattern(NamedTuple):
     """A pattern of an ontology.
 
     Attributes:
-        ontology: the id of the ontology that it stands in.
-        pointer: where it stands there.
-        enabled: whether that ontology wants its patterns used.
-        content: what a text must hold; None if that does not matter.
-        file: what a file must be called; None if that does not matter.
-        source: what is written: the regex or the glob, or both.
-        entity: the type that it suggests.
-        namespaces: those that it suggests.
-        context: what the ontology says of it.
+        ontology: the id of its ontology.
+        pointer: its JSON pointer in that ontology.
+        enabled: whether that ontology enables its patterns.
+        content: matches the text; None if any text matches.
+        file: matches the file's path; None if any path matches.
+        source: the regex, the glob, or both.
+        entity: the suggested entity type.
+        namespaces: the suggested namespaces.
+        context: the ontology's comment on it.
     """
 
     ontology: str
@@ -161,19 +161,19 @@ class Pattern(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A pattern that hit.
+    """A pattern that matched.
 
     Attributes:
-        entity: the type that it suggests; None if only a namespace.
-        namespace: that it suggests, as it is to be used; None if only a type.
-        pattern: the regex or the glob that hit.
-        kind: what it was tried on: ``content``, ``file``, or ``content+file``.
-        memory_type: the type of memory to make; None if nothing says one.
-        ontology: the id of the ontology that the pattern stands in.
-        pointer: where it stands there.
-        written: the namespace as it is written, before ``replaces``.
-        at: where the text that was hit begins and ends, in bytes of UTF-8; None for a file.
-        context: what the ontology says of the pattern.
+        entity: the suggested entity type; None if it suggests only a namespace.
+        namespace: the suggested namespace after ``replaces``; None if it suggests only a type.
+        pattern: the regex or glob that matched.
+        kind: where it matched: ``content``, ``file``, or ``content+file``.
+        memory_type: the memory type to use; None if the ontology names none.
+        ontology: the id of the pattern's ontology.
+        pointer: its JSON pointer in that ontology.
+        written: the suggested namespace before ``replaces``.
+        at: start and end of the match in the text, in UTF-8 bytes; None for a file.
+        context: the ontology's comment on the pattern.
     """
 
     entity: str | None
@@ -191,19 +191,18 @@ class Suggestion(NamedTuple):
 def suggest(
     text: str | None, file_name: str | None, known: Known, *, enabled_only: bool = True
 ) -> list[Suggestion]:
-    """What an ontology suggests for a text, for a file, or for both.
+    """Return an ontology's suggestions for a text, a file, or both.
 
     Args:
         text: the content; None if there is none.
         file_name: the path of the file, with ``/``; None if there is none.
-        known: the ontology, of `Library.get` or `Library.known`.
-        enabled_only: leave out patterns of ontologies whose discovery is not enabled, which is
-            how it is unless they say so.
+        known: the ontology, from `Library.get` or `Library.known`.
+        enabled_only: skip patterns of ontologies that do not enable discovery.
 
     Returns:
-        A suggestion for each pattern that hits, and for each of its namespaces: the ontology's
-        own first, then those of the nearest that it extends. A pattern with a regex and a glob
-        hits if both do.
+        A suggestion for each matching pattern and each of its namespaces: the ontology's own
+        first, then those of the nearest extended ontology. A pattern with a regex and a glob
+        matches if both do.
     """
     data = None if text is None else text.encode(errors="replace")
     name = None if file_name is None else file_name.removeprefix("./").encode(errors="replace")
@@ -243,8 +242,8 @@ def _suggestions(
         )
 
 
-def patterns_of(ontology: Ontology, told: Faults) -> tuple[Pattern, ...]:
-    """Compile the patterns of an ontology; what cannot be used is told, and left out."""
+def patterns_of(ontology: Ontology, report: Faults) -> tuple[Pattern, ...]:
+    """Compile an ontology's patterns; skip invalid ones and report them."""
     left = PROGRAMS
     made: list[Pattern] = []
     for group in ("patterns", "content_patterns", "file_patterns"):
@@ -252,12 +251,12 @@ def patterns_of(ontology: Ontology, told: Faults) -> tuple[Pattern, ...]:
         for at, one in enumerate(listed if isinstance(listed, list) else ()):
             if not isinstance(one, dict):
                 continue
-            pattern = _compiled(ontology, group, f"/discovery/{group}/{at}", one, told)
+            pattern = _compiled(ontology, group, f"/discovery/{group}/{at}", one, report)
             if pattern is None:
                 continue
             left -= sum(regex.size for regex in (pattern.content, pattern.file) if regex)
             if left < 0:
-                told.tell("ONT-LARGE", pattern.pointer, "patterns; the rest is never tried",
+                report.add("ONT-LARGE", pattern.pointer, "patterns; the rest are not used",
                           expected=f"at most {PROGRAMS} instructions")  # fmt: skip
                 return tuple(made)
             made.append(pattern)
@@ -272,7 +271,7 @@ _KEYS: Final = {
 
 
 def _compiled(
-    ontology: Ontology, group: str, pointer: str, one: dict[str, Any], told: Faults
+    ontology: Ontology, group: str, pointer: str, one: dict[str, Any], report: Faults
 ) -> Pattern | None:
     regexes: list[Regex | None] = []
     sources: list[str] = []
@@ -284,7 +283,7 @@ def _compiled(
         try:
             regexes.append(compile(source))
         except RegexError as error:
-            told.tell("ONT-REGEX", f"{pointer}/{key}", str(error))
+            report.add("ONT-REGEX", f"{pointer}/{key}", str(error))
             return None
         sources.append(source)
     entity, context = one.get("suggest_entity"), one.get("context")
@@ -295,7 +294,7 @@ def _compiled(
         spaces += [path for path in (value if isinstance(value, list) else [value])
                    if isinstance(path, str)]  # fmt: skip
     if not sources or not (isinstance(entity, str) or spaces):
-        told.tell("ONT-PATTERN", pointer)
+        report.add("ONT-PATTERN", pointer)
         return None
     return Pattern(
         ontology.id,

@@ -26,7 +26,7 @@ from omsgrain.formats.ontology.model import (
     reached,
     said,
 )
-from omsgrain.formats.problems import MOST as MOST_TOLD
+from omsgrain.formats.problems import MOST as MOST_PROBLEMS
 from omsgrain.formats.problems import Problem
 
 _SHOWN: Final = 200
@@ -51,7 +51,7 @@ RULES: Final[dict[str, str]] = {
     "ENT-REQUIRES": "the memory lacks a member that a trait requires",
     "ENT-END": "the relationship does not allow these types",
 }
-"""Breaking one of them is an error."""
+"""Defects that are errors."""
 
 WARNINGS: Final[dict[str, str]] = {
     # an ontology
@@ -74,13 +74,13 @@ WARNINGS: Final[dict[str, str]] = {
     "ENT-NAMESPACE": "the ontology does not have the namespace",
     "ENT-REPLACED": "the ontology replaces this namespace by another",
 }
-"""What is accepted with a warning."""
+"""Defects that are accepted with a warning."""
 
 
 def problem(
     rule: str, pointer: str, says: str = "", *, expected: str | None = None, found: object = None
 ) -> Problem:
-    """One problem."""
+    """Make the problem of a rule."""
     words = RULES.get(rule) or WARNINGS[rule]
     if len(says) > _SHOWN:  # a list of names may be of any length
         says = f"{says[: _SHOWN - 1]}…"
@@ -89,28 +89,28 @@ def problem(
 
 
 DEPTH: Final = 128
-"""Objects and arrays inside one another, of a value. The validator goes by calls of its own."""
+"""Nesting of a value. The validator recurses."""
 
 _PROGRAM: Final = 256 << 10  # bytes of a compiled pattern
 _REFERENCES: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 
 
 class SchemaFault(ValueError):
-    """A schema that cannot be used."""
+    """The schema is invalid."""
 
 
 def check_schema(schema: Any) -> None:
-    """See that a schema can be used."""
+    """Raise SchemaFault if a schema is invalid."""
     _validator(_text(schema))
 
 
 def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, str]]:
-    """What is wrong with a value: where in it, by which keyword, and what that asks for.
+    """Yield a value's defects: the path in it, the schema keyword, and what that requires.
 
-    A schema that cannot be used finds nothing.
+    An invalid schema yields nothing.
     """
     if _is_deep(value):
-        yield [], "depth", f"at most {DEPTH} objects and arrays inside one another"
+        yield [], "depth", f"at most {DEPTH} levels of objects and arrays"
         return
     try:
         validator = _validator(_text(schema))
@@ -121,8 +121,8 @@ def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, st
             keyword = str(error.kind.name)
             rules = _schema_at(schema, error.schema_path)
             yield list(error.instance_path), keyword, _asks(keyword, rules)
-    except ValueError:  # what no JSON can have
-        yield [], "type", "a value of JSON"
+    except ValueError:  # a value that JSON cannot represent
+        yield [], "type", "a JSON value"
 
 
 def _text(schema: Any) -> str:
@@ -140,7 +140,7 @@ def _text(schema: Any) -> str:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether values stand deeper than is taken; level by level, for calls could be too many."""
+    """Whether a value is nested too deeply; goes level by level, without recursion."""
     level = [value]
     for _ in range(DEPTH + 1):
         level = [
@@ -179,7 +179,7 @@ def _schema_at(schema: Any, path: Any) -> Any:
         try:
             schema = schema[key]
         except (KeyError, IndexError, TypeError):
-            return None  # behind a reference
+            return None  # the path follows a reference
     return schema
 
 
@@ -189,19 +189,18 @@ def _asks(keyword: str, rules: Any) -> str:
 
 
 MOST: Final = 300_000
-"""Fields that traits and types of an ontology may inherit, all together: each costs memory."""
+"""Inherited fields of all traits and types of an ontology. They limit the memory use."""
 
 
 class OntologyField(NamedTuple):
-    """A field, and who defines it.
+    """A field and its definition.
 
     Attributes:
         schema: its schema.
-        trait: the name of the trait; None if the type itself defines it.
-        ontology: the id of the ontology that that stands in.
-        pointer: where the field stands there.
-        also: those that define it just so elsewhere; what overrides one of them need not override
-            the others.
+        trait: the defining trait; None if the type defines it.
+        ontology: the id of the defining ontology.
+        pointer: the field's JSON pointer in that ontology.
+        also: equal definitions elsewhere. A trait can override one of them and not the others.
     """
 
     schema: Any
@@ -212,12 +211,12 @@ class OntologyField(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """What a type or a trait comes to.
+    """All fields of a type or trait, with the inherited ones.
 
     Attributes:
         fields: by name.
-        conflicts: the definitions of each field that is in conflict, by name.
-        requires: members that a memory must have, and the trait that says so.
+        conflicts: the definitions of each conflicting field, by name.
+        requires: members that a memory must have, with the trait that requires each.
     """
 
     fields: Mapping[str, OntologyField]
@@ -226,11 +225,11 @@ class Composed(NamedTuple):
 
 
 class Traits:
-    """The traits that an ontology sees, put together.
+    """The visible traits of an ontology, with inherited fields.
 
     Attributes:
         cycles: traits that extend one another in a circle.
-        is_full: whether there were more fields than are taken; then some are left out.
+        is_full: whether fields were skipped because of the limit.
     """
 
     def __init__(self, scope: OntologyScope) -> None:
@@ -241,7 +240,7 @@ class Traits:
         self._merged: dict[tuple[str, ...], Composed] = {}
         self._types: dict[str, Composed] = {}
         self._reach: dict[str, frozenset[str]] = {}
-        self._known: dict[str, tuple[str, ...]] = {}  # what each extends of those that are there
+        self._known: dict[str, tuple[str, ...]] = {}  # the known traits that each extends
         order, self.cycles = ordered(self._traits, self._uppers)
         for name in order:
             trait = self._traits[name]
@@ -258,11 +257,11 @@ class Traits:
             self._of[name] = whole
 
     def of_trait(self, name: str) -> Composed:
-        """What a trait comes to; nothing, if it is not known."""
+        """All fields of a trait; empty if it is unknown."""
         return self._of.get(name, _NOTHING)
 
     def of_type(self, one: EntityType) -> Composed:
-        """What a type of entities comes to."""
+        """All fields of an entity type."""
         if one.name not in self._types:
             whole, place = self._merge(one.traits), f"{one.pointer}/schema/properties"
             self._types[one.name] = self._below(whole, one.properties, None, one.ontology, place)
@@ -271,7 +270,7 @@ class Traits:
     def clashes(
         self, whole: Composed, names: Iterable[str]
     ) -> Mapping[str, tuple[OntologyField, ...]]:
-        """The conflicts that arise here, and not in one of the traits already."""
+        """The conflicts that arise here and in none of the named traits."""
         if not whole.conflicts:
             return whole.conflicts
         before = {key for name in names for key in self.of_trait(name).conflicts}
@@ -285,9 +284,9 @@ class Traits:
         ontology: str,
         pointer: str,
     ) -> Composed:
-        """The fields from above, and its own, which override them."""
+        """Merge inherited fields with own ones, which override them."""
         if not own:
-            return above  # shared, for it may be large
+            return above  # shared, because it can be large
         above = above if self._can(above) else _NOTHING
         made = {
             key: OntologyField(schema, trait, ontology, f"{pointer}/{_token(key)}")
@@ -297,8 +296,8 @@ class Traits:
         return Composed({**above.fields, **made}, conflicts, above.requires)
 
     def _merge(self, names: tuple[str, ...]) -> Composed:
-        """The fields of several traits, side by side."""
-        # One that is not known has none, and neither has one that leads back.
+        """Merge the fields of several traits."""
+        # Unknown traits and those of a cycle have no fields here.
         listed = [self._of[name] for name in names if name in self._of]
         if len(listed) < 2:
             return listed[0] if listed else _NOTHING
@@ -329,7 +328,7 @@ class Traits:
         return self._merged[names]
 
     def _can(self, one: Composed) -> bool:
-        """Whether there is room for all of it once more."""
+        """Whether the limit allows a copy of these fields."""
         self._left -= len(one.fields) + len(one.requires)
         self._left -= sum(len(field.also) for field in one.fields.values())
         self._left -= sum(len(some) for some in one.conflicts.values())
@@ -337,20 +336,20 @@ class Traits:
         return self._left >= 0
 
     def _settled(self, listed: tuple[OntologyField, ...]) -> tuple[OntologyField, ...]:
-        """One definition, if all are equal or one of them overrides the others."""
+        """Return one definition if all are equal or one overrides the others; else all."""
         if len(listed) == 1:
             return listed
         over: set[str | None] = set()
         for one in listed:
             over |= self._over(one.trait or "")
-        # In a circle each is over the other; then none overrides.
+        # In a cycle, each trait extends the other, so neither overrides.
         listed = tuple(one for one in listed if one.trait not in over) or listed
         if any(one.schema != listed[0].schema for one in listed):
             return listed
         return (listed[0]._replace(also=listed[1:]),)
 
     def _over(self, name: str) -> frozenset[str]:
-        """All that a trait extends; none, if there is no room for it."""
+        """Return all traits that a trait extends; empty if the limit is reached."""
         if name not in self._reach:
             above = self._above(name) if self._left > 0 else set()
             self._left -= len(above)
@@ -359,10 +358,9 @@ class Traits:
         return self._reach[name]
 
     def _above(self, name: str) -> set[str]:
-        """All that a trait extends, and not it itself.
+        """Return all traits that a trait extends, without itself.
 
-        What is known of one above is taken over: to walk from each trait through all above it
-        would take the product of traits and of what they extend.
+        It reuses known results: walking from every trait again would take quadratic time.
         """
         found: set[str] = set()
         waiting = [name]
@@ -397,7 +395,7 @@ def _token(key: str) -> str:
 ALWAYS: Final = frozenset(("name", "entity_type", "entity_id"))
 """Fields that every entity can have."""
 ANY: Final = "*"
-"""Any type, at an end of a relationship."""
+"""Allows any type at a relationship's end."""
 
 
 @dataclass(slots=True)
@@ -407,40 +405,40 @@ class Faults:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
-    def tell(self, rule: str, pointer: str, says: str = "", **more: Any) -> None:
-        """Add one, as its rule has it."""
+    def add(self, rule: str, pointer: str, says: str = "", **more: Any) -> None:
+        """Add an error or a warning, depending on the rule."""
         into = self.problems if rule in RULES else self.warnings
-        if len(into) < MOST_TOLD:
+        if len(into) < MOST_PROBLEMS:
             into.append(problem(rule, pointer, says, **more))
 
 
-def integrity(scope: OntologyScope, traits: Traits, told: Faults) -> None:
-    """Find all of it."""
-    _extends(scope, told)
-    _traits(scope, traits, told)
-    _types(scope, traits, told)
-    _subtypes(scope, told)
-    _entity_fields(scope, told)
-    _relations(scope, told)
-    _suggestions(scope, told)
+def integrity(scope: OntologyScope, traits: Traits, report: Faults) -> None:
+    """Find all defects between the parts of an ontology."""
+    _extends(scope, report)
+    _traits(scope, traits, report)
+    _types(scope, traits, report)
+    _subtypes(scope, report)
+    _entity_fields(scope, report)
+    _relations(scope, report)
+    _suggestions(scope, report)
 
 
-def _extends(scope: OntologyScope, told: Faults) -> None:
+def _extends(scope: OntologyScope, report: Faults) -> None:
     own = scope.ontology
     if own.is_cut:
-        told.tell("ONT-LARGE", "/namespaces", expected=f"at most {PATHS} characters of paths")
+        report.add("ONT-LARGE", "/namespaces", expected=f"at most {PATHS} characters of paths")
     for at, name in enumerate(own.extends):
         if name in scope.missing:
-            told.tell("ONT-EXTENDS", f"/ontology/extends/{at}", name)
+            report.add("ONT-EXTENDS", f"/ontology/extends/{at}", name)
     cycles = [cycle for cycle in scope.cycles if own.id in cycle]
     if cycles:
-        told.tell("ONT-CYCLE", "/ontology/extends", said(cycles[0]))
-    # What an extended ontology sees is in its own report.
+        report.add("ONT-CYCLE", "/ontology/extends", said(cycles[0]))
+    # The report of an extended ontology has its own redefinitions.
     seen = [set(reached(upper, _uppers(scope))) for upper in own.extends]
     for one, other in scope.redefined:
         mine = one.name in own.traits or one.name in own.types or one.name in own.relations
         if not mine and not any({one.ontology, other.ontology} <= some for some in seen):
-            told.tell("ONT-REDEFINED", "/ontology/extends",
+            report.add("ONT-REDEFINED", "/ontology/extends",
                       f"{one.name!r} of {one.ontology} and of {other.ontology}")  # fmt: skip
 
 
@@ -449,86 +447,86 @@ def _uppers(scope: OntologyScope) -> Any:
     return lambda name: [up for up in by_id[name].extends if up in by_id] if name in by_id else []
 
 
-def _traits(scope: OntologyScope, traits: Traits, told: Faults) -> None:
+def _traits(scope: OntologyScope, traits: Traits, report: Faults) -> None:
     own = scope.ontology.traits
     for cycle in traits.cycles:
         first = next((name for name in cycle if name in own), None)
         if first is not None:
-            told.tell("ONT-CYCLE", f"{own[first].pointer}/extends",
+            report.add("ONT-CYCLE", f"{own[first].pointer}/extends",
                       said(cycle))  # fmt: skip
     for name, trait in own.items():
         for at, upper in enumerate(trait.extends):
             if upper not in scope.parts.traits:
-                told.tell("ONT-TRAIT", f"{trait.pointer}/extends/{at}", repr(upper))
+                report.add("ONT-TRAIT", f"{trait.pointer}/extends/{at}", repr(upper))
         found = traits.clashes(traits.of_trait(name), trait.extends)
-        _conflicts(found, f"{trait.pointer}/extends", told)
+        _conflicts(found, f"{trait.pointer}/extends", report)
 
 
-def _types(scope: OntologyScope, traits: Traits, told: Faults) -> None:
+def _types(scope: OntologyScope, traits: Traits, report: Faults) -> None:
     listed = scope.ontology.document.get("entity_types")
     names: set[str] = set()
     for at, raw in enumerate(listed if isinstance(listed, list) else ()):
         name = raw.get("name") if isinstance(raw, dict) else None
         if isinstance(name, str):
             if name in names:
-                told.tell("ONT-TYPE-TWICE", f"/entity_types/{at}/name", repr(name))
+                report.add("ONT-TYPE-TWICE", f"/entity_types/{at}/name", repr(name))
             names.add(name)
     for one in scope.ontology.types.values():
         for at, trait in enumerate(one.traits):
             if trait not in scope.parts.traits:
-                told.tell("ONT-TRAIT", f"{one.pointer}/traits/{at}", repr(trait))
+                report.add("ONT-TRAIT", f"{one.pointer}/traits/{at}", repr(trait))
         whole = traits.of_type(one)
-        _conflicts(traits.clashes(whole, one.traits), f"{one.pointer}/traits", told)
-        if whole.fields or not one.traits:  # else a trait that is not known may define it
+        _conflicts(traits.clashes(whole, one.traits), f"{one.pointer}/traits", report)
+        if whole.fields or not one.traits:  # else an unknown trait can define the field
             for at, name in enumerate(one.required):
                 if name not in whole.fields and name not in ALWAYS and name not in whole.conflicts:
-                    told.tell("ONT-REQUIRED", f"{one.pointer}/schema/required/{at}", repr(name))
+                    report.add("ONT-REQUIRED", f"{one.pointer}/schema/required/{at}", repr(name))
     if traits.is_full:
-        told.tell("ONT-LARGE", "/traits", expected=f"at most {MOST} fields, inherited ones too")
+        report.add("ONT-LARGE", "/traits", expected=f"at most {MOST} fields, inherited ones too")
 
 
-def _conflicts(found: Any, pointer: str, told: Faults) -> None:
+def _conflicts(found: Any, pointer: str, report: Faults) -> None:
     for name, listed in found.items():
-        told.tell("ONT-CONFLICT", pointer, f"{name!r} of {' and '.join(map(_source, listed))}")
+        report.add("ONT-CONFLICT", pointer, f"{name!r} of {' and '.join(map(_source, listed))}")
 
 
 def _source(one: OntologyField) -> str:
     return f"the trait {one.trait!r} ({one.ontology}{one.pointer})"
 
 
-def _subtypes(scope: OntologyScope, told: Faults) -> None:
+def _subtypes(scope: OntologyScope, report: Faults) -> None:
     own, types = scope.ontology.types, scope.parts.types
     _, cycles = ordered(own, lambda n: [up for up in scope.parents(n) if up != n and up in own])
     round_about = set()
     for cycle in cycles:
         round_about.update(cycle)
-        told.tell("ONT-SUBTYPE-CYCLE", f"{own[cycle[0]].pointer}/subtype_of",
+        report.add("ONT-SUBTYPE-CYCLE", f"{own[cycle[0]].pointer}/subtype_of",
                   said(cycle))  # fmt: skip
     for one in own.values():
         for at, name in enumerate(one.subtype_of):
             pointer = f"{one.pointer}/subtype_of/{at}"
             if name == one.name:
-                told.tell("ONT-SUBTYPE-SELF", pointer, repr(name))
+                report.add("ONT-SUBTYPE-SELF", pointer, repr(name))
             elif name not in types:
-                told.tell("ONT-SUBTYPE-UNKNOWN", pointer, repr(name))
+                report.add("ONT-SUBTYPE-UNKNOWN", pointer, repr(name))
             elif not {one.name, name} <= round_about:
-                _against(one, types[name], pointer, told)
+                _against(one, types[name], pointer, report)
 
 
-def _against(one: EntityType, parent: EntityType, pointer: str, told: Faults) -> None:
+def _against(one: EntityType, parent: EntityType, pointer: str, report: Faults) -> None:
     for name in dict.fromkeys(parent.required):
         if name not in one.required:
-            told.tell("ONT-SUBTYPE-REQUIRED", pointer, f"{name!r} of {parent.name!r}")
+            report.add("ONT-SUBTYPE-REQUIRED", pointer, f"{name!r} of {parent.name!r}")
     for name, schema in one.properties.items():
         other = parent.properties.get(name)
         kinds = [part.get("type") for part in (schema, other) if isinstance(part, dict)]
         if len(kinds) == 2 and None not in kinds and kinds[0] != kinds[1]:
-            told.tell(
+            report.add(
                 "ONT-RETYPED", f"{one.pointer}/schema/properties", f"{name!r} of {one.name!r}"
             )
 
 
-def _entity_fields(scope: OntologyScope, told: Faults) -> None:
+def _entity_fields(scope: OntologyScope, report: Faults) -> None:
     places = [(f"{one.pointer}/fields", one.fields) for one in scope.ontology.traits.values()]
     places += [
         (f"{one.pointer}/schema/properties", one.properties)
@@ -540,22 +538,22 @@ def _entity_fields(scope: OntologyScope, told: Faults) -> None:
                 check_schema(schema)
             except SchemaFault:
                 key = name.replace("~", "~0").replace("/", "~1")
-                told.tell("ONT-SCHEMA", f"{pointer}/{key}", repr(name))
+                report.add("ONT-SCHEMA", f"{pointer}/{key}", repr(name))
 
 
-def _relations(scope: OntologyScope, told: Faults) -> None:
+def _relations(scope: OntologyScope, report: Faults) -> None:
     folded: dict[str, str] = {}
     for name, one in scope.ontology.relations.items():
         before = folded.setdefault(fold_name(name), name)
         if before != name:
-            told.tell("ONT-NAME", one.pointer, f"{name!r} and {before!r}")
+            report.add("ONT-NAME", one.pointer, f"{name!r} and {before!r}")
         for end, listed in (("from", one.sources), ("to", one.targets)):
             for at, wanted in enumerate(listed):
                 if wanted != ANY and wanted not in scope.parts.types:
-                    told.tell("ONT-TYPE", f"{one.pointer}/{end}/{at}", repr(wanted))
+                    report.add("ONT-TYPE", f"{one.pointer}/{end}/{at}", repr(wanted))
 
 
-def _suggestions(scope: OntologyScope, told: Faults) -> None:
+def _suggestions(scope: OntologyScope, report: Faults) -> None:
     for group in ("patterns", "content_patterns", "file_patterns"):
         listed = scope.ontology.discovery.get(group)
         for at, one in enumerate(listed if isinstance(listed, list) else ()):
@@ -564,11 +562,11 @@ def _suggestions(scope: OntologyScope, told: Faults) -> None:
             pointer = f"/discovery/{group}/{at}"
             entity = one.get("suggest_entity")
             if isinstance(entity, str) and entity not in scope.parts.types:
-                told.tell("ONT-TYPE", f"{pointer}/suggest_entity", repr(entity))
+                report.add("ONT-TYPE", f"{pointer}/suggest_entity", repr(entity))
             for key in ("suggest_namespace", "namespace", "namespaces"):
                 paths = one.get(key)
                 for path in paths if isinstance(paths, list) else [paths]:
                     if not isinstance(path, str) or namespace_at(scope, path) is not None:
                         continue
                     if namespace_at(scope, choose_namespace(scope, path)) is None:
-                        told.tell("ONT-NAMESPACE", f"{pointer}/{key}", repr(path))
+                        report.add("ONT-NAMESPACE", f"{pointer}/{key}", repr(path))

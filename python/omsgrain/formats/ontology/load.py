@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of ontologies, read and checked: each one alone, then all of them together.
+"""Reads ontology files and checks each alone, then all together.
 
-Nothing is fetched: an ontology that another extends must be among the files.
+It fetches nothing: an extended ontology must be among the files.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from omsgrain.formats.problems import MOST, DocumentError, Problem
 LARGEST: Final = 1 << 20
 """Bytes of a file."""
 DEPTH: Final = 64
-"""Objects and arrays inside one another."""
+"""Levels of nesting."""
 
 NAME: Final = 256
-"""Characters of a name, which stands in the pointers of all that is in it."""
+"""Characters of a name. It repeats in the pointers of everything below it."""
 
 _LINKED: Final = frozenset(("mif:Ontology", "Ontology"))
 _LINK = re.compile(r"mif:[A-Za-z]+/")
@@ -36,7 +36,7 @@ _LINKS: Final = frozenset(
     ("extends", "from", "replaces", "subtype_of", "suggest_entity", "suggest_namespace", "to",
      "traits")
 )  # fmt: skip
-"""Members that name others; in JSON-LD the names are links: ``mif:trait/located``."""
+"""Members that refer to parts. In JSON-LD they hold links such as ``mif:trait/located``."""
 _NO_LINKS: Final = frozenset(("@context", "fields", "schema"))
 _HEAD: Final = {"id": "identifier", "version": "version", "description": "description",
                 "schema_url": "schema_url", "extends": "extends"}  # fmt: skip
@@ -46,13 +46,13 @@ Source = bytes | str | PathLike[str] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What was found in one file.
+    """The defects of one file.
 
     Attributes:
-        source: its path, or which one it was of those that came as texts.
+        source: its path; ``#`` and its index if it is not a path.
         ontology: the id of the ontology; empty if it has none.
-        problems: the errors, at most a thousand.
-        warnings: what is accepted with a warning; at most a thousand.
+        problems: at most a thousand errors.
+        warnings: at most a thousand warnings.
     """
 
     source: str
@@ -70,7 +70,7 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An ontology that was loaded: what it sees, its fields put together, its patterns."""
+    """A loaded ontology: its scope, inherited fields and patterns."""
 
     scope: OntologyScope
     traits: Traits
@@ -78,17 +78,17 @@ class Known:
 
     @property
     def ontology(self) -> Ontology:
-        """As it was written."""
+        """The ontology itself."""
         return self.scope.ontology
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """All ontologies that were loaded.
+    """All loaded ontologies.
 
     Attributes:
-        known: each of them, in the order of their files.
-        reports: what was found in each file, one for each.
+        known: the ontologies, in file order.
+        reports: one report for each file.
     """
 
     known: tuple[Known, ...]
@@ -98,8 +98,8 @@ class Library:
         """An ontology by its id.
 
         Args:
-            id: its id, as it is written.
-            version: that one and no other; by default the highest.
+            id: its id.
+            version: the exact version; by default the highest.
         """
         named = [one for one in self.known if one.ontology.id == id]
         if version is not None:
@@ -108,15 +108,15 @@ class Library:
 
 
 def load(sources: Iterable[Source], *, strict: bool = True) -> Library:
-    """Read ontologies, and check them.
+    """Read and check ontologies.
 
     Args:
-        sources: paths of files of JSON or YAML; or bytes of such; or documents.
-        strict: whether an error in one of them is raised; else it is only in its report.
+        sources: paths or bytes of JSON or YAML files, or parsed documents.
+        strict: raise the first error; otherwise errors are only in the reports.
 
     Raises:
-        DocumentError: a file cannot be read, or is no good and `strict`.
-        UnsupportedError: what an extra holds is not installed.
+        DocumentError: a file cannot be read, or has an error and `strict` is set.
+        UnsupportedError: a package of an extra is not installed.
         OSError: a file cannot be opened.
     """
     documents = [(_name(source, at), read(source)) for at, source in enumerate(sources)]
@@ -129,9 +129,9 @@ def load(sources: Iterable[Source], *, strict: bool = True) -> Library:
 
 
 def read(source: Source) -> Any:
-    """Read one file or one text: JSON if it begins as JSON does, else YAML.
+    """Read one file or text: JSON if it begins like JSON, else YAML.
 
-    One in JSON-LD is given as it would stand in YAML.
+    A JSON-LD ontology is converted to the form of the YAML ones.
     """
     return _unlinked(dict(source) if isinstance(source, Mapping) else _tree(source))
 
@@ -142,7 +142,7 @@ def _tree(source: bytes | str | PathLike[str]) -> Any:
     else:
         with Path(source).open("rb") as file:
             data = file.read(LARGEST + 1)
-    # Such a file may be YAML as well, and most of JSON is.
+    # A .yaml file can begin with { or [ too.
     is_yaml = not isinstance(source, bytes) and Path(source).suffix.lower() in (".yaml", ".yml")
     if data.removeprefix(json_text.MARK).lstrip()[:1] in (b"{", b"[") and not is_yaml:
         return json_text.parse(data, most=LARGEST, depth=DEPTH)
@@ -150,7 +150,7 @@ def _tree(source: bytes | str | PathLike[str]) -> Any:
 
 
 def _unlinked(document: Any) -> Any:
-    """An ontology in JSON-LD with its head apart, and with names where links stand."""
+    """Convert a JSON-LD ontology: move its head apart, and replace links by names."""
     if not isinstance(document, dict):
         return document
     kind = document.get("@type")
@@ -159,8 +159,10 @@ def _unlinked(document: Any) -> Any:
         return document
     made = dict(document)
     if "ontology" not in made:
-        told = made.get("@id")
-        made.setdefault("identifier", _name_of(told) if isinstance(told, str) else None)
+        identifier = made.get("@id")
+        made.setdefault(
+            "identifier", _name_of(identifier) if isinstance(identifier, str) else None
+        )
         made["ontology"] = {
             name: made.pop(member)
             for name, member in _HEAD.items()
@@ -196,41 +198,41 @@ def _library(documents: list[tuple[str, Any]]) -> Library:
     known: dict[str, Ontology] = {}
     exact: dict[tuple[str, str], Ontology] = {}
     for _, document in documents:
-        told = Faults()
-        faults.append(told)
+        report = Faults()
+        faults.append(report)
         verdict = judge(document, kind="ontology", mode="extra")
-        told.problems += verdict.findings
+        report.problems += verdict.findings
         if isinstance(document, dict) and any(len(key) > NAME for key in _names(document)):
-            told.tell("ONT-LARGE", "", expected=f"names of at most {NAME} characters")
+            report.add("ONT-LARGE", "", expected=f"names of at most {NAME} characters")
             ontologies.append(None)
             continue
         if document == {}:
-            told.tell("ONT-EMPTY", "")
+            report.add("ONT-EMPTY", "")
         else:
-            told.warnings += verdict.warnings
+            report.warnings += verdict.warnings
         one = made(document) if isinstance(document, dict) else None
         if one is not None and one.id:
             before = exact.setdefault((one.id, one.version), one)
             if before is not one and before.document != one.document:
-                told.tell("ONT-TWICE", "/ontology/id", one.id)
+                report.add("ONT-TWICE", "/ontology/id", one.id)
             if before is not one:
                 one = None
             elif one.id not in known or _height(known[one.id]) < _height(one):
                 known[one.id] = one
         ontologies.append(one)
     listed, reports = [], []
-    for (name, document), one, told in zip(documents, ontologies, faults, strict=True):
+    for (name, document), one, report in zip(documents, ontologies, faults, strict=True):
         if one is not None and document:
             scope = scope_of(one, known.get)
             traits = Traits(scope)
-            patterns = patterns_of(one, told)
-            integrity(scope, traits, told)
+            patterns = patterns_of(one, report)
+            integrity(scope, traits, report)
             listed.append((scope, traits, patterns))
         own = "" if one is None else one.id
         reports.append(
-            LoadReport(name, own, tuple(told.problems[:MOST]), tuple(told.warnings[:MOST]))
+            LoadReport(name, own, tuple(report.problems[:MOST]), tuple(report.warnings[:MOST]))
         )
-    # Patterns come down too: its own first, then the nearest.
+    # An ontology inherits patterns: its own come first, then the nearest.
     own_patterns = {id(scope.ontology): patterns for scope, _, patterns in listed}
     return Library(
         tuple(
@@ -250,7 +252,7 @@ def _library(documents: list[tuple[str, Any]]) -> Library:
 
 
 def _names(document: dict[str, Any]) -> Iterator[str]:
-    """The names of traits, types, namespaces and the ontology itself."""
+    """Yield the names of traits, types, namespaces and the ontology itself."""
     waiting: list[Any] = [document]
     for one in waiting:
         if isinstance(one, dict):
@@ -266,7 +268,7 @@ def _names(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _height(ontology: Ontology) -> tuple[int, int, int, bool, str]:
-    """Versions as they come one after the other; one of a pre-release is before its own."""
+    """Return a sort key for a version; a pre-release sorts before its release."""
     found = _VERSION.fullmatch(ontology.version)
     if found is None:
         return 0, 0, 0, False, ontology.version
@@ -278,5 +280,7 @@ def _name(source: Source, at: int) -> str:
     if isinstance(source, str | PathLike):
         return fspath(source)
     if not isinstance(source, bytes | Mapping):
-        raise SchemaError("not a source of an ontology", expected="a path, bytes or a mapping")
+        raise SchemaError(
+            "the ontology's source has the wrong type", expected="a path, bytes or a mapping"
+        )
     return f"#{at}"

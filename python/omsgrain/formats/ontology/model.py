@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An ontology and its parts, as they were written; what is not known stays in ``raw``.
+"""An ontology and its parts; ``raw`` also holds unknown members.
 
-Malformed parts are left out here: the schema has reported them.
+Malformed parts are skipped, because the schema check reports them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from omsgrain.formats.records import object_of, objects_at
 BASES: Final = ("semantic", "episodic", "procedural")
 """The types of memory."""
 PATHS: Final = 1 << 20
-"""Characters of all paths of namespaces: each name stands in the paths of all below it."""
+"""Characters of all namespace paths. A name repeats in every path below it."""
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """Fields that several types of entities have.
+    """Fields that several entity types share.
 
     Attributes:
         name: its name.
-        ontology: the id of the ontology that it stands in.
-        pointer: where it stands there.
-        extends: the names of the traits that it has the fields of.
+        ontology: the id of its ontology.
+        pointer: its JSON pointer in that ontology.
+        extends: the names of the traits whose fields it inherits.
         fields: schemas of fields by name.
         requires: members that a memory with this trait must have.
-        raw: all of it.
+        raw: the whole object.
     """
 
     name: str
@@ -46,18 +46,18 @@ class Trait:
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """A type of entities.
+    """An entity type.
 
     Attributes:
         name: its name.
-        ontology: the id of the ontology that it stands in.
-        pointer: where it stands there.
-        base: the type of memories that it is for; None if it is none.
+        ontology: the id of its ontology.
+        pointer: its JSON pointer in that ontology.
+        base: the memory type that it is for; None if it names none.
         traits: names of traits.
-        subtype_of: names of the types in whose place it may stand.
-        required: fields that must be there.
+        subtype_of: names of its parent types.
+        required: names of required fields.
         properties: schemas of its own fields by name.
-        raw: all of it.
+        raw: the whole object.
     """
 
     name: str
@@ -73,15 +73,15 @@ class EntityType:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace and those in it.
+    """A namespace.
 
     Attributes:
-        path: the names from the root on, as they were written.
-        ontology: the id of the ontology that it stands in.
-        pointer: where it stands there.
-        type_hint: the type of memories that it is for.
+        path: the names from the root, joined by ``/``.
+        ontology: the id of its ontology.
+        pointer: its JSON pointer in that ontology.
+        type_hint: the memory type that it is for.
         replaces: the path of the namespace that this one replaces.
-        raw: all of it.
+        raw: the whole object.
     """
 
     path: str
@@ -94,7 +94,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """A relationship. No ends, or ``*`` among them, are any types."""
+    """A relationship. Empty ends, or ends with ``*``, allow any type."""
 
     name: str
     ontology: str
@@ -107,7 +107,7 @@ class Relationship:
 
 @dataclass(frozen=True, slots=True)
 class Ontology:
-    """An ontology as it was written.
+    """One ontology.
 
     Attributes:
         id: its id; empty if it has none.
@@ -115,11 +115,11 @@ class Ontology:
         extends: ids of ontologies.
         traits: by name.
         types: by name.
-        namespaces: all of them, those above before those in them.
+        namespaces: all namespaces, parents before children.
         relations: by name.
-        discovery: as it was written.
+        discovery: the ``discovery`` object.
         document: the whole document.
-        is_cut: whether there are more namespaces than are taken.
+        is_cut: whether namespaces were skipped because of the limit.
     """
 
     id: str
@@ -135,12 +135,12 @@ class Ontology:
 
     @property
     def enabled(self) -> bool:
-        """Whether its patterns are to be used."""
+        """Whether its patterns are enabled."""
         return self.discovery.get("enabled") is True
 
 
 def made(document: Json) -> Ontology:
-    """The ontology of a document."""
+    """Return the ontology of a document."""
     head = object_of(document, "ontology")
     name, version = head.get("id"), head.get("version")
     own = name if isinstance(name, str) else ""
@@ -170,7 +170,7 @@ def made(document: Json) -> Ontology:
 
 
 def named(value: Any) -> Iterator[tuple[str, Json]]:
-    """The objects in an object."""
+    """Yield the members of an object that are objects."""
     members = value.items() if isinstance(value, dict) else ()
     return ((key, one) for key, one in members if isinstance(one, dict))
 
@@ -201,13 +201,13 @@ def _relation(name: str, one: Json, own: str, pointer: str) -> Relationship:
 
 
 def _namespaces(roots: Any, own: str) -> tuple[tuple[Namespace, ...], bool]:
-    """All namespaces, and whether some were left out."""
+    """Return all namespaces, and whether some were skipped."""
     waiting: deque[tuple[tuple[str, ...], str, Json]] = deque(
         (("namespaces", key), key, one) for key, one in named(roots)
     )
     made: list[Namespace] = []
     left = PATHS
-    while waiting:  # a list, not calls: they may stand deep inside one another
+    while waiting:  # a loop, because the nesting can be deeper than the call stack
         way, path, one = waiting.popleft()
         left -= len(path)
         if left < 0:
@@ -235,14 +235,14 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 MOST: Final = 100
-"""Cycles that are told, for each can be as long as all names."""
+"""Reported cycles. Each can be as long as all names together."""
 _SHOWN: Final = 10
 
 
 def ordered(
     roots: Iterable[str], above: Callable[[str], Iterable[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Go depth first from the roots up, each name once."""
+    """Return the names in depth-first order from the roots, and the cycles."""
     order: list[str] = []
     cycles: list[list[str]] = []
     done: set[str] = set()
@@ -268,7 +268,7 @@ def ordered(
 
 
 def reached(start: str, above: Callable[[str], Iterable[str]]) -> list[str]:
-    """A name and everything above it, the nearest first."""
+    """Return a name and everything above it, nearest first."""
     found = {start: None}
     waiting = [start]
     for name in waiting:
@@ -280,7 +280,7 @@ def reached(start: str, above: Callable[[str], Iterable[str]]) -> list[str]:
 
 
 def said(cycle: Sequence[str]) -> str:
-    """A cycle in words; of a long one its beginning."""
+    """Describe a cycle; shorten a long one."""
     shown = [*cycle[:_SHOWN], *(["..."] if len(cycle) > _SHOWN else []), cycle[0]]
     return " -> ".join(shown)
 
@@ -291,7 +291,7 @@ _P = TypeVar("_P", Trait, EntityType, Relationship)
 
 @dataclass(frozen=True, slots=True)
 class OntologyParts:
-    """What an ontology sees, by name; each part says by ``ontology`` where it stands."""
+    """The visible parts of an ontology, by name. Each part names its own ``ontology``."""
 
     traits: Mapping[str, Trait]
     types: Mapping[str, EntityType]
@@ -302,16 +302,16 @@ class OntologyParts:
 
 @dataclass(frozen=True, slots=True)
 class OntologyScope:
-    """An ontology and all that it sees.
+    """An ontology and its visible parts, with those that it extends.
 
     Attributes:
-        ontology: that one.
-        order: what it extends, and it itself at the end.
-        missing: ids that are extended, and not loaded.
+        ontology: the ontology itself.
+        order: the extended ontologies, then the ontology itself.
+        missing: ids of extended ontologies that are not loaded.
         cycles: ids that extend one another in a circle.
-        parts: all that is seen. Relationships stand by folded names, namespaces by folded
-            paths, and again by the folded paths of what they replace.
-        redefined: pairs of parts with one name, of ontologies neither of which extends the other.
+        parts: the visible parts. Keys of relationships are folded names, those of namespaces
+            folded paths.
+        redefined: pairs of parts of the same name, from unrelated ontologies.
     """
 
     ontology: Ontology
@@ -322,13 +322,13 @@ class OntologyScope:
     redefined: tuple[tuple[Part, Part], ...]
 
     def parents(self, name: str) -> tuple[str, ...]:
-        """The types that a type is a subtype of, as far as they are known."""
+        """The known parent types of a type."""
         one = self.parts.types.get(name)
         return () if one is None else tuple(p for p in one.subtype_of if p in self.parts.types)
 
 
 def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> OntologyScope:
-    """Put together what an ontology sees."""
+    """Build the scope of an ontology."""
     known: dict[str, Ontology] = {own.id: own}
     missing: dict[str, None] = {}
 
@@ -376,7 +376,7 @@ def _add(
     over: set[str],
     redefined: list[tuple[Part, Part]],
 ) -> None:
-    """Add the parts of an ontology to those of the ones before; ``over``: what it extends."""
+    """Add an ontology's parts to the earlier ones; ``over`` holds the ids that it extends."""
     for name, part in mine.items():
         before = into.get(key(name))
         if before is not None and before.ontology not in over and before.raw != part.raw:
@@ -385,49 +385,49 @@ def _add(
 
 
 def fold_name(name: str) -> str:
-    """A name of a relationship, however it is spelled: ``farm:LocatedOn`` is ``located_on``."""
+    """Fold the spellings of a relationship's name: ``farm:LocatedOn`` equals ``located_on``."""
     return name.rpartition(":")[2].replace("-", "").replace("_", "").casefold()
 
 
 def fold_path(path: str) -> str:
-    """A path of a namespace: ``_semantic/facts`` is ``semantic/facts``."""
+    """Fold a namespace path: ``_semantic/facts`` becomes ``semantic/facts``."""
     return path.removeprefix("_")
 
 
 LONGEST: Final = 4_096
-"""Characters of a path; one that is longer is that of no namespace."""
+"""Characters of a path; a longer path matches no namespace."""
 
 
 def namespace_at(scope: OntologyScope, path: str) -> Namespace | None:
-    """The namespace of a path; None if there is none."""
+    """Return the namespace of a path, or None."""
     return scope.parts.namespaces.get(fold_path(path))
 
 
 def replacement(scope: OntologyScope, path: str) -> Namespace | None:
-    """The namespace that replaces that of a path, or the nearest one above it."""
+    """Return the namespace that replaces a path or its nearest ancestor."""
     folded = fold_path(path)
     for replaced in _upwards(folded):
         found = scope.parts.replacing.get(replaced)
-        # Values already in the new one are not moved again, even inside the old one.
+        # A path inside the new namespace stays, even if that is inside the old one.
         if found is not None and not _within(folded, fold_path(found.path)):
             return found
     return None
 
 
 def _upwards(path: str) -> Iterator[str]:
-    """A path, and those above it; none, of one that is too long to be one."""
+    """Yield a path and its ancestors; nothing if the path is too long."""
     while path and len(path) <= LONGEST:
         yield path
         path = path.rpartition("/")[0]
 
 
 def choose_namespace(scope: OntologyScope, path: str) -> str:
-    """The path that a memory should have.
+    """Return the namespace path for a memory.
 
     Args:
         scope: the ontology.
-        path: what is asked or suggested. Where the ontology has a namespace that ``replaces``
-            it, that one is chosen, with the rest of the path; an underscore stays.
+        path: the wanted path. If a namespace of the ontology ``replaces`` it, the result is that
+            namespace with the rest of the path. A leading underscore stays.
     """
     found = replacement(scope, path)
     if found is None or found.replaces is None:
@@ -440,13 +440,13 @@ def choose_namespace(scope: OntologyScope, path: str) -> str:
 def choose_type(
     scope: OntologyScope, *, entity: str | None = None, namespace: str | None = None
 ) -> str | None:
-    """The type of memory to make: that of the entity, else what the namespace hints at.
+    """Return the memory type for an entity type, else for a namespace.
 
     Args:
         scope: the ontology.
-        entity: a type of entity.
-        namespace: a path. The nearest ``type_hint`` at it or above it counts; without one, a
-            root that is called by a type of memory is for it.
+        entity: an entity type.
+        namespace: a path. Its nearest ``type_hint``, at it or above it, decides; without one, a
+            root named like a memory type.
     """
     known = None if entity is None else scope.parts.types.get(entity)
     if known is not None and known.base is not None:
