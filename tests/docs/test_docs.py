@@ -18,7 +18,7 @@ from omsgrain import errors, registry
 from omsgrain.container import layout
 from omsgrain.header import SENSITIVITIES
 from support.doc_blocks import PAGES
-from support.markdown_page import table
+from support.markdown_page import fences, table
 from support.paths import ROOT
 
 DESIGN, ERRORS = ROOT / "docs/design.md", ROOT / "docs/errors.md"
@@ -63,6 +63,14 @@ def test_contributing_names_what_exists() -> None:
     for _, places in table(page, "to change", "open"):
         for place in re.split("[`, ]+", places):
             assert (ROOT / place).exists(), place
+    text = page.read_text("utf-8")
+    for path in re.findall(r"`((?:rust|python|tests|docs|test_vectors|release)/[\w./-]+)`", text):
+        assert (ROOT / path).exists(), path
+    layout = next(fences(page)).text
+    named = {name for names in re.findall(r"^  (\w+(?:, \w+)*) ", layout, re.M)
+             for name in names.split(", ")}  # fmt: skip
+    packages = {path.parent.name for path in (ROOT / "python/omsgrain").glob("*/__init__.py")}
+    assert named == packages
     targets = {row[0].removeprefix("make ") for row in table(page, "target", "what it does")}
     phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert phony is not None
