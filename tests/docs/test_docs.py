@@ -66,10 +66,10 @@ def test_contributing_names_what_exists() -> None:
     text = page.read_text("utf-8")
     for path in re.findall(r"`((?:rust|python|tests|docs|test_vectors|release)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
-    layout = next(fences(page)).text
-    named = {name for names in re.findall(r"^  (\w+(?:, \w+)*) ", layout, re.M)
+    drawing = next(fences(page)).text
+    named = {name for names in re.findall(r"^  (\w+(?:, \w+)*) ", drawing, re.M)
              for name in names.split(", ")}  # fmt: skip
-    packages = {path.parent.name for path in (ROOT / "python/omsgrain").glob("*/__init__.py")}
+    packages = {path.parent.name for path in (ROOT / "python/omsgrain").glob("*/*.py")}
     assert named == packages
     targets = {row[0].removeprefix("make ") for row in table(page, "target", "what it does")}
     phony = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
