@@ -81,7 +81,7 @@ def _any(room: Path) -> Iterator[Run]:
         path.write_bytes(data)
         try:
             told = sniff_file(path)
-            assert told.format in (*formats.FORMATS, "mg")
+            assert told in (*formats.FORMATS, "mg")
         except OmsError:
             pass
         formats.load(data)

@@ -219,7 +219,7 @@ def _format_of(file: Path) -> str:
         return OF_DIRECTORIES.name
     found = sniffed(file)
     if found is not None:
-        return found.format
+        return found
     if is_parquet(file):
         return "parquet"
     if file.name.endswith(AIMEM.suffixes):

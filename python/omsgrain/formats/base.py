@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from omsgrain import _core, formats
 from omsgrain.durable import NewFiles
@@ -95,6 +95,7 @@ class Format(ABC):
         name: as in `formats.load` and in the side channel of grains.
         title: its name in messages.
         suffixes: the suffixes of its files.
+        names: the values of the member ``format`` by which a document names it.
         limits: of its reader.
         options: of its writer, besides those of all: ``layout``, ``shape``, ``producer``,
             ``passphrase``, ``key``.
@@ -124,6 +125,7 @@ class Format(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
+    names: ClassVar[tuple[str, ...]] = ()
     limits: ClassVar[Any]
     options: ClassVar[frozenset[str]] = frozenset()
     named_options: ClassVar[frozenset[str]] = frozenset()
@@ -147,13 +149,9 @@ class Format(ABC):
     made_anew: ClassVar[frozenset[str]] = frozenset()
     said_by_type: ClassVar[frozenset[str]]
 
-    @abstractmethod
     def sniff(self, said: Said) -> bool:
         """Whether a document says that it is of this format."""
-
-    def by_lines(self, file: IO[bytes], head: bytes) -> bool:
-        """Whether a file of this format has a record on each line."""
-        return False
+        return said.is_object and said.format in self.names
 
     @abstractmethod
     def load(self, *args: Any, **options: Any) -> Import:
@@ -193,7 +191,7 @@ class Format(ABC):
 
     # -- files ------------------------------------------------------------------------------------
 
-    def read_bytes(self, path: Path, *, lines: bool = False) -> bytes:
+    def read_bytes(self, path: Path) -> bytes:
         """The document in a file; at most one byte more than the limit."""
         with path.open("rb") as source:
             data: bytes = source.read(self.limits.document + 1)

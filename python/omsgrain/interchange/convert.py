@@ -22,7 +22,6 @@ from omsgrain.formats.table import (
     FORMATS,
     OF_DIRECTORIES,
     VERSIONS,
-    Sniffed,
     sniff_file,
 )
 from omsgrain.grain import Grain
@@ -93,8 +92,8 @@ def convert(
     to = FORMATS.get(name)
     if to is None or not (to.reads_directories and target.is_dir()):
         refuse_existing(target, replace)
-    told = Sniffed(OF_DIRECTORIES.name, False) if source.is_dir() else sniff_file(source)
-    came = FORMATS.get(told.format)
+    told = OF_DIRECTORIES.name if source.is_dir() else sniff_file(source)
+    came = FORMATS.get(told)
     if format is None and came is not None and target.name.endswith(came.suffixes):
         to = came  # another layout of the same
     asked = frozenset() if to is None else to.options - to.named_options
@@ -113,7 +112,7 @@ def convert(
         # What encrypts the target opens the source too, if that is encrypted.
         opens = {} if encrypt and not came.is_sealed(source) else dict(secret)
         opens |= {} if mode is None else {"mode": mode}
-        read, losses = _read(came, source, told.lines, opens)
+        read, losses = _read(came, source, opens)
     if to is None:
         losses += _write_mg(read, target)
     else:
@@ -123,7 +122,7 @@ def convert(
         signature_path(target).unlink(missing_ok=True)  # of a file that this one replaced
     losses, added = parted(losses)
     written = CONTAINER if to is None else to.name
-    return Converted(told.format, written, len(read.grains), losses, read.warnings, added)
+    return Converted(told, written, len(read.grains), losses, read.warnings, added)
 
 
 def format_of_name(path: Path) -> str | None:
@@ -134,13 +133,13 @@ def format_of_name(path: Path) -> str | None:
     return next(named, None)
 
 
-def _read(of: Format, path: Path, lines: bool, given: dict[str, Any]) -> ParsedFile:
+def _read(of: Format, path: Path, given: dict[str, Any]) -> ParsedFile:
     """Read a document, or the documents in the files of a directory."""
     opens = {name: value for name, value in given.items() if name in of.load_options}
     if path.is_dir():
         found = formats.load(path, format=of.name, **opens)
     else:
-        data = of.read_bytes(path, lines=lines)
+        data = of.read_bytes(path)
         found = formats.load(data, format=of.name, **of.options_of_file(path.name, data), **opens)
     return ParsedFile(found, of.left_out(found))
 

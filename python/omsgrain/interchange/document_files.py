@@ -76,7 +76,7 @@ class Trusted:
         if mark is None:
             return look(None, b"", known, required=self.required)
         if source is not None:
-            data = signed_text(source, sniff_file(file).lines)
+            data = signed_text(source)
         with signed_data(file) if data is None else nullcontext(data) as signed:
             return look(mark, signed, known, required=self.required, resolver=self.resolver)
 
@@ -112,8 +112,9 @@ def open_bundle(
     file: Path, trusted: Trusted, *, scan: bool = False
 ) -> Iterator[tuple[Bundle | IO[bytes], Checked]]:
     """Open an AIMEM bundle; one by lines as a stream, which ``scan`` checks whole before."""
-    lines = sniff_file(file).lines
+    sniff_file(file)  # refuses a pipe, and a file of no known format
     with file.open("rb") as source:
+        lines = AIMEM.by_lines(source)
         bundle: Bundle | IO[bytes] = (
             source if lines else document.read_bundle(document.whole(source))
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from omsgrain import _core, formats
+from omsgrain import _core
 from omsgrain.errors import FormatError, NotFoundError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.aimem.records import text_of
@@ -25,7 +25,7 @@ from omsgrain.formats.mif_ld.document import document_of
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
-from omsgrain.formats.table import VERSIONS, version
+from omsgrain.formats.table import VERSIONS, load, sniff, version
 from omsgrain.grain import Grain
 from omsgrain.interchange.report import RecordReport
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory
@@ -501,7 +501,7 @@ def read(
 ) -> Import:
     """Read a document."""
     if format == "auto":
-        format = formats.sniff(data)
+        format = sniff(data)
         if format not in VERSIONS:
             raise UnsupportedError("no MIF document", expected=", ".join(VERSIONS), found=format)
     if (known := VERSIONS.get(format)) is not None:
@@ -511,11 +511,11 @@ def read(
         if most is not None:
             options["limits"] = replace(known.limits, document=most)
     if user_id is not None:
-        return formats.load(data, format=format, user_id=user_id, **options)
-    found = formats.load(data, format=format, **options)
+        return load(data, format=format, user_id=user_id, **options)
+    found = load(data, format=format, **options)
     owner = found.grains[-1].get("user_id") if found.grains else None
     # A grain caches its fields; copies keep the memory small.
     if all(Grain(grain.blob).get("user_id") == owner for grain in found.grains):
         return found
     # A grain that the document carries is accepted as it is for its own user only.
-    return formats.load(data, format=format, user_id=owner, **options)
+    return load(data, format=format, user_id=owner, **options)

@@ -27,7 +27,8 @@ from omsgrain.errors import (
 )
 from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.fields import LIMITS
-from omsgrain.formats.table import FORMATS, sniff_file, sniffed
+from omsgrain.formats.aimem.format import AIMEM
+from omsgrain.formats.table import FORMATS, sniffed
 from omsgrain.header import SIGNED_BIT
 from omsgrain.interchange.ingest import BLOB_LIMIT
 from omsgrain.storage.audit.verify import Checkpoint
@@ -112,8 +113,9 @@ def verify_envelopes(
     return found
 
 
-def signed_text(source: IO[bytes], lines: bool) -> bytes:
+def signed_text(source: IO[bytes]) -> bytes:
     """The signed bytes of a bundle: its canonical content."""
+    lines = AIMEM.by_lines(source)
     source.seek(0)
     if not lines:
         data = source.read(LIMITS.document + 1)  # one more, so that it is refused
@@ -126,9 +128,8 @@ def signed_text(source: IO[bytes], lines: bool) -> bytes:
 
 def signed_text_of(file: Path) -> bytes:
     """The signed bytes of the bundle in a file; errors as for `signed_text`."""
-    lines = sniff_file(file).lines
     with file.open("rb") as source:
-        return signed_text(source, lines)
+        return signed_text(source)
 
 
 @contextmanager
@@ -144,7 +145,7 @@ def signed_data(file: Path) -> Iterator[bytes | memoryview]:
 def is_bundle(file: Path) -> bool:
     """Whether a file is an AIMEM bundle, good or bad."""
     found = sniffed(file)
-    return found is not None and found.format in FORMATS and FORMATS[found.format].signed_as_text
+    return found in FORMATS and FORMATS[found].signed_as_text
 
 
 def _signer(mark: bytes, file: Path, trust: Trust | None, resolver: Resolver | None) -> SignedBy:

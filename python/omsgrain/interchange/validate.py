@@ -160,7 +160,7 @@ def _is_judged(format: str | None) -> bool:
 
 def _format_of(file: Path) -> str | None:
     with suppress(UnsupportedError):
-        return sniff_file(file).format
+        return sniff_file(file)
     return None
 
 

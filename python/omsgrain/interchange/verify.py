@@ -204,8 +204,8 @@ def _content(file: Path, head: bytes, address: str | None, options: VerifyOption
     if head[:1] == ENVELOPE_BYTE:
         return _envelopes(file, address, options)
     what = None if address is not None else sniffed(file)
-    if what is not None and what.format != CONTAINER:
-        return _document(FORMATS[what.format].check_file(file, options.passphrase))
+    if what is not None and what != CONTAINER:
+        return _document(FORMATS[what].check_file(file, options.passphrase))
     if address is None and signed_files.is_statement(head):
         return _statement(file, options)
     try:

@@ -23,7 +23,7 @@ from omsgrain.formats.aimem.fields import (
 )
 from omsgrain.formats.aimem.records import FORMAT as NAME
 from omsgrain.formats.aimem.records import from_grain, native, to_grains
-from omsgrain.formats.base import Format, Records, Said
+from omsgrain.formats.base import Format, Records
 from omsgrain.formats.convert.aimem import HUB, tenant_of
 from omsgrain.formats.convert.base import AS_MEMORIES, NOT_ASKED
 from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
@@ -43,8 +43,6 @@ from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
 
-_NAMES: Final = (FORMAT, LEGACY_FORMAT)
-
 
 class Aimem(Format):
     """AIMEM bundles. Spec: AIMEM §2."""
@@ -52,6 +50,7 @@ class Aimem(Format):
     name = NAME
     title = "AIMEM"
     suffixes = (".aimem.json", ".aimem.ndjson")
+    names = (FORMAT, LEGACY_FORMAT)
     limits = LIMITS
     options = frozenset(("producer",))
     signed_as_text = True
@@ -65,16 +64,12 @@ class Aimem(Format):
     made_anew = frozenset(("producer", "scope", "since"))
     said_by_type = SAID_BY_TYPE
 
-    def sniff(self, said: Said) -> bool:
-        """Whether it names itself."""
-        return said.is_object and said.format in _NAMES
-
-    def by_lines(self, file: IO[bytes], head: bytes) -> bool:
-        """Whether a first line that is an object is all of the document, or its envelope."""
+    def by_lines(self, file: IO[bytes]) -> bool:
+        """Whether the first line of a bundle is its envelope, and each other line a record."""
         file.seek(0)
         first = file.readline(LIMITS.line + 1)
         envelope = looked_into(first)
-        if not isinstance(envelope, dict) or envelope.get("format") not in _NAMES:
+        if not isinstance(envelope, dict) or envelope.get("format") not in self.names:
             return False
         while line := file.readline(LIMITS.line):
             if line.strip():
@@ -208,9 +203,10 @@ class Aimem(Format):
         """The kind and the record that a grain was."""
         return from_grain(grain, get)
 
-    def read_bytes(self, path: Path, *, lines: bool = False) -> bytes:
+    def read_bytes(self, path: Path) -> bytes:
         """The bundle in a file, in one document."""
         with path.open("rb") as source:
+            lines = self.by_lines(source)
             data = document.whole(source)
             if not lines:
                 return data
@@ -237,7 +233,7 @@ class Aimem(Format):
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
         """Find all defects of a bundle."""
         with file.open("rb") as source:
-            if self.by_lines(source, b""):
+            if self.by_lines(source):
                 source.seek(0)
                 return _scanned(str(file), source)
             verdict = document.validate(document.whole(source))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats import source
@@ -87,10 +87,6 @@ class Mif1(VersionedMif):
             return said.is_version_1
         encryption = said.members.get("encryption", "")
         return encryption is None or said.members.get("$schema") == SCHEMA
-
-    def by_lines(self, file: IO[bytes], head: bytes) -> bool:
-        """Whether the file is JSON lines."""
-        return documents.layout_of(head) == "jsonl"
 
     def load(
         self,
