@@ -61,6 +61,7 @@ check: build ## format, lints, the crate as published, types, stubs, layers, fil
 	$(BIN)/python tests/words.py
 	$(BIN)/python docs/make_fields.py --check
 	$(BIN)/python docs/make_schemas.py --check
+	$(BIN)/python docs/make_reference.py --check
 
 fmt: build ## format everything
 	cargo fmt --all
@@ -112,6 +113,7 @@ vectors: build ## make the test vectors anew with the oracle, then check them wi
 docs: build ## the generated pages
 	$(BIN)/python docs/make_fields.py
 	$(BIN)/python docs/make_schemas.py
+	$(BIN)/python docs/make_reference.py
 	$(BIN)/omsgrain conformance --format markdown --output docs/conformance.md
 
 site: build ## the pages as a site, in site/; any warning is an error

@@ -8,19 +8,14 @@ not pages.
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-
-import omsgrain
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -39,42 +34,11 @@ PAGES = {
 PLACES = {page: file for file, page in PAGES.items()}
 ALONG = "files"  # the folder of linked files that are not pages
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
-#: Page -> its title, and the packages whose exports it shows.
-REFERENCE = {
-    "reference/store.md": ("Stores", ("store",)),
-    "reference/grains.md": ("Grains", ("grain", "constructors", "header", "lenient")),
-    "reference/batches.md": ("Batches", ("batch",)),
-    "reference/errors.md": ("Errors", ("errors",)),
-    "reference/packages.md": (
-        "Files, documents, keys, fields, sync",
-        ("container", "crypto", "formats", "registry", "sync"),
-    ),
-}
 
 
 def slug(text: str, separator: str) -> str:
     """Return the anchor of a heading, as repository hosts make it."""
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", separator)
-
-
-def exports() -> Iterator[tuple[str, str]]:
-    """Yield the folder and the full name of each export of the package."""
-    for name in omsgrain.__all__:
-        found: Any = getattr(omsgrain, name)
-        if inspect.ismodule(found):
-            yield name, found.__name__
-        elif hasattr(found, "__qualname__"):
-            package = found.__module__.split(".")[1]
-            yield package, f"{found.__module__}.{found.__qualname__}"
-
-
-def reference(title: str, packages: tuple[str, ...]) -> str:
-    """Return a page of the reference."""
-    lines = [f"# {title}", ""]
-    for package, path in exports():
-        if package in packages:
-            lines += [f"::: {path}", ""]
-    return "\n".join(lines)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -90,10 +54,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/commands.md", content=make_commands.content()))
     if (own := files.get_file_from_path("search.md")) is not None:
         own.dest_uri = own.url = "searching.html"  # the theme uses search.html for its results
-    for page, contents in REFERENCE.items():
-        files.append(File.generated(config, page, content=reference(*contents)))
-    shown = {package for _, packages in REFERENCE.values() for package in packages}
-    assert {package for package, _ in exports()} <= shown
     along = {
         there
         for file in files.documentation_pages()

@@ -16,7 +16,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python/omsgrain"
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    if page.parent.name != "reference"  # made of docstrings, which are read where they are
+]
 GENERATED = {"conformance.md", "fields.md"}
 
 #: Phrase -> how it is found in a comment, a text or a paragraph.

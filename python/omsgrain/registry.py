@@ -160,17 +160,29 @@ class Profile:
 
 
 TYPES: tuple[GrainType, ...]
+"""The ten types of grains."""
 FIELDS: tuple[Field, ...]
+"""All fields, by scope."""
 NESTED: dict[str, tuple[NestedField, ...]]
+"""The fields of entries: of ``content_refs``, ``embedding_refs`` and ``related_to``."""
 PHASES: tuple[Phase, ...]
+"""The phases of an action, with the fields that each requires and forbids."""
 ALIASES: tuple[Alias, ...]
+"""Field names of OMS 1.1, with their names today."""
 PROFILES: tuple[Profile, ...]
+"""The domain profiles."""
 RELATED_TO_RELATION_TYPES: tuple[str, ...]
+"""The allowed relation types of ``related_to``."""
 MG_RELATIONS: tuple[str, ...]
+"""The known relations in ``mg:``; any other gives a warning."""
 PHI_TAGS: tuple[str, ...]
+"""The known tags in ``phi:``; any other gives a warning."""
 INVALIDATION_MODES: tuple[str, ...]
+"""The modes of an invalidation policy."""
 LIGHTWEIGHT: tuple[str, ...]
+"""The fields that the lightweight profile allows."""
 OPEN_LICENSES: tuple[str, ...]
+"""Licences that the healthcare profile refuses; a final ``-`` matches any ending."""
 
 _RENAMED = {"type": "kind", "min": "minimum", "max": "maximum", "enum_int": "enum"}
 

@@ -13,7 +13,6 @@ from typing import Any
 import click
 import yaml
 
-import omsgrain as og
 from omsgrain.cli import omsgrain
 from omsgrain.cli.manual import contexts
 from support.paths import ROOT
@@ -48,7 +47,7 @@ def test_navigation() -> None:
     named = list(entries(config["nav"]))
     assert len(named) == len(set(named))
     own = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
-    made = {*MADE["PAGES"].values(), *MADE["REFERENCE"], "reference/commands.md"}
+    made = {*MADE["PAGES"].values(), "reference/commands.md"}
     assert set(named) == own | made
     assert all((ROOT / file).is_file() for file in MADE["PAGES"])
 
@@ -67,14 +66,8 @@ def test_the_list_of_pages_is_complete() -> None:
         ("Reference", "Reference"),
     ]:
         own = {page for page in entries(kinds[kind]) if not page.startswith("reference/")}
+        own |= {"reference/python.md"} if kind == "Reference" else set()
         assert {places.get(page, Path(page)).as_posix() for page in own} <= listed[part], kind
-
-
-def test_reference_has_all_that_is_exported() -> None:
-    rooms = {room for _, shown in MADE["REFERENCE"].values() for room in shown}
-    for name in set(og.__all__) - {"__version__"}:
-        home = getattr(getattr(og, name), "__module__", f"omsgrain.{name}").split(".")[1]
-        assert home in rooms, name
 
 
 def test_commands() -> None:

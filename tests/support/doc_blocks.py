@@ -6,6 +6,7 @@ python tests/support/doc_blocks.py      how many of each kind each page has
 
 from __future__ import annotations
 
+import ast
 import doctest
 import json
 import os
@@ -59,7 +60,7 @@ NOT_RUN: Final = {
 #: Where the pages' servers listen, and lines that have nothing of the shell but a redirection.
 SERVED: Final = "http://127.0.0.1:8080"
 PLAIN: Final = re.compile(rf"{COMMAND} [^$&|;`]+")
-RUN, DATA, DRAWN = ("python", "console", "sh"), ("json", "toml"), ("text",)
+RUN, DATA, DRAWN = ("python", "console", "sh"), ("json", "pyi", "toml"), ("text",)
 
 
 def why_not(page: Path, block: Fence) -> str | None:
@@ -115,6 +116,8 @@ class Reader:
                 for server in json.loads(block.text).get("mcpServers", {}).values():
                     assert server["command"] == COMMAND
                     known(server["args"])
+            case "parsed", "pyi":
+                ast.parse(block.text)
             case "parsed", _:
                 _toml(block.text)
             case "drawn", _:

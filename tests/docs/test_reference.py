@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference of Python has every public name, and an example for each verb.
+
+The examples run with the blocks of all pages; `make check` compares the pages with the docstrings.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from support.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location(
+        "make_reference", ROOT / "docs/make_reference.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["make_reference"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["make_reference"]
+
+
+def test_every_public_name_has_an_entry_and_every_verb_an_example(made: ModuleType) -> None:
+    assert list(made.missing(made.load())) == []
+
+
+def test_a_name_without_entry_is_seen(made: ModuleType) -> None:
+    pages: dict[str, Any] = made.load().pages
+    del pages["store"]["Write"]["store.put"]
+    del pages["crypto"]["Signed grains"]["omsgrain.crypto.sign"]
+    del pages["parts"]["store.holds"]["store.holds.of"]
+    pages["registry"]["Verbs"]["omsgrain.registry.field"] = ""
+    assert sorted(made.missing(made.Reference(pages))) == [
+        "omsgrain.crypto.sign: no entry",
+        "omsgrain.registry.field: no example",
+        "store.holds.of: no entry",
+        "store.put: no entry",
+    ]
+
+
+def test_the_pages_are_there(made: ModuleType) -> None:
+    assert {path.name for path in made.FOLDER.iterdir()} == {
+        path.name for path in made.written(made.load())
+    }
+
+
+def test_signatures_are_typed(made: ModuleType) -> None:
+    """No argument and no result of a verb is without a type; filters have theirs by name."""
+    text = made.load().page("store")
+    assert text.count("**filters: Unpack[Filters]") == 5
+    for _, _, name, _ in made.load().entries():
+        one = made.named(name)
+        if made.is_verb(one.value):
+            stub = made.signature("f", one.value, method=True)
+            assert "->" in stub, name
