@@ -192,7 +192,7 @@ def test_while_the_store_cannot_be_written_the_broker_keeps_the_rest(
 
 
 @pytest.mark.parametrize("what", ["store", "letters"])
-def test_told_to_stop_while_it_tries_again_it_acknowledges_nothing(
+def test_stop_during_a_retry_acknowledges_nothing(
     store: GrainStore, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(store, broker := Broker([BAD, json.dumps(belief(1)).encode()]))
@@ -211,7 +211,7 @@ def test_told_to_stop_while_it_tries_again_it_acknowledges_nothing(
     assert len(broker.waiting) == 2
 
 
-def test_told_to_stop_it_stores_and_acknowledges_what_it_holds(store: GrainStore) -> None:
+def test_stop_stores_and_acknowledges_pending_messages(store: GrainStore) -> None:
     run = Run(store, broker := Broker([json.dumps(belief(n)).encode() for n in range(8)]))
     run.session.before_settle = lambda _: run.stop.set()
     run()

@@ -217,7 +217,7 @@ def test_what_a_session_delivers_again_is_not_kept_twice(wired: Wired) -> None:
     assert wired.mqtt.fetch(9, 0) == []
 
 
-def test_what_nothing_holds_back_is_dropped_and_told(wired: Wired) -> None:
+def test_messages_without_flow_control_are_dropped_and_reported(wired: Wired) -> None:
     wired.connect()
     for number in range(6):
         wired.come(number, qos=0)

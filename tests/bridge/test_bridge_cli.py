@@ -46,7 +46,7 @@ def test_command_lines_that_make_no_sense(shell: Shell, options: tuple[str, ...]
     assert not Path("m.omsg").exists()
 
 
-def test_who_asks_is_in_no_url_and_no_message(
+def test_credentials_are_in_no_url_and_no_message(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "word").write_text("sesame\n")

@@ -144,7 +144,7 @@ def once(number: int) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_is_told_to_stop(tmp_path: Path, number: int) -> None:
+def test_a_process_that_gets_a_stop_signal(tmp_path: Path, number: int) -> None:
     """It stores, publishes and reports what it holds, and ends."""
     broker = Broker([og.encode(belief(n)) for n in range(10)] + [b"bad"])
     session = Session(broker, empty=once(number))

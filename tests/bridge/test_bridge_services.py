@@ -166,7 +166,7 @@ def test_bridges_that_share_what_comes(path: Path, site: Site) -> None:
         assert min(one.last["messages"], two.last["messages"]) > 0
 
 
-def test_who_is_not_let_in_ends(path: Path, tmp_path: Path) -> None:
+def test_a_rejected_client_ends(path: Path, tmp_path: Path) -> None:
     try:
         site = MqttSite(tmp_path / "broker", "allow_anonymous false\n")
     except Unavailable as reason:

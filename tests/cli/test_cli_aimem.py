@@ -60,7 +60,7 @@ def test_a_bad_bundle_makes_no_store(shell: Shell, tmp_path: Path, bundle_file: 
     assert not Path("m.omsg").exists()
 
 
-def test_a_user_who_is_called_otherwise(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
+def test_a_user_with_another_tenant_id(shell: Shell, tmp_path: Path, bundle_file: Path) -> None:
     assert shell("import", "m.omsg", bundle_file, "--tenant", "ada") == 0
     export = ("export", "m.omsg", "y.aimem.json", "--tenant", "ada")
     assert shell.error(*export)[1]["rule"] == "invalid_tenant"
@@ -236,7 +236,7 @@ def test_export_of_native_grains(shell: Shell, tmp_path: Path) -> None:
     assert b"lost: " in shell.err
 
 
-def test_export_of_nobody(shell: Shell, bundle_file: Path) -> None:
+def test_export_of_a_tenant_without_records(shell: Shell, bundle_file: Path) -> None:
     assert shell("import", "m.omsg", bundle_file) == 0
     nobody = ("export", "m.omsg", "y.aimem.json", "--tenant")
     assert shell.json(*nobody, "did:web:example.org:nobody")["records"].get("chunk", 0) == 0

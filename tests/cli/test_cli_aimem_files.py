@@ -48,7 +48,7 @@ def test_a_byte_order_mark_is_skipped(
     assert len(json.loads(there.read_bytes())["memories"]) == 2
 
 
-def test_verify_tells_all_that_is_wrong(shell: Shell, tmp_path: Path) -> None:
+def test_verify_reports_every_problem(shell: Shell, tmp_path: Path) -> None:
     bad = made(chunk(1, SECRET, zone="cellar"), chunk(1, "", tags=["x" * 65]), scope="SOME")
     (path := tmp_path / "bad.aimem.json").write_bytes(bad)
     assert shell("verify", path, "--json") == REFUSED

@@ -78,7 +78,7 @@ def test_an_encrypted_document(shell: Shell) -> None:
     assert shell.error(*to_2)[1]["code"] == "ERR_SCHEMA"
 
 
-def test_what_is_left_out_is_told(shell: Shell) -> None:
+def test_omissions_are_reported(shell: Shell) -> None:
     document = read(GARDEN)
     document["memories"][0] |= {"id": 7, "tags": 7}
     Path("x.mif.json").write_text(json.dumps(document))
@@ -87,7 +87,7 @@ def test_what_is_left_out_is_told(shell: Shell) -> None:
     assert shell("verify", "x.mif.json") != 0
 
 
-def test_verify_tells_all(shell: Shell) -> None:
+def test_verify_reports_everything(shell: Shell) -> None:
     document = read(GARDEN)
     del document["memories"][0]["content"]
     document["memories"][1]["version"] = 0
@@ -103,7 +103,7 @@ def test_verify_tells_all(shell: Shell) -> None:
     assert document["records"] == {"memories": 2, "entities": 2, "relationships": 1, "todos": 1}
 
 
-def test_nobodys_bundle_is_somebodys(shell: Shell) -> None:
+def test_a_document_without_a_user_needs_one(shell: Shell) -> None:
     document = read(GARDEN)
     del document["export_meta"]
     Path("x.mif.json").write_text(json.dumps(document))
@@ -115,7 +115,7 @@ def test_nobodys_bundle_is_somebodys(shell: Shell) -> None:
     assert read("y.mif.json") == document
 
 
-def test_a_document_of_its_own_says_whose_it_is(tmp_path: Path) -> None:
+def test_a_native_document_names_its_user(tmp_path: Path) -> None:
     from omsgrain.errors import SchemaError
 
     with pytest.raises(SchemaError):

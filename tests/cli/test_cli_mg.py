@@ -96,7 +96,7 @@ def test_export_sorted(shell: Shell, tmp_path: Path, store: Path) -> None:
     assert times == sorted(times)
 
 
-def test_export_replaces_only_if_told(shell: Shell, store: Path, file: Path) -> None:
+def test_export_replaces_only_on_request(shell: Shell, store: Path, file: Path) -> None:
     before = file.read_bytes()
     code, error = shell.error("export", store, file, "--codec", "zstd")
     assert (code, error["code"]) == (1, "EEXIST")
@@ -144,7 +144,7 @@ def test_a_flipped_byte_in_each_part(shell: Shell, tmp_path: Path, file: Path) -
         assert len(shell.err.splitlines()) == len(problems)
 
 
-def test_verify_says_nothing_of_what_a_grain_says(shell: Shell, file: Path) -> None:
+def test_verify_shows_no_content(shell: Shell, file: Path) -> None:
     data = file.read_bytes()
     at = data.index(b"\xa2s5")
     file.write_bytes(data[:at] + b"\xa2\xff5" + data[at + 3 :])
@@ -247,7 +247,7 @@ def test_import_counts_claims(shell: Shell, tmp_path: Path) -> None:
     assert shell("import", tmp_path / "p.omsg", tmp_path / "x.mg") == 0
 
 
-def test_import_of_what_is_no_container(shell: Shell, tmp_path: Path, store: Path) -> None:
+def test_import_rejects_other_files(shell: Shell, tmp_path: Path, store: Path) -> None:
     (file := tmp_path / "x.mg").write_bytes(b"nothing of the kind" * 9)
     other = tmp_path / "o.omsg"
     assert shell.error("import", other, file)[1]["code"] == "ERR_CORRUPT"
@@ -317,7 +317,7 @@ def test_backup(shell: Shell, tmp_path: Path, store: Path) -> None:
     assert sha256((copy / "data.mdb").read_bytes()).digest() == before
 
 
-def test_upkeep_of_what_is_no_store(shell: Shell, tmp_path: Path) -> None:
+def test_maintenance_rejects_other_directories(shell: Shell, tmp_path: Path) -> None:
     (empty := tmp_path / "empty").mkdir()
     for args in (("check", empty), ("rebuild", empty), ("backup", empty, tmp_path / "b")):
         code, error = shell.error(*args)

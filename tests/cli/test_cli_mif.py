@@ -147,12 +147,12 @@ def test_a_passphrase_for_what_is_not_encrypted(
     assert json.loads(back.read_bytes()) == json.loads(file.read_bytes())
 
 
-def test_warnings_tell_where(shell: Shell, file: Path) -> None:
+def test_warnings_name_the_place(shell: Shell, file: Path) -> None:
     assert shell("import", "m.omsg", file) == 0
     assert b"invalid_uuid: the id is not a UUID (at /export_meta/id)" in shell.err
 
 
-def test_the_rule_that_keeps_it_is_told(shell: Shell, tmp_path: Path) -> None:
+def test_the_report_names_the_rule_that_keeps_a_grain(shell: Shell, tmp_path: Path) -> None:
     one = MAKERS[1]
     told = one.document(one.memory(1, "tea"), consent={"sharing_allowed": False})
     assert shell("import", "m.omsg", written(tmp_path / "x.mif.json", told)) == 0
@@ -168,7 +168,7 @@ def test_what_was_observed_is_shown_with_its_owner_once(shell: Shell, file: Path
 
 
 @pytest.mark.parametrize("ending", ["yaml", "jsonl"])
-def test_the_name_of_a_file_tells_its_layout(
+def test_the_file_name_selects_the_layout(
     shell: Shell, file: Path, tmp_path: Path, ending: str
 ) -> None:
     assert shell("import", "m.omsg", file) == 0
@@ -200,7 +200,7 @@ def test_a_dry_run_makes_no_store(shell: Shell, file: Path, tmp_path: Path) -> N
     assert not (tmp_path / "m.omsg").exists()
 
 
-def test_bad_records_are_told_and_the_others_taken(shell: Shell, tmp_path: Path) -> None:
+def test_bad_records_are_reported_and_the_others_imported(shell: Shell, tmp_path: Path) -> None:
     two = MAKERS[0]
     memories = [two.memory(1, "tea"), {"id": two.id(2), "content": 7, "created_at": "2026-01-01"}]
     file = written(tmp_path / "x.mif.json", two.document(*memories))

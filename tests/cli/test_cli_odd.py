@@ -46,7 +46,7 @@ def test_a_name_that_is_not_utf_8(shell: Shell, store: str) -> None:
     assert b"rejects: caf\\udce9" in shell.out
 
 
-def test_a_store_whose_name_is_not_utf_8(shell: Shell, store: str) -> None:
+def test_a_store_with_a_name_that_is_not_utf_8(shell: Shell, store: str) -> None:
     odd = os.fsdecode(b"caf\xe9.omsg")
     assert shell("export", store, "all.mg") == 0
     assert shell("import", odd, "all.mg") == 0
@@ -117,7 +117,7 @@ def test_an_output_that_fills_the_disk(
 
 
 @pytest.mark.parametrize("words", [(), ("keys",)], ids=["nothing", "keys"])
-def test_without_a_command_all_of_them_are_told(shell: Shell, words: tuple[str, ...]) -> None:
+def test_without_a_command_all_commands_are_listed(shell: Shell, words: tuple[str, ...]) -> None:
     assert shell(*words, "--help") == 0
     whole = shell.out
     shell(*words)
@@ -355,9 +355,7 @@ def test_a_dash_where_stdout_is_written_without_a_file(shell: Shell, store: str)
 
 
 @pytest.mark.parametrize("value", ['{"$float": []}', '{"$bytes": 5}', '[{"$float": null}]'])
-def test_values_that_json_has_not_spelled_as_nobody_does(
-    shell: Shell, store: str, value: str
-) -> None:
+def test_nan_and_odd_numbers_are_not_json(shell: Shell, store: str, value: str) -> None:
     assert shell("query", store, "--object-json", value) == USAGE
     old = og.address(og.encode(belief(1)))
     fields = json.dumps(belief(2) | {"object": json.loads(value)}).encode()
@@ -383,7 +381,7 @@ def test_values_that_json_has_not_spelled_as_nobody_does(
     ids=["url to read", "url to write", "url as a number", "url first", "at", "slash",
          "parameter", "number", "name", "store", "option"],
 )  # fmt: skip
-def test_what_was_typed_is_told_in_short_and_without_its_password(
+def test_errors_shorten_input_and_hide_passwords(
     shell: Shell, store: str, words: tuple[str, ...], form: tuple[str, ...]
 ) -> None:
     assert shell(*words, *form) != 0

@@ -181,7 +181,7 @@ def test_the_certificate_of_a_tenant_in_python(tmp_path: Path) -> None:
     assert (proof.signer, proof.iat) == (BOB.did, 5)
 
 
-def test_what_was_erased_comes_back_only_if_told(
+def test_erased_grains_return_only_with_allow_erased(
     shell: Shell, tmp_path: Path, people: dict[str, str]
 ) -> None:
     assert shell("export", "m.omsg", "before.mg") == 0
@@ -220,9 +220,7 @@ def test_erase_that_is_not_done_yet(shell: Shell, people: dict[str, str]) -> Non
     assert shell("due", "m.omsg", "--everything") == USAGE
 
 
-def test_erase_and_write_the_key_file_anew(
-    shell: Shell, tmp_path: Path, people: dict[str, str]
-) -> None:
+def test_erase_and_rekey(shell: Shell, tmp_path: Path, people: dict[str, str]) -> None:
     assert shell("keys", "master", "new.key") == 0
     erase = ("erase", "m.omsg", MIRA, "--reason", "gdpr17", "--new-master", "new.key")
     assert shell.error(*erase)[0] == exit_code("ERR_SCHEMA")  # without keys

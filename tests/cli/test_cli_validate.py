@@ -165,7 +165,7 @@ def test_active_characters_do_not_reach_the_terminal(shell: Shell) -> None:
     assert b"\x1b" not in shell.err
 
 
-def test_a_finding_is_one_line_whatever_the_names_are(shell: Shell) -> None:
+def test_a_finding_is_one_line_for_any_name(shell: Shell) -> None:
     name = file("a\nb.jsonld: mif-ld, good", MINIMAL | {"tags": [5], "entity": {"name": {}}})
     assert shell("validate", name) != 0
     assert len(shell.err.splitlines()) == 2

@@ -175,7 +175,7 @@ def test_chunks_keep_their_lines(
 
 
 @pytest.mark.parametrize("array", [False, True], ids=["lines", "array"])
-def test_a_byte_order_mark_stands_at_the_beginning_or_nowhere(
+def test_a_byte_order_mark_is_valid_only_at_the_beginning(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, array: bool
 ) -> None:
     """Where a chunk began it was taken, and elsewhere refused."""

@@ -85,7 +85,7 @@ def test_it_can_be_run_again_on_the_same_store(served: Site) -> None:
         assert failed([one for one in outcomes if one.passed is not None]) == []
 
 
-def test_cases_are_told_apart() -> None:
+def test_cases_are_distinguished() -> None:
     every, draft = cases(erase=True), cases(draft_only=True, erase=True)
     names = [case.name for case in every]
     assert sorted(names) == sorted(set(names))
@@ -212,7 +212,7 @@ def free_port() -> int:
         return port
 
 
-def test_nobody_is_there() -> None:
+def test_no_server_answers() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ConnectionError):
         list(ask(url, TenantTokens("t")))

@@ -43,7 +43,7 @@ def test_the_page_has_no_other_rules() -> None:
     assert [row.split("`")[1] for row in rows] == [rule.id for rule in RULES]
 
 
-def test_rules_are_told_apart_and_say_something() -> None:
+def test_rules_are_distinct_and_described() -> None:
     ids = [rule.id for rule in RULES]
     assert len(ids) == len(set(ids)) > 1_000
     assert all(rule.id.startswith(f"{rule.spec}.") and rule.section for rule in RULES)

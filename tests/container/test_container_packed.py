@@ -76,7 +76,7 @@ def test_a_cut_stream_gives_what_came_whole(monkeypatch: pytest.MonkeyPatch) -> 
         assert framed(*found) == inside
 
 
-def test_a_grain_may_stand_in_two_frames() -> None:
+def test_a_grain_may_span_two_frames() -> None:
     data = framed(*GRAINS[:2]) + bytes(4)
     assert came(frame(data[:50]) + frame(data[50:])) == (GRAINS[:2], None)
 

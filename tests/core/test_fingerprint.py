@@ -182,7 +182,7 @@ def test_finding_the_same(kept: Kept) -> None:
     assert kept.store.write(lambda w: (w.put([pair(belief("on", 7))]), find_same(w, new))[1])
 
 
-def test_a_stand_in_gives_up_nothing(kept: Kept) -> None:
+def test_a_duplicate_needs_equal_protection(kept: Kept) -> None:
     fields = {"x": 1, "created_at": TIME}
     kept.put(og.encode(fields, type_byte=240))
     assert kept.ask(find_same, og.encode(fields | {"created_at": 1}, type_byte=241)) is None

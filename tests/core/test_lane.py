@@ -205,7 +205,7 @@ def test_a_datetime_that_changes_the_dict() -> None:
     assert batch.blobs[0] == batch.blobs[-1] == oracle.encode(before)
 
 
-def test_an_int_that_changes_the_dict_it_stands_in() -> None:
+def test_an_int_that_changes_its_own_dict() -> None:
     class Whole:
         def __index__(self) -> int:
             other = "minimum_retention_years"
@@ -230,7 +230,7 @@ def test_an_interrupt_in_a_number_is_raised() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
-def test_what_stands_in_itself_many_times_is_too_large(encoding: Encoding) -> None:
+def test_a_value_nested_in_itself_is_too_large(encoding: Encoding) -> None:
     some: Any = ["x"]
     for _ in range(24):
         some = [some] * 10 if len(some) == 1 else {str(i): some for i in range(10)}

@@ -156,7 +156,7 @@ def test_a_file_that_is_no_vector_disagrees_in_short(data: bytes, tmp_path: Path
         "disclosures",
     ],
 )
-def test_whatever_stands_in_a_vector_it_has_an_outcome(folder: str) -> None:
+def test_any_vector_has_an_outcome(folder: str) -> None:
     found = sorted((VECTORS / folder).glob("*.json"))[0]
     vector = json.loads(found.read_bytes())
     for key in vector:

@@ -267,7 +267,7 @@ def test_with_an_envelope() -> None:
     assert reveal(view, {"subject": LONG}) == whole
 
 
-def test_a_signer_whose_key_is_not_known() -> None:
+def test_a_signer_with_an_unknown_key() -> None:
     signer = Ed25519Signer(
         Ed25519PrivateKey.from_private_bytes(bytes(range(32))), "did:web:a.example"
     )
@@ -405,7 +405,7 @@ def test_too_large_with_the_hashes() -> None:
         view_of(whole, ["x_tiny"])
 
 
-def test_no_error_tells_what_is_hidden() -> None:
+def test_no_error_shows_hidden_values() -> None:
     errors: list[OmsError] = []
     for act in (
         lambda: reveal(VIEW, {"subject": "a secret guess"}),

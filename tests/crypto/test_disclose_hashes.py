@@ -37,7 +37,7 @@ def test_hashes_by_hand() -> None:
 
 @settings(max_examples=settings().max_examples // 2)
 @given(grains())
-def test_what_is_hidden_stands_so_in_the_payload(fields: dict[str, Any]) -> None:
+def test_hidden_fields_are_marked_in_the_payload(fields: dict[str, Any]) -> None:
     by_msgpack = og.Grain(og.encode(fields))
     by_cbor = og.Grain(og.encode(fields, encoding="cbor"))
     for name, value in by_msgpack.fields.items():

@@ -103,7 +103,7 @@ def test_what_is_no_user_id(path: Path, ring: KeyRing, user: str) -> None:
     assert path.read_bytes() == before
 
 
-def test_who_has_no_record_has_no_keys(ring: KeyRing) -> None:
+def test_a_user_without_a_record_has_no_keys(ring: KeyRing) -> None:
     assert ring.of_user("nobody") is None
     assert ring.erase(["nobody"]) == 0
     for call in (ring.by_number, ring.user_id_of):
@@ -140,7 +140,7 @@ def test_erased_keys_are_gone(path: Path, ring: KeyRing) -> None:
         assert len(list(again.users())) == 2
 
 
-def test_the_erased_cost_who_asks_for_all_once(
+def test_erased_users_cost_a_full_listing_once(
     path: Path, ring: KeyRing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ring.ensure(["ada", "grace", "edith", *map(str, range(100))])
@@ -165,7 +165,7 @@ def test_the_erased_cost_who_asks_for_all_once(
             ring.erase(["7"])
 
 
-def test_who_was_erased_gets_other_keys(path: Path, ring: KeyRing) -> None:
+def test_an_erased_user_gets_other_keys(path: Path, ring: KeyRing) -> None:
     seen: set[bytes] = set()
     numbers = []
     for generation in range(1, 5):

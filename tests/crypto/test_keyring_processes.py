@@ -132,7 +132,7 @@ print("done", flush=True)
 
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 4, 5, 6])
-def test_who_is_there_finishes_what_another_was_killed_at(path: Path, writes: int) -> None:
+def test_another_process_finishes_an_interrupted_change(path: Path, writes: int) -> None:
     ring = KeyRing.open(path, master=MASTER)
     numbers = [number_of(ring, user) for user in ("ada", "grace")]
     with Process(KILLED, path, writes) as killed:
@@ -150,7 +150,7 @@ def test_who_is_there_finishes_what_another_was_killed_at(path: Path, writes: in
     assert ring.stats().erased == max(0, min(2, writes - 1))
 
 
-def test_what_another_is_at_is_left_to_him(path: Path) -> None:
+def test_a_change_in_progress_is_left_to_its_process(path: Path) -> None:
     """A destruction under way is not finished for who has the lock, and is heeded at once."""
     ring, other = (KeyRing.open(path, master=MASTER) for _ in range(2))
     number = number_of(ring, "ada")

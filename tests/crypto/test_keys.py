@@ -131,7 +131,7 @@ def test_what_is_no_key_file_is_refused_at_once(tmp_path: Path) -> None:
             assert refused.value.found == found
 
 
-def test_a_pipe_whose_writer_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_with_a_late_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     end, into = os.pipe()
     data = signers.dumps_private(ALICE._key)
     waited = iter((data[:9], data[9:]))
@@ -149,7 +149,7 @@ def test_a_pipe_whose_writer_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(end)
 
 
-def test_a_pipe_whose_writer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_with_a_silent_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     end, into = os.pipe()
     monkeypatch.setattr(private_file, "_PATIENCE", 0.01)
     with pytest.raises(KeyMissingError):

@@ -245,7 +245,7 @@ def by_hand(header: bytes, inner: bytes) -> bytes:
     return header + bytes(12) + AESGCM(KEY).encrypt(bytes(12), inner, header)
 
 
-def test_whoever_has_the_key_can_still_not_lie() -> None:
+def test_the_header_cannot_contradict_the_content() -> None:
     """The header outside is that of the grain inside, or both are refused."""
     payload = BELIEF[9:]
     good = oracle.outer(BELIEF, by_payload=True, hide_header=True, signed=False)
@@ -273,7 +273,7 @@ def test_whoever_has_the_key_can_still_not_lie() -> None:
             unseal(by_hand(header, inner), KEY)
 
 
-def test_whatever_is_inside() -> None:
+def test_any_content_decrypts_or_is_refused() -> None:
     """Nothing but an error of ours comes of it, and what is given is what was sealed."""
     rng = Random(35)
     plain = [blob for blob, _ in PLAIN.values()]
@@ -368,7 +368,7 @@ def test_user_keys() -> None:
             derive_user_key(KEY, "ann", salt=KEY, generation=generation)
 
 
-def test_nothing_tells_the_key() -> None:
+def test_no_repr_or_error_shows_the_key() -> None:
     sealer = Sealer(KEY)
     sealed = sealer.seal(BELIEF, whole=False)
     told = [repr(sealer), str(sealer)]

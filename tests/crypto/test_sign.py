@@ -333,7 +333,7 @@ def test_the_address_is_compared() -> None:
         verify_signed(ENVELOPE[:-1] + bytes([ENVELOPE[-1] ^ 1]), address=GRAIN.address)
 
 
-def test_a_broken_blob_is_shown_where_it_stands() -> None:
+def test_a_broken_blob_is_shown_in_its_place() -> None:
     at = ENVELOPE.find(BLOB) + len(BLOB)
     with pytest.raises(CorruptError) as caught:
         verify_signed(by_hand(headers(), BLOB + b"\0", unprotected={"iat": IAT}))

@@ -148,7 +148,7 @@ def test_an_agent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert said["audit trail"].count("by mcp") == 4
 
 
-def test_a_person_is_told_all_and_erased(
+def test_a_person_gets_a_report_and_is_erased(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert load("person").main([str(tmp_path / "town.omsg")]) == 0

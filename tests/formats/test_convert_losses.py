@@ -129,7 +129,9 @@ def strict(document: dict[str, Any], one: str, other: str) -> None:
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 @FEWER
 @given(data=st.data())
-def test_what_is_not_told_can_be_read_again(one: str, other: str, data: st.DataObject) -> None:
+def test_conversions_without_losses_are_read_again(
+    one: str, other: str, data: st.DataObject
+) -> None:
     strict(once(data.draw(DOCUMENTS[one])), one, other)
 
 
@@ -331,7 +333,7 @@ def test_what_goes_along_and_is_no_record_does_no_harm(source: str) -> None:
 
 
 @pytest.mark.parametrize("of", sorted(EXAMPLES))
-def test_a_grain_of_a_document_that_is_missing_is_told(of: str) -> None:
+def test_a_missing_grain_of_a_document_is_an_error(of: str) -> None:
     for document in EXAMPLES[of]:
         read = load(document, of)
         for at in range(len(read.grains) - 1):
@@ -369,7 +371,7 @@ BARE = {
 """A document that leaves out all that it may."""
 
 
-def test_what_a_bundle_needs_and_nothing_said_is_told() -> None:
+def test_values_that_a_bundle_needs_are_reported_as_added() -> None:
     found = {field for _, field in made_up(BARE, "mif2", "aimem")}
     assert {"created_at", "memory_type", "kind", "weight"} <= found
     (bundle, _) = converted(load(BARE, "mif2"), "aimem", strict=True)
@@ -377,7 +379,7 @@ def test_what_a_bundle_needs_and_nothing_said_is_told() -> None:
     assert (edge["weight"], edge["created_at"]) == (0.5, "1970-01-01T00:00:00Z")
 
 
-def test_what_was_said_is_not_told_as_added() -> None:
+def test_given_values_are_not_reported_as_added() -> None:
     document = json.loads(json.dumps(BARE))
     for memory in document["memories"]:
         memory["memory_type"] = "decision"
@@ -390,7 +392,7 @@ def test_what_was_said_is_not_told_as_added() -> None:
     assert made_up(document, "mif2", "aimem") == set()
 
 
-def test_a_type_that_nobody_gave_is_told_in_other_formats() -> None:
+def test_a_default_type_is_reported_in_other_formats() -> None:
     memory = f"{MEMORY[:-1]}1"
     assert (f"mem_{memory}", "type") in {
         (f"mem_{one.rpartition('_')[2]}", field) for one, field in made_up(BARE, "mif2", "mif1")

@@ -59,7 +59,7 @@ def kept(data: bytes, arrays: dict[str, list[str]] | None = None) -> tuple[Manif
 
 
 @given(OBJECTS, st.sampled_from(STYLES))
-def test_the_style_of_a_writer_is_told(document: Any, style: Style) -> None:
+def test_the_style_of_a_writer_is_detected(document: Any, style: Style) -> None:
     data = spell(document, style)
     found = style_of(data, document)
     assert found is not None

@@ -131,7 +131,7 @@ def test_a_memory_of_that_name_can_come_all_the_same(maker: Maker) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_its_fields_are_told(format: str) -> None:
+def test_a_forged_grain_has_readable_fields(format: str) -> None:
     for kind in KINDS[format]:
         for residual in RESIDUALS:
             assert memory.told(forged(format, kind, "a", residual), NOWHERE)["created_at"]

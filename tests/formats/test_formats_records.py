@@ -191,7 +191,7 @@ def test_an_embedding_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize("size", [700_000, 2_000_000])
-def test_a_large_record_stands_in_parts(size: int) -> None:
+def test_a_large_record_is_stored_in_parts(size: int) -> None:
     # The second is more than a grain's content can be.
     record: dict[str, Any] = {
         "id": "n1",

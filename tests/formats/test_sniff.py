@@ -58,7 +58,7 @@ UNKNOWN = [b"", b"{}", b"[]", b"\x00\x01", b"hello: world", text({"version": "2.
 
 
 @pytest.mark.parametrize(("data", "format"), GOOD + BROKEN, ids=range(len(GOOD + BROKEN)))
-def test_it_is_told(tmp_path: Path, data: bytes, format: str) -> None:
+def test_the_format_is_detected(tmp_path: Path, data: bytes, format: str) -> None:
     assert sniff(data) == format
     file = tmp_path / "x"
     file.write_bytes(data)
@@ -66,7 +66,7 @@ def test_it_is_told(tmp_path: Path, data: bytes, format: str) -> None:
 
 
 @pytest.mark.parametrize("data", UNKNOWN, ids=range(len(UNKNOWN)))
-def test_it_is_none(tmp_path: Path, data: bytes) -> None:
+def test_unknown_content_is_refused(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "x"
     file.write_bytes(data)
     with pytest.raises(UnsupportedError):

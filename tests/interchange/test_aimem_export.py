@@ -209,7 +209,7 @@ def test_what_cannot_be_asked(plain: GrainStore, options: dict[str, Any], rule: 
         assert caught.value.rule == rule
 
 
-def test_a_user_whose_name_is_no_tenant_id(plain: GrainStore) -> None:
+def test_a_user_id_that_is_no_tenant_id(plain: GrainStore) -> None:
     fill(plain, {"chunks": [chunk("a")]}, "ada")
     with pytest.raises(err.SchemaError):
         export_bundle(plain, "ada")
@@ -315,7 +315,7 @@ def test_natives_leave_under_our_own_producer(store: GrainStore) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_a_memory_does_not_say_is_told_as_added(plain: GrainStore, strict: bool) -> None:
+def test_invented_values_are_reported_as_added(plain: GrainStore, strict: bool) -> None:
     """A chunk has a type and a time, and a memory of MIF may lack both."""
     T = "2026-04-01T00:00:00Z"
     said: list[tuple[dict[str, Any], set[str]]] = [
@@ -431,7 +431,7 @@ def test_a_bundle_has_embeddings_of_one_model(store: GrainStore) -> None:
     assert "embedding_model" not in none.envelope
 
 
-def test_models_of_other_tenants_are_not_told(store: GrainStore) -> None:
+def test_models_of_other_tenants_are_not_shown(store: GrainStore) -> None:
     fill(store, {"chunks": [chunk("a", embedding=embedding([1.0]))]}, ADA, "of-ada")
     fill(store, {"chunks": [chunk("a", embedding=embedding([1.0]))]}, GRACE, "of-grace")
     assert only(store, include_embeddings=True).envelope["embedding_model"] == "of-ada"
@@ -462,7 +462,7 @@ def test_a_stream_is_the_bundle(store: GrainStore) -> None:
         assert record in whole.records[kind]
 
 
-def test_an_export_is_noted_once_and_without_whose(store: GrainStore) -> None:
+def test_an_export_is_noted_once_without_the_tenant(store: GrainStore) -> None:
     fill(store, sample())
     only(store)
     list(export_stream(store, ADA, actor="service"))

@@ -101,7 +101,7 @@ def test_a_chunk_that_is_there(store: og.GrainStore, row: Any) -> None:
     assert store.audit.verify().ok
 
 
-def test_what_a_conflict_tells_is_bounded(store: og.GrainStore) -> None:
+def test_the_text_of_a_conflict_is_bounded(store: og.GrainStore) -> None:
     take(store, chunk())
     odd: dict[str, Any] = {f"{'x' * 5_000}{n}": n for n in range(100)}
     ((_, reason, fields),) = reasons(take(store, chunk(**odd)))
@@ -110,7 +110,7 @@ def test_what_a_conflict_tells_is_bounded(store: og.GrainStore) -> None:
 
 
 @pytest.mark.parametrize("tenant", ["", "\udcff", "x" * 2_049])
-def test_whose_memory_it_cannot_be(store: og.GrainStore, tenant: str) -> None:
+def test_invalid_tenants_are_refused(store: og.GrainStore, tenant: str) -> None:
     with pytest.raises(err.SchemaError) as caught:
         take(store, chunk(), tenant=tenant)
     assert (caught.value.rule, len(store)) == ("invalid_tenant", 0)

@@ -159,7 +159,7 @@ def test_a_full_disk_leaves_nothing(store: og.GrainStore, monkeypatch: pytest.Mo
 
 @makers
 @pytest.mark.parametrize("atomic", [False, True])
-def test_an_import_that_is_told_to_stop(store: og.GrainStore, maker: Maker, atomic: bool) -> None:
+def test_an_import_that_is_stopped(store: og.GrainStore, maker: Maker, atomic: bool) -> None:
     memories = [maker.memory(n, f"text {n}") for n in range(25)]
     data = json.dumps(maker.document(*memories)).encode()
     calls = 0

@@ -119,7 +119,7 @@ def test_an_export_comes_back_as_it_is(store: og.GrainStore, maker: Maker) -> No
 
 
 @makers
-def test_figures_are_made_anew(store: og.GrainStore, maker: Maker) -> None:
+def test_figures_are_recomputed(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"))
     document = exported(store, maker)
     if maker.format == "mif1":
@@ -141,7 +141,7 @@ def test_reads_leave_as_the_store_counted_them(store: og.GrainStore) -> None:
     assert "access_count" not in second
 
 
-def test_what_is_lost_is_told_without_what_is_taken_out(store: og.GrainStore) -> None:
+def test_losses_are_reported_without_redacted_values(store: og.GrainStore) -> None:
     mail = "joe@example.com"
     graph = {"entities": [{"id": mail, "name": "Joe", "x_more": 1}], "relationships": []}
     said = {mail: {"a": 1}}
@@ -402,7 +402,7 @@ def test_an_export_that_finds_nothing_says_so(store: og.GrainStore, maker: Maker
 
 
 @makers
-def test_nobody_looks_without_a_scan(store: og.GrainStore, maker: Maker) -> None:
+def test_without_a_scan_nothing_is_searched(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "mail joe@example.com"))
     dump, report = export_document(store, USER, format=maker.format, scan=False)
     assert privacy_of(json.loads(dump.data)) is None
@@ -413,7 +413,7 @@ def test_nobody_looks_without_a_scan(store: og.GrainStore, maker: Maker) -> None
 
 
 @makers
-def test_without_the_libraries_an_export_warns_that_nobody_looked(
+def test_without_the_libraries_an_export_warns_of_no_search(
     store: og.GrainStore, maker: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def library(module: str) -> Any:

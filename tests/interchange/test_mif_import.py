@@ -89,7 +89,7 @@ def test_one_bad_record_of_many(store: og.GrainStore, maker: Maker) -> None:
 
 
 @makers
-def test_every_bad_record_is_told(store: og.GrainStore, maker: Maker) -> None:
+def test_every_bad_record_is_reported(store: og.GrainStore, maker: Maker) -> None:
     memories = many(maker, 1_204)
     memories[0]["tags"] = [1] * 1_500
     for memory in memories[1:1_203]:
@@ -101,7 +101,7 @@ def test_every_bad_record_is_told(store: og.GrainStore, maker: Maker) -> None:
     assert [one["pointer"] for one in errors[:2]] == ["/memories/0/tags/0", "/memories/1/content"]
 
 
-def test_every_bad_line_is_told(store: og.GrainStore) -> None:
+def test_every_bad_line_is_reported(store: og.GrainStore) -> None:
     maker = MAKERS[1]
     header = {"type": "header", **maker.document()}
     lines = [json.dumps(header), "rubbish", json.dumps({"type": "what"}), '{"type": "footer"}']
@@ -232,7 +232,7 @@ def test_no_such_batch(store: og.GrainStore, size: Any) -> None:
         MAKERS[0].take(store, batch_size=size)
 
 
-def test_nobody_says_whose_it_is(store: og.GrainStore) -> None:
+def test_a_document_without_a_user_is_refused(store: og.GrainStore) -> None:
     read = MAKERS[0].load({"mif_version": "2.0", "memories": []})
     with pytest.raises(SchemaError) as error:
         import_document(store, read)
@@ -274,7 +274,7 @@ def test_retention_of_a_consent_binds(store: og.GrainStore) -> None:
     assert fates(again) == ["erased"]
 
 
-def test_retention_that_is_over_is_told(store: og.GrainStore) -> None:
+def test_an_expired_retention_is_reported(store: og.GrainStore) -> None:
     maker = MAKERS[1]
     consent = {"retention_days": 1, "timestamp": "2020-01-01T00:00:00Z"}
     report = maker.take(store, maker.memory(1, "old"), consent=consent)

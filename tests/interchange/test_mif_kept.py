@@ -229,7 +229,7 @@ def test_the_text_of_a_document_goes_with_what_is_forgotten(store: og.GrainStore
     assert said(store) == vendors(2)
 
 
-def test_nothing_comes_back_of_who_was_erased(store: og.GrainStore) -> None:
+def test_an_erased_person_does_not_come_back(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     store.privacy.erase([USER], reason_code="asked")
     assert "document_not_kept" in rules(store, document(1, 2))

@@ -41,22 +41,20 @@ NAMES = [LONG, "ada@example.com"]
     ],
     ids=["property", "namespace", "below it"],
 )
-def test_a_name_of_json_ld_that_is_no_plain_one_is_not_told(
-    document: Callable[[str], Any], name: str
-) -> None:
+def test_odd_names_of_json_ld_are_not_shown(document: Callable[[str], Any], name: str) -> None:
     verdict = judge(document(name))
     for one in verdict.findings:
         assert name not in json.dumps(one.to_dict(), ensure_ascii=False)
         assert len(str(one.to_dict())) < 1_000
 
 
-def test_the_names_of_the_format_are_told() -> None:
+def test_names_of_the_format_are_shown() -> None:
     bad = {**documents.FULL_1X, "@context": 5, "properties": {"mif:size": {"a": {"b": 1}}}}
     assert [one.pointer for one in judge(bad).findings] == ["/@context", "/properties/mif:size"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=["long", "private"])
-def test_a_name_of_yaml_that_is_no_plain_one_is_not_told(name: str) -> None:
+def test_odd_names_of_yaml_are_not_shown(name: str) -> None:
     text = f'mif_version: "1.0"\nx:\n  ? {json.dumps(name)}\n  : {{a: 1, a: 2}}\n'
     with pytest.raises(OmsError) as refusal:
         formats.load(text.encode(), format="mif1")
@@ -89,7 +87,7 @@ def test_rules_that_say_too_much_are_refused_in_short(rest: str) -> None:
     assert len(str(refusal.value)) < 300
 
 
-def test_what_a_rule_refuses_is_told_in_short() -> None:
+def test_refused_values_are_shortened() -> None:
     many = ", ".join(f'"{"v" * 300}{n}"' for n in range(1_000))
     rule = read_rules(f"{RULES}values = {{subject = [{many}]}}".encode(), "a file").rules[0]
     preset = Preset(("own",), ("ours",), (rule,))
@@ -115,7 +113,7 @@ def test_what_is_no_pattern(kind: Any, pattern: Any) -> None:
     assert refusal.value.code == "ERR_SCHEMA"
 
 
-def test_an_ontology_with_long_names_is_told_of_in_short() -> None:
+def test_long_names_of_an_ontology_are_shortened() -> None:
     types = [
         {"name": "a", "base": "semantic", "subtype_of": [LONG]},
         {"name": "b", "base": "semantic", "subtype_of": ["c"]},
@@ -143,7 +141,7 @@ def test_an_address_that_is_not_unicode_is_none() -> None:
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", LONG, '{"type": "event"}' * 900],
                          ids=["zero", "not Unicode", "long", "a document"])  # fmt: skip
 @pytest.mark.parametrize("call", [formats.load, og.encode_jsonl])
-def test_a_text_that_is_no_path_is_told_without_it(call: Callable[[str], Any], path: str) -> None:
+def test_an_invalid_path_is_not_shown(call: Callable[[str], Any], path: str) -> None:
     with pytest.raises(OmsError) as refusal:
         call(path)
     assert refusal.value.code == "ERR_SCHEMA"

@@ -103,7 +103,7 @@ def test_the_layouts_of_the_first_version(ada: Agent, layout: str) -> None:
     assert told["errors"] == []
 
 
-def test_exports_redact_unless_they_are_told_not_to(ada: Agent) -> None:
+def test_exports_redact_by_default(ada: Agent) -> None:
     ada.do("remember", content="Write to ada@example.com about the vole")
     for tool in ("export_memories", "export_memory"):
         answer = ada.call(tool)

@@ -168,7 +168,7 @@ def test_a_line_that_is_too_long_is_passed_over(pieces: int) -> None:
     assert [line for line in found if not line.startswith("{")] == ["short\n", "more\n"]
 
 
-def test_who_waits_for_a_line_can_be_told_to_stop() -> None:
+def test_a_wait_for_a_line_can_be_stopped() -> None:
     pipe = Pipe()
     said: list[str] = []
     waiting = threading.Thread(target=lambda: said.append(pipe.lines.readline()))

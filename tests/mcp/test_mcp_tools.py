@@ -165,7 +165,7 @@ def test_nothing_of_others_is_seen(ada: Agent, path: Path, theirs: og.Grain) -> 
         assert [store.status(address) for address in known] == states
 
 
-def test_grains_of_any_origin_are_told(ada: Agent, path: Path) -> None:
+def test_grains_of_any_origin_are_recalled(ada: Agent, path: Path) -> None:
     with og.open(path) as store:
         address = store.put(belief("ada's teapot", user=ADA, structural_tags=["kitchen"]))
     (found,) = ada.do("recall", query="teapot")["memories"]

@@ -200,7 +200,7 @@ def test_the_longer_of_two_paths_counts() -> None:
         ({"delegation_expiry": NOW + 9}, {}, False),
     ],
 )
-def test_nobody_hands_on_more_than_was_given(
+def test_a_delegate_passes_on_no_wider_limits(
     given: dict[str, Any], handed_on: dict[str, Any], fits: bool
 ) -> None:
     new = goal(delegate_to=SUB, namespace="a", derived=["task"], **handed_on)

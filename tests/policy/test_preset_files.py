@@ -302,6 +302,6 @@ def test_what_is_no_preset(which: Any, error: type[OmsError]) -> None:
         load(which)
 
 
-def test_nobody_else_is_called_oms(tmp_path: Path) -> None:
+def test_the_name_oms_is_reserved(tmp_path: Path) -> None:
     with pytest.raises(SchemaError):
         load(written(tmp_path, OWN.replace('"own"', '"oms"')))

@@ -41,7 +41,7 @@ def test_what_keeps_the_rules_passes_and_says_who_reviews_it() -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_what_is_about_nobody_is_free(name: str) -> None:
+def test_grains_about_no_person_are_free(name: str) -> None:
     preset = load(name)
     assert preset.names == (name,)
     assert put(BELIEF).check(preset) == ()
@@ -199,7 +199,7 @@ def test_no_such_purpose() -> None:
         load("gdpr").check_export(grain(BELIEF), purpose="fun")  # type: ignore[arg-type]
 
 
-def test_every_rule_is_told_in_words() -> None:
+def test_every_rule_has_a_description() -> None:
     told = explain(ALL)
     assert [row.id for row in told] == [rule.id for rule in ALL.rules]
     for row in told:

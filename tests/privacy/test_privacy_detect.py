@@ -180,13 +180,13 @@ def test_what_a_reader_takes_for_it(text: str, redacted: str) -> None:
     assert redact_text(text).text == redacted
 
 
-def test_places_of_what_was_folded_are_bytes_of_the_original() -> None:
+def test_places_in_folded_text_lead_to_the_original_bytes() -> None:
     text = "é\u200b mail b\u200bob&#64;example.com!"
     (found,) = detect(text)
     assert text.encode()[found.start : found.end].decode() == "b\u200bob&#64;example.com"
 
 
-def test_a_hidden_key_of_an_object_tells_too() -> None:
+def test_a_disguised_key_reveals_its_value() -> None:
     tree = {"pass\u200bword": "open sesame", "\uff50\uff41\uff53\uff53\uff57\uff44": "swordfish"}
     found = redact_value(tree)
     assert [*found.value] == [*tree]

@@ -74,7 +74,7 @@ def test_keys_that_become_the_same_stay_apart() -> None:
         ({"name": "DB_PASSWORD", "value": "swordfish"}, "password"),
     ],
 )
-def test_a_key_tells_of_its_value(tree: dict[str, Any], type: str) -> None:
+def test_a_key_reveals_a_secret_value(tree: dict[str, Any], type: str) -> None:
     found = redact_value(tree)
     assert found.redacted_fields == [type]
     assert f"[REDACTED:{type}]" in json.dumps(found.value)
@@ -90,7 +90,7 @@ def test_a_key_tells_of_its_value(tree: dict[str, Any], type: str) -> None:
         {"created_at": "2026-01-15T10:00:00Z", "id": "123e4567-e89b-12d3-a456-426614174000"},
     ],
 )  # fmt: skip
-def test_keys_that_tell_nothing(tree: dict[str, Any]) -> None:
+def test_keys_that_reveal_nothing(tree: dict[str, Any]) -> None:
     found = redact_value(tree)
     assert found.value == tree
     assert not found.changed

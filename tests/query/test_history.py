@@ -124,7 +124,7 @@ def test_the_limit_of_a_line(memory: Kept) -> None:
             memory.ask(function, line[0], limit=19)
 
 
-def test_damage_is_told(memory: Kept) -> None:
+def test_damage_is_reported(memory: Kept) -> None:
     wrong, at = belief("wrong"), bytes.fromhex(ABSENT)
     memory.store.write(lambda writer: writer.put([(at, wrong)]))
     for function in (chain, heads, provenance, descendants, goal_tree):

@@ -387,7 +387,7 @@ def test_refusals(
     assert caught.value.field == field
 
 
-def test_an_unknown_filter_is_told_which_there_are(twelve: og.GrainStore) -> None:
+def test_an_unknown_filter_error_lists_all_filters(twelve: og.GrainStore) -> None:
     with pytest.raises(err.SchemaError) as caught:
         ask(twelve, subjekt="s")
     assert caught.value.expected is not None

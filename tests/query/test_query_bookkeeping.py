@@ -112,7 +112,7 @@ def test_a_search_leaves_them_out(store: og.GrainStore) -> None:
         assert any(is_beside(hit.grain) for hit in both.results)
 
 
-def test_an_agent_is_told_of_memories_alone(store: og.GrainStore) -> None:
+def test_an_agent_sees_only_memories(store: og.GrainStore) -> None:
     shown = [grain for grain in store if not is_beside(grain)]
     assert stats(store, USER)["grains"] == len(shown) < len(store)
 

@@ -331,7 +331,7 @@ def test_iter_query_reads_by_size(tmp_path: Path) -> None:
     assert opened_snapshots == 2
 
 
-def test_a_page_whose_cursor_is_made_late_is_like_any_other(big: og.GrainStore) -> None:
+def test_a_late_cursor_gives_the_same_page(big: og.GrainStore) -> None:
     page, same = ask(big, 5, user_id="user 1"), ask(big, 5, user_id="user 1")
     whole = Page(page.results, None, same.next_cursor, None, None)
     assert page == whole == same

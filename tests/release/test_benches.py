@@ -113,7 +113,7 @@ def test_sizes_at_which_a_store_is_looked_at() -> None:
     assert points(50, 100) == [50]
 
 
-def test_a_store_grows_stops_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_grows_stops_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = {name: {"open": 0.1, "query": 0.1} for name in ("cold", "warm")}
     monkeypatch.setattr(scale, "opened_in_child", lambda path: opened)
     monkeypatch.setattr(scale, "_upkeep", lambda *args: {"check": 1.0, "backup": 1.0})

@@ -33,7 +33,7 @@ CHANGELOG = """# Changelog
 """
 
 
-def test_the_version_stands_in_one_place() -> None:
+def test_the_version_is_in_one_place() -> None:
     version = notes.version_of((ROOT / "Cargo.toml").read_text("utf-8"))
     assert og.__version__ == version
     for manifest in (ROOT / "rust/core/Cargo.toml", ROOT / "rust/py/Cargo.toml"):

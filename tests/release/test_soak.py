@@ -55,7 +55,7 @@ def test_one_that_is_ended_leaves_no_process_at_work(monkeypatch: pytest.MonkeyP
     assert len(directories) == 1 and not any(one.exists() for one in directories)
 
 
-def test_what_is_not_flat_is_told() -> None:
+def test_nested_values_are_reported() -> None:
     rising = [n << 20 for n in range(100, 300)]
     level = [100 << 20] * 200
     assert not soak.Memory(*soak.quarters(rising), max(rising)).flat

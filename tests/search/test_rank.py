@@ -43,7 +43,7 @@ def test_order(lists: list[list[int]], expected: list[int]) -> None:
     assert seqs(fuse(lists, place=newest)) == expected
 
 
-def test_ties_are_exact_whatever_the_order_of_the_lists() -> None:
+def test_ties_do_not_depend_on_the_order_of_lists() -> None:
     random = Random(1)
     for _ in range(50):
         count = random.randint(3, 8)

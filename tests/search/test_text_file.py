@@ -99,7 +99,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_file_of_no_use_is_made_anew(
+def test_an_unusable_file_is_rebuilt(
     disk: LmdbStorage, opened: Opened, damage: Callable[[Path], object], readonly: bool
 ) -> None:
     path = grown(disk)
@@ -337,7 +337,7 @@ def test_what_sqlite_refuses_is_a_store_error(
     assert seqs(index.search(store.read, "owl")) == [1]
 
 
-def test_a_search_while_the_index_is_made_anew(
+def test_a_search_during_a_rebuild(
     disk: LmdbStorage, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another handle empties it between catching up and reading."""

@@ -218,7 +218,7 @@ def test_the_models_of_one_user_leave_room_for_others(
     add(store, {grace: [1.0]}, "a")
 
 
-def test_nobody_fixes_the_dimension_of_a_model(store: Storage) -> None:
+def test_no_tenant_fixes_the_dimension_of_a_model(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: [1.0]})
     add(store, {second: [1.0, 0.0, 0.0]})

@@ -214,7 +214,7 @@ def test_a_search_is_text(value: object) -> None:
         read_query(value)  # type: ignore[arg-type]
 
 
-def test_whatever_is_typed_is_read_or_refused() -> None:
+def test_any_query_string_is_read_or_refused() -> None:
     rng = Random(3)
     for _ in range(2_000):
         text = "".join(rng.choices((*'"+-* ', random_text(rng), "a", "北"), k=rng.randint(0, 8)))

@@ -228,7 +228,7 @@ def test_a_time_that_no_scope_asks_for_is_passed_over(served: Site) -> None:
 
 
 @pytest.mark.parametrize("path", [EXPORT, STREAM])
-def test_exports_are_packed_for_who_asks(served: Site, path: str) -> None:
+def test_exports_are_packed_on_request(served: Site, path: str) -> None:
     token = served.token()
     imported(served, token, bundle(*(chunk(n, "x" * 500 + str(n)) for n in range(50))))
     plain, *others = (

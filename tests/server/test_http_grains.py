@@ -177,7 +177,7 @@ def test_a_grain_of_somebody_else_is_not_taken(served: Site) -> None:
     assert served.ask("GET", "/v1/grains", token).json()["results"] == []
 
 
-def test_a_sealed_blob_does_not_show_whose_it_is(served: Site) -> None:
+def test_a_sealed_blob_does_not_show_its_user(served: Site) -> None:
     """So it is refused for good, and nobody is told to try it again."""
     sealed = seal(og.encode(lamp() | {"user_id": ADA}), bytes(32), whole=True)
     answer = served.ask(
@@ -212,7 +212,7 @@ def test_no_byte_of_another_tenant(served: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["derived_from", "prior_consent"])
-def test_nobody_stands_on_grains_of_others(served: Site, name: str) -> None:
+def test_references_to_grains_of_others_are_refused(served: Site, name: str) -> None:
     ada, grace = served.token(), served.token("grace", GRACE)
     (mine,) = put(served, ada, lamp())
     value = [mine] if name == "derived_from" else mine

@@ -64,7 +64,7 @@ def anchors(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("rule", [*RULES, *AIMEM, "packed", "a-rule-of-a-preset"])
-def test_the_type_of_a_refusal_is_where_a_page_tells_of_it(rule: str) -> None:
+def test_the_type_of_a_refusal_links_to_a_page(rule: str) -> None:
     """A rule that is neither the server's nor the format's has the general type."""
     known = rule in {*RULES, *AIMEM}
     error = SchemaError("no", rule=rule) if not known or rule in AIMEM else None

@@ -128,7 +128,7 @@ def test_a_worker_that_cannot_begin_ends_them_all(path: Path, tmp_path: Path) ->
     assert child.stdout == b""
 
 
-def test_stopping_waits_for_who_is_at_work(path: Path) -> None:
+def test_stopping_waits_for_running_requests(path: Path) -> None:
     """A body that is on its way when the signal comes is still taken."""
     token = add_token(path, "ada", ADA, ALL)
     data = json.dumps(lamp()).encode()

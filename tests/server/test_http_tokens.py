@@ -126,7 +126,7 @@ def test_damage(below: Storage) -> None:
         Tokens(below).find(secret)
 
 
-def test_the_trail_names_the_token_and_nobody_else(tmp_path: Path) -> None:
+def test_the_trail_names_only_the_token(tmp_path: Path) -> None:
     path = tmp_path / "m.omsg"
     og.open(path).close()
     with open_tokens(path, actor="grace") as tokens:
@@ -196,7 +196,7 @@ def test_commands(shell: Shell, tmp_path: Path) -> None:
     assert "robot  sync:write  hall" in shell.out.decode()
 
 
-def test_a_file_for_nobody_else(tmp_path: Path, shell: Shell) -> None:
+def test_a_private_file(tmp_path: Path, shell: Shell) -> None:
     path, file = tmp_path / "m.omsg", tmp_path / "token"
     og.open(path).close()
     made = ("token", "add", str(path), "laptop", "--tenant", ADA, "--scope", "export")

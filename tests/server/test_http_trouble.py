@@ -38,7 +38,7 @@ def headers(token: str, media: str = BUNDLE) -> dict[str, str]:
     return {"authorization": f"Bearer {token}", "content-type": media}
 
 
-def test_those_beyond_the_line_are_told_to_come_back(served: Site) -> None:
+def test_requests_beyond_the_queue_are_asked_to_retry(served: Site) -> None:
     token = served.token()
 
     async def act() -> list[httpx.Response]:
@@ -100,7 +100,7 @@ def test_a_gate_keeps_its_count() -> None:
     assert asyncio.run(act()) == ["2", "3"]
 
 
-def test_nobody_has_more_than_half_of_the_places() -> None:
+def test_no_token_has_more_than_half_of_the_places() -> None:
     async def act() -> list[str]:
         gate, told = FairSemaphore(4, 4, 1), []
         held = asyncio.Event()
@@ -129,7 +129,7 @@ def test_nobody_has_more_than_half_of_the_places() -> None:
 
 @pytest.mark.parametrize("end", ["gone", "cut"])
 @pytest.mark.parametrize("media", [BUNDLE, LINES])
-def test_work_that_nobody_waits_for_ends(
+def test_abandoned_work_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, media: str, end: str
 ) -> None:
     """The work of this test ends by nothing but being told to."""
@@ -196,7 +196,7 @@ def test_values_are_bounded(tmp_path: Path) -> None:
         assert len(served.service.stores.main) == 0
 
 
-def test_a_refused_import_stands_in_the_audit_trail(served: Site) -> None:
+def test_a_refused_import_is_in_the_audit_trail(served: Site) -> None:
     token = served.token()
     for body, media in ((b"{}", BUNDLE), (b"{}\n", LINES), (bundle(chunk(1)), BUNDLE)):
         served.ask("POST", IMPORT, content=body, headers=headers(token, media))
@@ -320,7 +320,7 @@ def test_a_store_in_trouble(served: Site, monkeypatch: pytest.MonkeyPatch) -> No
     assert "secret" not in answer.text
 
 
-def test_a_defect_tells_nobody_anything(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_reveals_nothing(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     token = served.token()
     monkeypatch.setattr(og.GrainStore, "query", broken(ValueError("violet of Ada")))
     answer = served.ask("GET", "/v1/grains", token)
@@ -446,7 +446,7 @@ def test_closing_stops_what_is_at_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("announced", "status"), [(b"5", 200), (b"6", "200 aborted")])
-def test_who_has_all_of_it_has_aborted_nothing(announced: bytes, status: object) -> None:
+def test_a_client_with_the_whole_answer_aborted_nothing(announced: bytes, status: object) -> None:
     """A client that has as many bytes as were announced may go before the server has ended."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

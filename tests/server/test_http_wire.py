@@ -197,7 +197,7 @@ def test_head_of_an_export_has_no_length(served: tuple[str, str], path: str) -> 
 
 
 @pytest.mark.parametrize("grace", ["0", "0.2"])
-def test_who_is_cut_off_at_the_end_of_the_grace_is_told(tmp_path: Path, grace: str) -> None:
+def test_a_client_cut_off_after_the_grace_gets_an_answer(tmp_path: Path, grace: str) -> None:
     path = tmp_path / "m.omsg"
     og.open(path).close()
     token = add_token(path, "ada", ADA, ALL)

@@ -100,7 +100,7 @@ def test_the_chain_is_what_it_says(store: Storage) -> None:
     assert batch["h"] == hmac.digest(tag_key, addresses, "sha256")
 
 
-def test_no_address_and_no_note_stands_in_the_chain(store: Storage) -> None:
+def test_the_chain_has_no_address_and_no_note(store: Storage) -> None:
     lived(store)
     chain = b"".join(rows(store).values())
     assert b"Somebody" not in chain
@@ -326,7 +326,7 @@ def test_refused(store: Storage, operation: str, more: dict[str, Any], field: st
 
 @pytest.mark.parametrize("name", [HEAD, KEY])
 @pytest.mark.parametrize("value", [None, b"", bytes(12)])
-def test_nothing_is_added_to_a_trail_whose_end_is_lost(
+def test_nothing_is_added_to_a_trail_without_its_end(
     store: Storage, name: bytes, value: bytes | None
 ) -> None:
     lived(store)

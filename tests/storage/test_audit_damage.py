@@ -186,7 +186,7 @@ def test_a_damaged_entry_is_listed_as_such(store: Storage) -> None:
     assert [entry.operation for entry in listed] == ["", "erase"]
 
 
-def test_not_more_problems_are_told_than_fit(store: Storage) -> None:
+def test_the_number_of_problems_is_bounded(store: Storage) -> None:
     def work(writer: Writer) -> None:
         for number in range(1, 1_101):
             writer.set_row(AUDIT, key(number), b"x")
@@ -215,7 +215,7 @@ def rewrite(store: Storage, first: int, last: int, change: dict[str, Any]) -> No
     ("first", "last", "seen"),
     [(4, 10, [7]), (7, 10, [7]), (8, 10, []), (4, 8, [7]), (6, 6, [7]), (9, 9, [])],
 )
-def test_a_rewritten_tail_is_seen_by_who_kept_a_checkpoint(
+def test_a_rewritten_tail_differs_from_a_checkpoint(
     store: Storage, first: int, last: int, seen: list[int]
 ) -> None:
     lived(store)

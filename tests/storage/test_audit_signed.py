@@ -65,7 +65,7 @@ def test_a_changed_one_is_refused(store: GrainStore, change: dict[str, Any]) -> 
         store.audit.verify(Checkpoint.from_json(json.dumps(kept | change)))
 
 
-def test_whose_it_must_be(store: GrainStore) -> None:
+def test_the_required_signer(store: GrainStore) -> None:
     kept, plain = store.audit.checkpoint(BOB), store.audit.checkpoint()
     for checkpoint in (kept, plain, None):
         with pytest.raises(err.SignatureError):

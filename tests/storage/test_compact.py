@@ -103,7 +103,7 @@ def test_the_same_rows_in_a_smaller_file(path: Path, store: LmdbStorage) -> None
     again.close()
 
 
-def test_nobody_else_may_read_the_new_file_while_it_is_written(
+def test_the_new_file_is_private_while_it_is_written(
     path: Path, store: LmdbStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, *blobs(10))
@@ -120,7 +120,7 @@ def test_nobody_else_may_read_the_new_file_while_it_is_written(
     assert found == [0o600]
 
 
-def test_no_byte_of_what_was_removed(path: Path, store: LmdbStorage) -> None:
+def test_no_byte_of_removed_grains(path: Path, store: LmdbStorage) -> None:
     pairs = blobs(100)
     secrets = [
         pair(
@@ -253,7 +253,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])
-def test_another_process_goes_on(path: Path, store: LmdbStorage, mode: str) -> None:
+def test_another_process_continues(path: Path, store: LmdbStorage, mode: str) -> None:
     pairs = blobs(40)
     put(store, *pairs)
     with Process(OTHER, path, mode) as other:

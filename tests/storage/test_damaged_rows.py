@@ -40,7 +40,7 @@ ASKED: dict[Table, list[Callable[[GrainStore, str], Any]]] = {
 
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("table", ASKED, ids=lambda table: table.name.decode())
-def test_what_cannot_be_read_is_told(table: Table, row: bytes) -> None:
+def test_unreadable_rows_are_reported(table: Table, row: bytes) -> None:
     below = MemoryStorage()
     store = GrainStore(below)
     address = store.put(belief("lit"))
@@ -61,7 +61,7 @@ def test_what_cannot_be_read_is_told(table: Table, row: bytes) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_sync_tells_of_an_event_that_cannot_be_read(row: bytes) -> None:
+def test_a_sync_reports_an_unreadable_event(row: bytes) -> None:
     below = MemoryStorage()
     store, other = GrainStore(below), GrainStore(MemoryStorage())
     store.privacy.restrict(store.put(belief("lit")), reason_code="disputed")

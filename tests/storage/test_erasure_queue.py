@@ -95,7 +95,7 @@ def test_a_time_before_1970_is_refused() -> None:
         (bytes(16), b"\x82\xa4kind\xa7consent\xa3seq\x01"),
     ],
 )
-def test_a_damaged_row_is_told(key: bytes, row: bytes) -> None:
+def test_a_damaged_row_is_reported(key: bytes, row: bytes) -> None:
     store = MemoryStorage()
     store.write(lambda w: w.set_row(DUE, key, row))
     with store.read() as reader, pytest.raises(err.IntegrityError):
@@ -185,7 +185,7 @@ def test_a_consent_that_was_given_again_erases_nothing(store: og.GrainStore) -> 
     assert store.privacy.due() == []
 
 
-def test_what_a_hold_kept_stays_restricted_when_the_consent_stands_again(
+def test_held_grains_stay_restricted_when_the_consent_returns(
     store: og.GrainStore,
 ) -> None:
     """The person may have asked for it since: only who has looked ends it."""
@@ -299,7 +299,7 @@ def _erase_many(store: og.GrainStore) -> None:
     assert len(store) == 2
 
 
-def test_other_kinds_wait_where_nobody_does_them(store: og.GrainStore) -> None:
+def test_unknown_kinds_of_due_entries_wait(store: og.GrainStore) -> None:
     context_of(store).storage.write(lambda w: erasure_queue.add(w, NOW, {"kind": "unheard of"}))
     assert [entry.kind for entry in store.privacy.due()] == ["unheard of"]
     done = store.privacy.run_due()

@@ -173,12 +173,12 @@ def test_flush_and_rebuild_on_a_full_disk(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["memory.omsg"]  # no half a backup
 
 
-def test_a_write_that_ends_half_way_is_told_as_a_full_disk(tmp_path: Path) -> None:
+def test_a_partial_write_is_a_full_disk(tmp_path: Path) -> None:
     lines = run(BEGIN + SHORT, tmp_path / "memory.omsg")
     assert lines == ["['ERR_DISK_FULL'] [False] True"]
 
 
-def test_what_a_store_cannot_do_is_told_apart_by_its_code(tmp_path: Path) -> None:
+def test_failures_of_a_store_have_codes(tmp_path: Path) -> None:
     """A copy that did not end, a missing permission, damage, and a full disk."""
     path = tmp_path / "memory.omsg"
     with og.open(path) as store:
@@ -208,7 +208,7 @@ def test_a_store_is_checked_on_a_full_disk(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_missing_permission_is_told_by_its_code() -> None:
+def test_a_missing_permission_has_a_code() -> None:
     with TemporaryDirectory() as top:
         os.chmod(top, 0o755)
         assert run(DENIED, Path(top, "memory.omsg")) == ["ERR_ACCESS", "ERR_ACCESS"]

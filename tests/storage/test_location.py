@@ -86,7 +86,7 @@ def test_paths_are_directories(tmp_path: Path) -> None:
         directory_of(URL)
 
 
-def test_what_stands_beside_a_store(tmp_path: Path) -> None:
+def test_files_beside_a_store(tmp_path: Path) -> None:
     store = LmdbStorage(tmp_path / "memory.omsg")
     assert store.sidecar == Sidecar(folder=tmp_path / "memory.omsg")
     store.close()

@@ -93,7 +93,7 @@ def test_each_grain_has_its_rows_once(size: int, seed: int) -> None:
     assert walked(recent) == sorted(walked(recent))
 
 
-def test_rows_of_some_stand_apart() -> None:
+def test_rows_of_some_grains_are_separated() -> None:
     blobs = make_blobs(400)
     recent = Memtable(0)
     recent.extend([appended(blobs, 0, 400)], 400)

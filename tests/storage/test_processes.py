@@ -179,7 +179,7 @@ with lock:
 """
 
 
-def test_who_waits_long_goes_before_a_busy_writer(
+def test_a_long_waiter_goes_before_a_busy_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_queue, "_LONG", 0.0)
@@ -333,7 +333,7 @@ with passing(path, 5):
 
 
 @pytest.mark.parametrize("count", [10, 11])  # LMDB's roots take turns
-def test_who_is_killed_while_it_opens_does_no_harm(path: Path, count: int) -> None:
+def test_a_kill_during_opening_does_no_harm(path: Path, count: int) -> None:
     pairs = make_pairs(count)
     store = LmdbStorage(path)
     for one in pairs:

@@ -93,7 +93,7 @@ def test_a_held_file_knows_whether_it_has_a_name(tmp_path: Path) -> None:
 # --- the gate ------------------------------------------------------------------------------------
 
 
-def test_who_is_inside_keeps_the_gate_open() -> None:
+def test_a_transaction_inside_keeps_the_lock_open() -> None:
     gate = MapResizeLock()
     gate.enter()
     assert not gate.shut(0.0)
@@ -104,7 +104,7 @@ def test_who_is_inside_keeps_the_gate_open() -> None:
     gate.open()
 
 
-def test_who_comes_late_waits() -> None:
+def test_a_late_transaction_waits() -> None:
     gate = MapResizeLock()
     passed: list[str] = []
 

@@ -149,7 +149,7 @@ def seqs_in(store: LmdbStorage, table: Table) -> set[int]:
     return {int.from_bytes(place[12:], "big") for _, place in dump(store, table)}
 
 
-def test_rows_stand_in_one_of_two_tables(store: LmdbStorage) -> None:
+def test_rows_are_in_one_of_two_tables(store: LmdbStorage) -> None:
     put(store, *facts(6))
     store.flush()
     retract(store, 2)

@@ -128,7 +128,7 @@ def test_foreign_envelopes(store: GrainStore) -> None:
     assert store.trust.envelope(FLAGGED.address) == some["more"]
 
 
-def test_which_envelope_stands_for_all(store: GrainStore) -> None:
+def test_which_envelope_represents_all(store: GrainStore) -> None:
     unproven = sign(GRAIN, keyed(5, "did:a:lowest"), iat=IAT)
     add(store, examine(unproven)[1])
     assert store.trust.envelope(FLAGGED.address) == unproven
@@ -167,7 +167,7 @@ def test_the_same_signer_adds_nothing(store: GrainStore) -> None:
     assert rows(store) == before
 
 
-def test_nobody_can_occupy_an_address(store: GrainStore) -> None:
+def test_an_address_cannot_be_occupied(store: GrainStore) -> None:
     """Signed and unsigned are two grains, and each signer has a row of his own."""
     plain = store.put(FIELDS)
     for did in TRIO:
@@ -309,7 +309,7 @@ def test_no_flipped_byte_is_kept(at: int, mask: int) -> None:
 # --- damage --------------------------------------------------------------------------------------
 
 
-def test_a_damaged_row_is_told(store: GrainStore) -> None:
+def test_a_damaged_row_is_reported(store: GrainStore) -> None:
     store.put(_ENVELOPE)
     ((key, row),) = rows(store).items()
     for bad in (b"", row[:2], row[:40], flip(row, 0, 4), flip(row, 2), row + b"\0", row[:3]):
@@ -361,7 +361,7 @@ def _found(path: Path) -> list[int | None]:
     return [one.seq for one in check(path).problems if one.where == "signature"]
 
 
-def test_the_check_asks_nobody(tmp_path: Path) -> None:
+def test_the_check_resolves_nothing(tmp_path: Path) -> None:
     with make("lmdb", tmp_path, resolver=find_web) as store:
         store.put(sign(GRAIN, WEB_ALICE))
         assert _found(tmp_path / "signed.omsg") == []

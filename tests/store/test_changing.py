@@ -306,7 +306,7 @@ def test_a_vector_is_noted(store: og.GrainStore) -> None:
     assert [hit.address for hit in store.search(vector=[1, 2]).results] == [address]
 
 
-def test_who_did_it_stands_in_the_audit_trail(store: og.GrainStore) -> None:
+def test_the_actor_is_in_the_audit_trail(store: og.GrainStore) -> None:
     address = store.put(belief("on"))
     store.contest(address, reason="it flickers")
     store.delete(address, reason="a mistake")
@@ -319,7 +319,7 @@ def test_who_did_it_stands_in_the_audit_trail(store: og.GrainStore) -> None:
     assert store.audit.verify().ok
 
 
-def test_changes_tell_what_happened_in_order(store: og.GrainStore) -> None:
+def test_changes_are_in_order(store: og.GrainStore) -> None:
     old = store.put(belief("on"))
     new = store.supersede(old, belief("off", 1))
     store.contest(new)

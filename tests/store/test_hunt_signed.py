@@ -54,7 +54,7 @@ def regulated(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.Gra
 
 
 @pytest.mark.parametrize("user", [{}, {"user_id": "ann-17"}])
-def test_whoever_signs_the_first_version_signs_what_stands(
+def test_signing_the_first_version_signs_the_stored_blob(
     store: og.GrainStore, user: dict[str, Any]
 ) -> None:
     old = store.put(belief("lit", **user))
@@ -69,7 +69,7 @@ def test_whoever_signs_the_first_version_signs_what_stands(
         assert (blob, proof.signer) == (stands, one.signer)
 
 
-def test_the_same_grain_that_stands_unsigned_is_signed(store: og.GrainStore) -> None:
+def test_an_unsigned_stored_grain_gets_the_signature(store: og.GrainStore) -> None:
     old = store.put(belief("lit", user_id="ann-17"))
     twin = store.put({**store.get(old).to_dict(), "derived_from": [old]})
     new = store.sign(old, ALICE)
@@ -95,7 +95,7 @@ def unknown(number: int) -> Ed25519Signer:
 
 
 @pytest.mark.parametrize("user", [{}, {"user_id": "ann-17"}])
-def test_signatures_of_nobody_leave_room_for_those_that_hold(
+def test_unverified_signatures_leave_room_for_verified_ones(
     store: og.GrainStore, user: dict[str, Any]
 ) -> None:
     fields = belief("lit", **user)
@@ -291,7 +291,7 @@ def test_half_a_view_is_refused() -> None:
         store.put(fields)
 
 
-def test_a_restriction_goes_on_with_the_next_version() -> None:
+def test_a_restriction_applies_to_the_next_version() -> None:
     with GrainStore(MemoryStorage()) as store:
         old = store.put(FIELDS)
         store.privacy.restrict(old, reason_code="art18")

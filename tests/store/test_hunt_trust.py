@@ -70,7 +70,7 @@ def test_a_user_id_too_long_to_be_sealed_can_be_asked_for(ring: KeyRing) -> None
     assert [hit.address for hit in store.query(user_id=long).results] == [address]
 
 
-def test_what_nobody_can_read_can_be_removed_later(sealed: og.GrainStore) -> None:
+def test_unreadable_grains_can_be_removed_later(sealed: og.GrainStore) -> None:
     address = sealed.put(belief("lit", **USER))
     assert sealed.privacy.erase(["ann-17"], reason_code="x").sealed == 1
     again = sealed.privacy.erase(["ann-17"], reason_code="x")

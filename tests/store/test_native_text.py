@@ -171,7 +171,7 @@ def test_other_blocks_are_lost_by_name(say: Say, format: str) -> None:
 @ways
 @each
 @strictly
-def test_an_event_without_any_text_is_told(say: Say, format: str, strict: bool) -> None:
+def test_an_event_without_text_is_reported(say: Say, format: str, strict: bool) -> None:
     said, losses = say([blocks({"type": "image", "source": "x"}),
                         og.Event(content="rain", created_at=1_000, user_id=USER)],
                        format, strict)  # fmt: skip
@@ -181,7 +181,7 @@ def test_an_event_without_any_text_is_told(say: Say, format: str, strict: bool) 
 
 @ways
 @each
-def test_content_that_stands_beside_blocks_is_the_text(say: Say, format: str) -> None:
+def test_content_beside_blocks_is_the_text(say: Say, format: str) -> None:
     grain = og.Event(content="plain", content_blocks=[text("marked up")], created_at=1_000,
                      user_id=USER)  # fmt: skip
     said, _ = say([grain], format, True)

@@ -200,7 +200,7 @@ def test_files_show_nothing(tmp_path: Path, ring: KeyRing) -> None:
         assert len(copy.query(user_id="lisbeth", words="samovar").results) == 1
 
 
-def test_no_plain_address_stands_in_the_clear(store: GrainStore, below: Storage) -> None:
+def test_no_plain_address_is_stored_unencrypted(store: GrainStore, below: Storage) -> None:
     """Whoever guesses a grain could tell by it that somebody has it."""
     fields = belief(user_id=USERS[0])
     plain = og.Grain(og.encode(fields)).address
@@ -267,9 +267,7 @@ def test_after_an_erasure(store: GrainStore, ring: KeyRing) -> None:
     assert store.put_many([fields, fields]).addresses == [back, back]
 
 
-def test_verifying_goes_on_after_a_sealed_grain_that_is_damaged(
-    tmp_path: Path, ring: KeyRing
-) -> None:
+def test_verifying_continues_after_a_damaged_sealed_grain(tmp_path: Path, ring: KeyRing) -> None:
     inner = LmdbStorage(tmp_path / "s.omsg")
     with GrainStore(inner, Settings(keys=ring)) as store:
         damaged = bytes.fromhex(store.put(belief(user_id=USERS[0])))

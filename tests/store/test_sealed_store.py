@@ -222,7 +222,9 @@ def test_words_that_are_none(store: GrainStore) -> None:
 
 
 @pytest.mark.parametrize("at", [-1, 0, 3, 12, 40])  # tag, version, header, nonce, text
-def test_flipped_bytes_are_told_from_a_wrong_key(tmp_path: Path, ring: KeyRing, at: int) -> None:
+def test_flipped_bytes_and_a_wrong_key_have_different_codes(
+    tmp_path: Path, ring: KeyRing, at: int
+) -> None:
     path = tmp_path / "memory.omsg"
     with og.open(path, keys=ring) as store:
         address = store.put(belief(user_id=USERS[0]))

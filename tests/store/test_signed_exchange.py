@@ -76,7 +76,7 @@ def test_signatures_travel(stores: Stores, tmp_path: Path, codec: Any) -> None:
     assert target.audit.verify(grains=True).ok
 
 
-def test_the_envelope_that_stands_for_all_comes_first(stores: Stores, tmp_path: Path) -> None:
+def test_the_representative_envelope_comes_first(stores: Stores, tmp_path: Path) -> None:
     source, _ = stores
     file = tmp_path / "all.mg"
     for envelope in signed(FIELDS, CAROL, BOB, ALICE):
@@ -156,7 +156,7 @@ def test_a_signed_successor_travels(stores: Stores, tmp_path: Path) -> None:
     assert (again.stored, again.duplicates, again.merged) == (0, 3, 0)
 
 
-def test_a_signature_too_many_of_a_successor_is_told(
+def test_a_signature_too_many_of_a_successor_is_reported(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its claim says is taken over all the same."""

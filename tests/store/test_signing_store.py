@@ -222,7 +222,7 @@ def new_fields(**fields: Any) -> dict[str, Any]:
     return belief("light mode", created_at=LATER, author_did=CAROL.did, **fields)
 
 
-def test_delegated_takes_the_signature_of_who_is_named(store: GrainStore) -> None:
+def test_delegated_accepts_the_named_signer(store: GrainStore) -> None:
     rule: dict[str, Any] = {"invalidation_policy": delegated(BOB, CAROL)}
     old = store.put(belief("dark mode", **rule))
     rule["derived_from"] = [old]
@@ -395,7 +395,7 @@ def test_the_author_does_not_vote_under_another_name(tmp_path: Path, author: str
         assert (denied.value.rule, denied.value.found) == ("quorum", "0")
 
 
-def test_who_may_agree_is_told_by_every_quorum_on_the_way(store: GrainStore) -> None:
+def test_every_quorum_on_the_way_limits_the_signers(store: GrainStore) -> None:
     """The policy of an ancestor binds who supersedes what was derived from it."""
     rule = {"invalidation_policy": quorum(1, BOB.did)}
     root = store.put(belief("root", **{**rule, "author_did": "did:example:author"}))

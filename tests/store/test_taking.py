@@ -112,7 +112,7 @@ def test_a_store_that_cannot_be_written_refuses_no_message(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "rest", [b"\n", b"\n" + text(1), b"\x08\nX", text(1) + b"\n" + text(2), b"[]\n"]
 )
-def test_what_stands_behind_an_envelope_is_none_of_json(store: GrainStore, rest: bytes) -> None:
+def test_data_after_an_envelope_is_not_json(store: GrainStore, rest: bytes) -> None:
     """It was read as lines, and those of other messages took each other's places."""
     signed = sign(og.encode(belief(3)), ALICE)
     taken = take(store, [text(4), signed + rest, text(5), text(6, confidence=7)])

@@ -53,7 +53,7 @@ def test_a_person_gets_what_others_do_not(store: og.GrainStore, format: str) -> 
     assert report.withheld == {}
 
 
-def test_nobody_gets_the_memory_of_another_person(store: og.GrainStore) -> None:
+def test_a_person_never_gets_another_persons_memory(store: og.GrainStore) -> None:
     MIF1.take(store, MIF1.memory(7, "not hers"), consent=OVER, user_id="grace")
     dump, _ = export_document(store, USER, purpose="access")
     assert b"not hers" not in dump.data

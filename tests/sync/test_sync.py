@@ -198,7 +198,7 @@ def test_two_stores_that_erased_before_they_met(pair: Pair) -> None:
     assert not together(robot, hub, full=True).changed
 
 
-def test_what_a_policy_refuses_is_told(pair: Pair) -> None:
+def test_policy_refusals_are_reported(pair: Pair) -> None:
     robot, hub = pair
     locked = belief("locked", invalidation_policy={"mode": "soft_locked"})
     old = robot.put(locked)
@@ -232,7 +232,7 @@ def test_a_replayed_statement_of_a_delegate_lifts_nothing(
     assert hub.status(old).superseded_by is None
 
 
-def test_a_rule_about_nobody_is_not_restricted_from_outside(
+def test_a_rule_about_no_person_is_not_restricted_from_outside(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     robot, hub = pair

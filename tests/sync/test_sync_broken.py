@@ -155,7 +155,7 @@ def test_waits_grow_and_end(hub: Site) -> None:
     assert max(waits) <= 30
 
 
-def test_who_was_never_reached_is_given_up_soon() -> None:
+def test_an_unreachable_server_fails_soon() -> None:
     waits: list[float] = []
     with pytest.raises(StoreError):
         HttpPeer(URL, transport=Refusing(), wait=waits.append).hello(Hello())
@@ -203,7 +203,7 @@ def test_servers_that_are_none(given: httpx.Response, code: str) -> None:
         assert secret not in str(refused.value)
 
 
-def test_answers_to_what_nobody_asked() -> None:
+def test_unsolicited_answers() -> None:
     def said(value: Any) -> HttpPeer:
         given = answer(protocol.pack(value), MEDIA)
         return HttpPeer(URL, transport=Refusing(given), wait=lambda _: None)

@@ -187,7 +187,7 @@ HEAD = BundleHead(1, b"s" * 16, b"", None, START, False, None, b"", b"", (), 1)
         ("empty", "ERR_SCHEMA"),
     ],
 )
-def test_files_that_nobody_wrote(tmp_path: Path, name: str, code: str) -> None:
+def test_forged_files(tmp_path: Path, name: str, code: str) -> None:
     """Sound as containers: somebody made their footers."""
     grain = og.encode(belief("on"))
     batch = Batch(HEAD.store)
@@ -262,7 +262,7 @@ def test_an_older_store_with_a_record_writes_files_that_can_be_read(tmp_path: Pa
         assert taken(tmp_path / "y.mg", memory()).sent.grains == 2
 
 
-def test_long_values_stand_in_parts(tmp_path: Path) -> None:
+def test_long_values_are_stored_in_parts(tmp_path: Path) -> None:
     states = tuple(GrainState(bytes([n % 251]) * 32, (b"k" * 32,) * 200) for n in range(300))
     batch = Batch(HEAD.store, states=states, until=Position(5, b"m"))
     write_file(tmp_path / "x.mg", HEAD, [batch])
@@ -272,7 +272,7 @@ def test_long_values_stand_in_parts(tmp_path: Path) -> None:
         assert list(read.batches()) == [batch]
 
 
-def test_a_restored_store_begins_anew(tmp_path: Path) -> None:
+def test_a_restored_store_starts_over(tmp_path: Path) -> None:
     first, answer, second = (tmp_path / f"{name}.mg" for name in ("first", "answer", "second"))
     with og.open(tmp_path / "robot.omsg") as robot:
         robot.put_many([belief(f"early {n}", n) for n in range(5)])
@@ -340,7 +340,7 @@ def test_sealed_grains(tmp_path: Path, ring: KeyRing) -> None:
         assert not any(b"violet" in grain for grain in file)
 
 
-def test_taking_that_was_cut_off_goes_on(stores: Stores, tmp_path: Path) -> None:
+def test_an_interrupted_take_resumes(stores: Stores, tmp_path: Path) -> None:
     robot, hub = stores
     path = tmp_path / "x.mg"
     robot.put_many([belief(f"many {n}", n, note="x" * 9_000) for n in range(700)])

@@ -122,7 +122,7 @@ def test_what_scopes_let_do(hub: Site, robot: og.GrainStore) -> None:
         writer.changes(START, Hello())
 
 
-def test_who_is_not_let_in(hub: Site) -> None:
+def test_unauthorized_clients(hub: Site) -> None:
     hub.token("tenant")
     for token, rule in (
         (None, "missing_token"),

@@ -49,7 +49,7 @@ def killed(robot: Path, hub: Path, after: int, delay: float) -> bool:
         return "done" in child.stdout.read() or line.strip() == "done"
 
 
-def test_killed_and_gone_on_from(tmp_path: Path, long: bool) -> None:
+def test_killed_and_resumed(tmp_path: Path, long: bool) -> None:
     random = Random(5)
     robot_path, hub_path = tmp_path / "robot.omsg", tmp_path / "hub.omsg"
     made = 0

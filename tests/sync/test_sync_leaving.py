@@ -62,7 +62,7 @@ def test_what_may_be_kept_no_longer_does_not_leave() -> None:
     assert addresses(hub) == {held}
 
 
-def test_the_audit_trail_tells_what_left_and_to_whom() -> None:
+def test_the_audit_trail_records_exports_and_recipients() -> None:
     robot, hub = memory(), memory()
     robot.put_many([belief(f"r{n}", n) for n in range(3)])
     robot.put_many(signed(belief("signed", 3), ALICE, BOB))

@@ -202,7 +202,9 @@ def test_only_integers_count(store: og.GrainStore, number: Any) -> None:
 @pytest.mark.parametrize(
     ("authority", "reason"), [("", "case"), (" ", "case"), ("court", ""), ("court", "a b")]
 )
-def test_holds_that_nobody_could_end(store: og.GrainStore, authority: str, reason: str) -> None:
+def test_holds_with_an_invalid_authority(
+    store: og.GrainStore, authority: str, reason: str
+) -> None:
     """What no authority could have given here, none could release either."""
     address = store.put(belief("0"))
     state = GrainState(bytes.fromhex(address), holds=(HoldToggle(authority, 1, reason, 7),))
@@ -210,7 +212,7 @@ def test_holds_that_nobody_could_end(store: og.GrainStore, authority: str, reaso
     assert not store.status(address).held
 
 
-def test_the_other_side_is_told_of_what_it_sent() -> None:
+def test_refusals_of_the_other_side_are_reported() -> None:
     robot, hub = memory(), memory()
     address = robot.put(belief("0"))
     together(robot, hub)

@@ -216,7 +216,7 @@ def test_tombstones_of_some_namespaces() -> None:
     assert stones(robot) == 3
 
 
-def test_tombstones_are_told_once() -> None:
+def test_tombstones_are_sent_once() -> None:
     robot, hub = memory(), memory()
     gone = robot.put(belief("0"))
     hub.delete_many([hub.put(belief("1"))], erased="gdpr17")

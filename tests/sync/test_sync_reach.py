@@ -196,7 +196,7 @@ def test_who_may_bring_holds_may_bind(mine: og.GrainStore, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_signed_mg_file_of_somebody_who_is_trusted_binds(
+def test_a_mg_file_signed_by_a_trusted_key_binds(
     mine: og.GrainStore, tmp_path: Path, name: str
 ) -> None:
     other, victim, trap = attack(mine, terms_of(name))

@@ -110,7 +110,7 @@ def test_no_right_lets_an_unsigned_file_end_a_hold(case: Case, tmp_path: Path) -
     assert mine.status(made["evidence"]).held
 
 
-def test_a_signed_file_of_somebody_who_is_trusted(case: Case, tmp_path: Path) -> None:
+def test_a_file_signed_by_a_trusted_key(case: Case, tmp_path: Path) -> None:
     mine, made = case
     path = file_of(of_stranger(case), tmp_path / "x.mg", ALICE)
     key = tmp_path / "bob.pub"
@@ -147,7 +147,7 @@ def test_a_signature_must_hold(case: Case, tmp_path: Path) -> None:
     assert missing.value.rule == "signature_missing"
 
 
-def test_authorities_bind_whoever_is_trusted(case: Case, tmp_path: Path) -> None:
+def test_authorities_bind_trusted_keys_too(case: Case, tmp_path: Path) -> None:
     """Those of a store end holds and order erasures, and nobody else from outside."""
     mine, made = case
     path = file_of(of_stranger(case), tmp_path / "x.mg", ALICE)
@@ -202,7 +202,7 @@ def test_an_end_bars_no_hold_to_come(case: Case) -> None:
 
 
 @pytest.mark.parametrize("policy", ["locked", "quorum"])
-def test_a_tombstone_erases_no_lock_of_nobody(mine: og.GrainStore, policy: str) -> None:
+def test_a_tombstone_erases_no_lock_about_no_person(mine: og.GrainStore, policy: str) -> None:
     terms: dict[str, Any] = {"mode": policy}
     if policy == "quorum":
         terms |= {"authorized": [ALICE.did, BOB.did], "threshold": 2}

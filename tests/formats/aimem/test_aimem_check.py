@@ -87,7 +87,7 @@ def test_the_check_ends_at_a_thousand_problems() -> None:
     assert looked_at < 2 * MOST
 
 
-def test_a_check_ends_when_nobody_waits_for_it() -> None:
+def test_a_check_ends_when_its_caller_leaves() -> None:
     class Left(Exception):
         pass
 
@@ -136,7 +136,7 @@ def test_problems_show_no_content() -> None:
         assert secret not in json.dumps([problem.to_dict() for problem in verdict.problems])
 
 
-def test_a_verdict_is_of_what_a_document_says() -> None:
+def test_a_check_does_not_depend_on_spelling() -> None:
     """Canonical text says the same, so it has the same problems."""
     for fault in FAULTS:
         data = spelled(changed_sample(fault.change))
@@ -169,7 +169,7 @@ def test_utf_16_is_refused() -> None:
     assert rules(spelled(sealed(sample())).decode().encode("utf-16")) == [("not_json", "")]
 
 
-def test_where_a_key_stands_twice() -> None:
+def test_the_place_of_a_repeated_key() -> None:
     text = spelled(sealed(sample())).replace(b'"zone":null', b'"zone":null,"zone":null')
     assert rules(text) == [("not_json", "/chunks/2/zone")]
 

@@ -133,7 +133,7 @@ def test_by_lines_the_same_is_signed(document: dict[str, Any]) -> None:
     assert signature.canonical_of_lines(source) == signature.canonical(whole)
 
 
-def test_whose_signatures_count() -> None:
+def test_which_signatures_count() -> None:
     by_did, by_url = (signature.sign_bundle(TEXT, ALICE, kid=kid) for kid in (None, URL))
     for made in (by_did, by_url):
         assert rule(made, TEXT, trust(BOB)) == "signature_untrusted"

@@ -133,7 +133,7 @@ def test_edges_before_their_chunks() -> None:
     assert problems(text) == [("edge_target_unknown", "/edges/0/target_id", 2)]
 
 
-def test_names_that_stand_twice_are_told_where_they_stand_again() -> None:
+def test_repeated_names_are_reported_at_the_repetition() -> None:
     twice = placed(sample(), {"/chunks/-": sample()["chunks"][0], "/entities/-": ENTITY})
     text = text_of(sealed(placed(twice, {"/chunks/-": sample()["chunks"][0]})))
     count = len(sample()["chunks"])
@@ -146,7 +146,7 @@ def test_names_that_stand_twice_are_told_where_they_stand_again() -> None:
     assert [line for _, _, line in told][:2] == [count + 2, count + 3]
 
 
-def test_names_whose_hashes_are_one_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_with_equal_hashes_are_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of hashes only makes one look again."""
     monkeypatch.setattr("omsgrain.formats.aimem.fields.hash", lambda name: 7, raising=False)
     text = text_of(sealed(sample()))

@@ -179,7 +179,7 @@ def test_what_is_no_document(data: bytes, rule: str) -> None:
 
 
 @pytest.mark.parametrize(("whole", "edits", "rule", "pointer"), WARNED)
-def test_what_is_taken_and_told(
+def test_accepted_with_a_warning(
     whole: dict[str, Any], edits: dict[str, Any], rule: str, pointer: str
 ) -> None:
     whole = edited(whole, edits)

@@ -257,7 +257,7 @@ def test_lines_that_were_cut_or_changed(lines: list[bytes], rule: str, line: int
     b'{"type":"memory","data":NaN}\n',
     b'"' + b"x" * 5_000_000 + b'"\n',
 ])  # fmt: skip
-def test_a_bad_line_is_left_out_and_told(line: bytes) -> None:
+def test_a_bad_line_is_skipped_and_reported(line: bytes) -> None:
     lines = [*DRAFT[:2], line, *DRAFT[2:]]
     read = by_lines(lines, line=1_000_000)
     assert [(one.line, read.left_out) for one in read.problems] == [(3, 1)]
@@ -266,7 +266,7 @@ def test_a_bad_line_is_left_out_and_told(line: bytes) -> None:
     assert len(json.loads(MIF1.dump(loaded.grains, layout="json").data)["todos"]) == 1
 
 
-def test_a_bad_record_is_told_with_its_line() -> None:
+def test_a_bad_record_is_reported_with_its_line() -> None:
     lines = [DRAFT[0], b'{"type":"memory","data":7}\n', *DRAFT[2:]]
     verdict = document.validate(b"".join(lines))
     assert [(p.rule, p.pointer, p.line) for p in verdict.problems] == [
@@ -274,7 +274,7 @@ def test_a_bad_record_is_told_with_its_line() -> None:
     ]
 
 
-def test_what_is_behind_the_footer_is_told() -> None:
+def test_data_after_the_footer_is_reported() -> None:
     read = by_lines([*DRAFT, DRAFT[1]])
     assert [(one.rule, one.line) for one in read.problems] == [("unknown_line", 6)]
     more = by_lines([*DRAFT[:1], DRAFT[1][:-2] + b',"seq":1}\n', b'{"type":"footer"}'])

@@ -48,7 +48,7 @@ def test_the_counts_of_the_reference_implementation(time: str, hashed: str) -> N
     assert CHECKSUM.verify(with_checksum(whole, found)) == "matched-shodh-counts"
 
 
-def test_a_checksum_is_told_of_and_never_refused() -> None:
+def test_a_foreign_checksum_is_a_warning() -> None:
     for whole, expected in ((SEP, "unknown"), (PUBLISHED, "unknown"), (MINIMAL, None)):
         assert CHECKSUM.verify(whole) == expected
         rules = {warning.rule for warning in MIF1.load(spelled(whole)).warnings}
@@ -84,7 +84,7 @@ def test_a_document_without_a_consent_has_none() -> None:
 # -- metadata -------------------------------------------------------------------------------------
 
 
-def test_metadata_is_counted_anew() -> None:
+def test_metadata_counts_are_recomputed() -> None:
     counted = Metadata()
     assert counted.metadata()["total_memories"] == 0
     times = ["2026-02-02T00:00:00+02:00", "2026-02-01T23:00:00Z", "2026-02-03T00:00:00Z", "soon"]

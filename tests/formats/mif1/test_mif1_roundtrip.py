@@ -135,7 +135,7 @@ def test_the_same_document_is_the_same_grains() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_front_door_tells_the_format(layout: Layout) -> None:
+def test_load_detects_the_format(layout: Layout) -> None:
     data = layouts.spell(SEP, layout)
     loaded = formats.load(data)
     assert (loaded.format, formats.sniff(data[:300])) == ("mif1", "mif1")
@@ -180,7 +180,7 @@ def test_types_of_memory(kind: str, fields: dict[str, Any]) -> None:
     assert source is not None and source.residual is None
 
 
-def test_what_a_memory_says_stands_in_fields() -> None:
+def test_a_memory_becomes_fields() -> None:
     grain = record_of(
         {"importance": 0.5, "tags": ["a"], "source": {"session_id": "s", "agent": "x"}}
     )
@@ -209,7 +209,7 @@ def test_todos_and_the_graph_among_grains() -> None:
     assert consent["context"]["sharing_allowed"] is False
 
 
-def test_a_content_that_stands_twice_is_kept_and_said_once() -> None:
+def test_a_repeated_content_is_stored_once() -> None:
     memory = MINIMAL["memories"][0]
     again = [memory, memory | {"id": "other"}, memory | {"content": "another"}]
     loaded = MIF1.load(spelled(MINIMAL | {"memories": again}))
@@ -257,7 +257,7 @@ def test_what_is_too_large_for_a_grain(layout: Layout) -> None:
     assert layouts.parse(returned(layouts.spell(whole, layout))).document == whole
 
 
-def test_records_are_written_as_they_stand() -> None:
+def test_records_are_written_unchanged() -> None:
     read = document.read(spelled(SEP))
     assert document.together(read.envelope, read.arrays()) == SEP
 

@@ -96,7 +96,7 @@ def test_the_same_document_is_the_same_grains() -> None:
         assert MIF2.load(spelled(whole)) == MIF2.load(spelled(whole))
 
 
-def test_the_front_door_tells_the_format() -> None:
+def test_load_detects_the_format() -> None:
     loaded = formats.load(spelled(FULL))
     assert (loaded.format, formats.sniff(spelled(FULL)[:90])) == ("mif2", "mif2")
     assert json.loads(formats.dump(loaded, format="mif2").data) == FULL
@@ -159,7 +159,7 @@ def test_a_graph_among_grains() -> None:
     assert entity["object"]["name"] == "LMDB"
 
 
-def test_whose_the_grains_are() -> None:
+def test_the_user_of_the_grains() -> None:
     named = MINIMAL | {"export_meta": {"user_id": "user-1"}}
     owners = [
         {grain.get("user_id") for grain in MIF2.load(spelled(whole), user_id=given).grains}
@@ -172,7 +172,7 @@ def test_whose_the_grains_are() -> None:
         assert {grain.get("user_id") for grain in loaded.grains} == {None}
 
 
-def test_a_content_that_stands_twice_is_kept_and_said_once() -> None:
+def test_a_repeated_content_is_stored_once() -> None:
     memory = MINIMAL["memories"][0]
     again = [memory, memory | {"id": "other"}, memory, memory | {"content": "another"}]
     loaded = MIF2.load(spelled(MINIMAL | {"memories": again}))
@@ -233,7 +233,7 @@ def test_grains_that_are_no_whole_document() -> None:
         MIF2.dump([*grains, *MIF2.load(spelled(MINIMAL)).grains])
 
 
-def test_records_are_written_as_they_stand() -> None:
+def test_records_are_written_unchanged() -> None:
     read = document.of_dict(FULL)
     assert fill(read.envelope, read.arrays()) == FULL
     assert TABLE.name_of("memory", FULL["memories"][0]) == FULL["memories"][0]["id"]

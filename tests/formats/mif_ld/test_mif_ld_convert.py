@@ -20,7 +20,7 @@ OTHERS = tuple(name for name in DOCUMENTS if name != LD)
 CORPORA = st.lists(MEMORIES, max_size=3)
 
 
-def test_a_memory_that_stands_twice_comes_back_twice() -> None:
+def test_a_repeated_memory_comes_back_twice() -> None:
     whole = [FULL, FULL_1X, FULL]
     for other in ("mif1", "mif2"):
         data, losses = converted(formats.load(spelled(whole)), other)
@@ -41,7 +41,7 @@ def test_what_is_written_is_good(one: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("other", OTHERS)
 @FEWER
 @given(data=st.data())
-def test_strict_losses_are_told(other: str, data: st.DataObject) -> None:
+def test_strict_losses_are_reported(other: str, data: st.DataObject) -> None:
     """What comes back differs only in members that are told as lost, there or on the way back."""
     whole = {one["@id"]: one for one in data.draw(CORPORA)}
     loaded = formats.load(spelled(list(whole.values())), format=LD)
@@ -78,7 +78,7 @@ def test_what_a_memory_loses_in_2_0() -> None:
     assert [one["relation_type"] for one in relations] == ["derived_from", "garden:GrowsBeside"]
 
 
-def test_finer_types_stand_in_the_namespace() -> None:
+def test_finer_types_are_in_the_namespace() -> None:
     document = {"mif_version": "2.0", "memories": [
         {"id": "7c9e6679-7425-40de-944b-e07fc1f90ae7", "content": "x", "memory_type": kind,
          "created_at": "2026-03-01T08:00:00Z"}

@@ -85,7 +85,7 @@ def test_files_of_all_kinds(tmp_path: Path) -> None:
     assert shapes == ["1.x"]
 
 
-def test_bad_files_are_told(tmp_path: Path) -> None:
+def test_bad_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.memory.json").write_bytes(spelled(MINIMAL))
     (tmp_path / "b.memory.json").write_bytes(b"{")
     (tmp_path / "c~.memory.json").write_bytes(spelled(MINIMAL | {"created": "yesterday"}))

@@ -119,7 +119,7 @@ def test_names_that_every_system_takes(id: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["index", "log", "README"])
-def test_a_memory_is_not_called_as_what_stands_beside_memories(id: str, notes: Path) -> None:
+def test_a_memory_has_no_reserved_file_name(id: str, notes: Path) -> None:
     whole = MINIMAL_1X | {"@id": f"urn:mif:{id}"}
     made, _ = files(formats.load(spelled([whole])).grains, markdown=True)
     for name, data in made.items():
@@ -167,7 +167,7 @@ def test_all_of_a_directory_is_bounded(notes: Path) -> None:
     assert len(contents(load_directory(notes, limits=replace(LIMITS, directory=4_000)))) == 3
 
 
-def test_a_note_that_is_no_memory_is_told_as_one_without_front_matter(notes: Path) -> None:
+def test_a_note_without_front_matter_is_reported(notes: Path) -> None:
     (notes / "a.jsonld").write_bytes(memory("a"))
     (notes / "list.md").write_text("# To buy\n\n- a rake\n")
     (notes / "other.md").write_text("---\ntitle: x\n---\n\ntext\n")
@@ -225,7 +225,7 @@ def test_a_file_that_is_called_json_is_json(shell: Shell, tmp_path: Path, name: 
     assert b"one memory in a file" in shell.err
 
 
-def test_lines_whose_first_one_is_broken_are_lines(shell: Shell, tmp_path: Path) -> None:
+def test_lines_with_a_broken_first_line_are_lines(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "x.ndjson"
     file.write_bytes(b'{"@id": \n' + memory("a") + b"\n" + memory("b", created="x") + b"\n")
     assert shell("validate", file, "--json") != 0

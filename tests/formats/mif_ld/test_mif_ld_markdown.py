@@ -170,13 +170,13 @@ WITH_ENTITY: dict[str, Any] = {
 
 
 @given(MEMORIES_0_1)
-def test_what_is_not_told_of_shape_0_1_is_read_again(memory: dict[str, Any]) -> None:
+def test_shape_0_1_without_losses_is_read_again(memory: dict[str, Any]) -> None:
     _read_again(memory, memory)
 
 
 @example(WITH_ENTITY)
 @given(MEMORIES_1_X)
-def test_what_is_not_told_of_shape_1_x_is_read_again(memory: dict[str, Any]) -> None:
+def test_shape_1_x_without_losses_is_read_again(memory: dict[str, Any]) -> None:
     _read_again(memory, mirrors(memory) | memory)
 
 
@@ -190,7 +190,7 @@ def _read_again(memory: dict[str, Any], expected: dict[str, Any]) -> None:
             )
 
 
-def test_names_of_an_entity_do_not_tell_the_shape() -> None:
+def test_entity_names_do_not_decide_the_shape() -> None:
     again, lost = losses_of(WITH_ENTITY)
     assert (again["timestamp"], lost) == (WITH_ENTITY["created"], {"@context"})
 
@@ -219,7 +219,7 @@ def test_the_prefix_is_there_once(id: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["a]]b", "a|b", "", "a\nb", " a", "a\u2028b"])
-def test_what_no_link_can_name_is_told(target: str) -> None:
+def test_names_that_no_link_can_hold_are_reported(target: str) -> None:
     whole = MINIMAL | {"relationships": [_related("Uses", f"urn:mif:{target}")]}
     again, lost = losses_of(whole)
     assert lost == {"relationships"} or again["relationships"] == whole["relationships"]
@@ -255,7 +255,7 @@ def test_windows_lines_come_back() -> None:
     assert json.loads(MIF_LD.dump(loaded.grains, layout="document").data)["@id"].endswith("lite")
 
 
-def test_unknown_members_are_kept_and_told() -> None:
+def test_unknown_members_are_kept_and_reported() -> None:
     loaded = MIF_LD.load(OLD.replace("tags:", "mood: good\ntags:").encode())
     assert [one.pointer for one in loaded.warnings] == ["/mood"]
     assert json.loads(MIF_LD.dump(loaded.grains, layout="document").data)["mood"] == "good"
@@ -278,7 +278,7 @@ def test_a_link_may_say_how_it_is_shown() -> None:
     assert MIF_LD.dump(loaded.grains).data == data
 
 
-def test_a_section_that_is_content_is_told() -> None:
+def test_a_section_that_is_content_is_reported() -> None:
     loaded = MIF_LD.load(b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
                           b"\n## Relationships\n\nIt uses [[y]], and more.\n")  # fmt: skip
     assert [(one.rule, one.pointer) for one in loaded.warnings] == [("section", "/content")]

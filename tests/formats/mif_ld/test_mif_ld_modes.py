@@ -41,7 +41,7 @@ BAD_CITATIONS = MINIMAL | {"citations": [
         (spelled(CORPUS), [(f"/records/0{R}", None), (f"/records/2/payload{R}", None)]),
     ],
 )
-def test_the_order_between_memories_is_told_wherever_they_stand(
+def test_the_order_of_memories_is_checked_everywhere(
     shell: Shell, tmp_path: Path, data: bytes, expected: Any
 ) -> None:
     found = formats.load(data, mode="extra").warnings
@@ -56,7 +56,7 @@ def test_the_order_between_memories_is_told_wherever_they_stand(
     assert len(document["warnings"]) == len(expected)
 
 
-def test_the_order_between_files_of_a_directory_is_told(tmp_path: Path) -> None:
+def test_the_order_of_files_in_a_directory_is_checked(tmp_path: Path) -> None:
     (tmp_path / "a.jsonld").write_bytes(LINES.split(b"\n")[0])
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "later.jsonld").write_bytes(spelled([MINIMAL_1X, LATER]))
@@ -64,7 +64,7 @@ def test_the_order_between_files_of_a_directory_is_told(tmp_path: Path) -> None:
     assert [one.pointer for one in found.warnings] == [f"/a.jsonld{R}"]
 
 
-def test_every_defect_of_times_is_told_once() -> None:
+def test_every_defect_of_times_is_reported_once() -> None:
     early, late = "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z"
     wrong = MINIMAL | {
         "modified": early,
@@ -93,7 +93,7 @@ def test_every_defect_of_times_is_told_once() -> None:
     }  # fmt: skip
 
 
-def test_what_mode_lenient_leaves_out_is_told_as_left_out() -> None:
+def test_mode_lenient_reports_what_it_skips() -> None:
     found = formats.load(spelled([BAD_CITATIONS]), mode="lenient")
     assert [(one.rule, one.pointer) for one in found.dropped] == [
         ("MIF-MISSING", "/0/citations/0")

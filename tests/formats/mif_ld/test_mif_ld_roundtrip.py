@@ -325,12 +325,12 @@ def test_layouts() -> None:
             MIF_LD.dump(loaded.grains, layout=layout)
 
 
-def test_whose_it_is() -> None:
+def test_the_user_of_a_memory() -> None:
     assert {grain["user_id"] for grain in MIF_LD.load(spelled(FULL), user_id="u").grains} == {"u"}
     assert "user_id" not in MIF_LD.load(spelled(FULL)).grains[0]
 
 
-def test_a_missing_grain_is_told() -> None:
+def test_a_missing_grain_is_an_error() -> None:
     grains = MIF_LD.load(spelled(FULL)).grains
     with pytest.raises(NotFoundError):
         MIF_LD.dump(grains[1:])

@@ -88,7 +88,7 @@ def others(memory: dict[str, Any]) -> Shape:
 
 @FEWER
 @given(MEMORIES)
-def test_what_is_not_told_comes_back_from_the_other_shape(memory: dict[str, Any]) -> None:
+def test_the_other_shape_returns_all_without_losses(memory: dict[str, Any]) -> None:
     found = formats.load(spelled([memory]))
     there = formats.dump(found, format=LD, shape=others(memory), local=True)
     (made,) = json.loads(there.data)
@@ -181,7 +181,7 @@ def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
         (FULL, "a.md", False), (FULL_1X, "a.memory.md", False),
     ],
 )  # fmt: skip
-def test_a_name_that_says_another_shape_is_told(
+def test_a_name_of_another_shape_is_reported(
     shell: Shell, tmp_path: Path, memory: dict[str, Any], name: str, told: bool
 ) -> None:
     source, target = tmp_path / "x.jsonld", tmp_path / name

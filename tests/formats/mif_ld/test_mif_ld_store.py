@@ -75,7 +75,7 @@ def test_a_document_is_given_back(store: og.GrainStore) -> None:
         assert json.loads(export_kept(store, USER, kept.id).data) == whole
 
 
-def test_counters_go_on(store: og.GrainStore) -> None:
+def test_counters_continue(store: og.GrainStore) -> None:
     fates(store, FULL)
     (memory,) = exported(store, strict=True)
     assert memory["temporal"]["accessCount"] == FULL["temporal"]["accessCount"]
@@ -120,7 +120,7 @@ def test_redacted(store: og.GrainStore) -> None:
     assert memory["created"] == MINIMAL["created"]
 
 
-def test_an_export_warns_of_what_it_leaves_in(store: og.GrainStore) -> None:
+def test_an_export_warns_of_remaining_personal_data(store: og.GrainStore) -> None:
     fates(store, MINIMAL | {"content": "Write to ada@example.org.", "summary": "ada@example.org"})
     dump, report = export_document(store, USER, format="mif-ld")
     assert b"ada@example.org" in dump.data
@@ -164,7 +164,7 @@ def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
     assert json.loads((back / "a.memory.json").read_bytes()) == MINIMAL
 
 
-def test_bad_memories_are_told(shell: Shell, tmp_path: Path) -> None:
+def test_bad_memories_are_reported(shell: Shell, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonld"
     bad.write_bytes(spelled([MINIMAL, MINIMAL | {"created": "yesterday"}]))
     assert shell("verify", bad) == exit_code("ERR_FORMAT")
@@ -173,7 +173,7 @@ def test_bad_memories_are_told(shell: Shell, tmp_path: Path) -> None:
     assert (told["memories_imported"], len(told["errors"])) == (1, 1)
 
 
-def test_a_bad_memory_is_told_once_however_bad_it_is(shell: Shell, tmp_path: Path) -> None:
+def test_a_bad_memory_is_reported_once(shell: Shell, tmp_path: Path) -> None:
     bad = MINIMAL | {"created": "yesterday", "memoryType": "fact", "tags": 5}
     notes, store = tmp_path / "notes", tmp_path / "m.omsg"
     (notes / "sub").mkdir(parents=True)
@@ -191,7 +191,7 @@ def test_a_bad_memory_is_told_once_however_bad_it_is(shell: Shell, tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_what_a_store_refuses_is_told_by_file(shell: Shell, tmp_path: Path) -> None:
+def test_refusals_of_a_store_are_reported_by_file(shell: Shell, tmp_path: Path) -> None:
     """In the order of the files, with what is not good in them."""
     notes, path = tmp_path / "notes", tmp_path / "m.omsg"
     notes.mkdir()

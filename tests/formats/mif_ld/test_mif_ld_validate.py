@@ -104,7 +104,7 @@ def test_the_words_are_those_that_people_know(
         (FULL_1X, "type", "Grows Beside", "prefix:Name"),
     ],
 )
-def test_the_other_shape_s_spelling_is_told(
+def test_a_spelling_of_the_other_shape_is_reported(
     base: dict[str, Any], key: str, value: str, hint: str
 ) -> None:
     assert hint in only(edited(base, f"/relationships/0/{key}", value)).hint
@@ -137,14 +137,14 @@ def test_a_finding_shows_its_value_to_the_owner_only() -> None:
 
 
 @pytest.mark.parametrize("document", documents.OF_0_1)
-def test_shape_0_1_is_told_and_is_not_1_x(document: Any) -> None:
+def test_shape_0_1_is_detected_and_is_not_1_x(document: Any) -> None:
     assert (kind_of(document), shape_of(document)) == ("memory", "0.1")
     found = judge(document, shape="1.x")
     assert [(one.rule, one.pointer) for one in found.findings] == [("MIF-SHAPE", "")]
 
 
 @pytest.mark.parametrize("document", documents.OF_1_X)
-def test_shape_1_x_is_told_and_is_not_0_1(document: Any) -> None:
+def test_shape_1_x_is_detected_and_is_not_0_1(document: Any) -> None:
     assert (kind_of(document), shape_of(document)) == ("memory", "1.x")
     assert not judge(document, shape="0.1").ok
 
@@ -164,7 +164,7 @@ def test_a_memory_of_the_other_shape_is_judged_by_its_own() -> None:
         ({}, None), ([], None), (None, None), ({"@type": [5, {}]}, None),
     ],
 )  # fmt: skip
-def test_kinds_are_told_by_content(document: Any, kind: str | None) -> None:
+def test_kinds_are_detected_by_content(document: Any, kind: str | None) -> None:
     assert kind_of(document) == kind
 
 
@@ -237,7 +237,7 @@ def test_of_many_defects_a_thousand_are_kept_and_all_counted() -> None:
     assert judge(MINIMAL | {"title": 10**10_000}).total == 1
 
 
-def test_a_tree_deeper_than_python_reaches_is_told() -> None:
+def test_a_tree_too_deep_for_python_is_reported() -> None:
     inner: dict[str, Any] = {}
     for _ in range(50_000):
         inner = {"children": {"x": inner}}
@@ -376,7 +376,7 @@ def test_the_other_kinds_are_refused_when_json_schema_refuses_them(document: Any
 
 
 @given(st.data(), st.sampled_from([FULL, FULL_1X, ONTOLOGY, documents.CITATION]))
-def test_no_value_of_a_document_is_in_what_is_told_of_it(data: st.DataObject, whole: Any) -> None:
+def test_no_finding_shows_a_value_of_the_document(data: st.DataObject, whole: Any) -> None:
     way = data.draw(st.sampled_from(places(whole)[1:]))
     secret = data.draw(st.sampled_from(["s3cret", ["s3cret"], {"x": "s3cret"}]))
     pointer = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in way)

@@ -46,7 +46,7 @@ FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any], Told]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_is_told_once_and_where(name: str) -> None:
+def test_each_fault_is_reported_once_with_its_place(name: str) -> None:
     entity, members, expected = FAULTS[name]
     assert judged({**GOOD, **entity}, **members) == (expected, [])
 
@@ -86,14 +86,14 @@ def test_fields_that_are_required_are_those_of_the_type_only() -> None:
     assert judged({"entity_type": "concept"}) == ([], [])
 
 
-def test_a_field_that_nothing_defines_is_taken_and_told() -> None:
+def test_an_undefined_field_is_a_warning() -> None:
     assert judged({**GOOD, "a/b": 1}) == ([], [("ENT-UNKNOWN", "/entity/a~1b")])
     assert judged({"entity_type": "concept", "name": "x", "entity_id": "x"}) == ([], [])
     # A subtype may have what its parent defines.
     assert judged({**GOOD, "entity_type": "lathe", "swing": 3.5}) == ([], [])
 
 
-def test_what_lies_deep_in_a_field_is_told_where_it_lies() -> None:
+def test_nested_faults_are_reported_in_their_place() -> None:
     shelf = kind("shelf", schema={"properties": {"rows": {
         "type": "array", "items": {"type": "object", "properties": {"at": {"type": "integer"}}},
     }}})  # fmt: skip
@@ -245,7 +245,7 @@ def test_a_hostile_pattern_of_a_field_takes_no_time() -> None:
     ]
 
 
-def test_a_value_too_deep_for_any_schema_is_told() -> None:
+def test_a_value_too_deep_for_a_schema_is_reported() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]

@@ -73,7 +73,7 @@ def test_a_field_of_two_traits(name: str) -> None:
     assert told(report.problems) == [("ONT-CONFLICT", "/entity_types/0/traits")] * conflict
 
 
-def test_a_conflict_in_a_trait_is_told_there_and_not_of_its_types() -> None:
+def test_a_trait_conflict_is_reported_once_at_the_trait() -> None:
     traits = {"a": field("string"), "b": field("array"), "both": {"extends": ["a", "b"]}}
     types = [kind("one", traits=["both"]), kind("two", traits=["both"])]
     report = of(ontology(traits=traits, entity_types=types)).reports[0]

@@ -155,7 +155,7 @@ def test_a_glob_that_is_none_is_refused(glob: str) -> None:
 # -- regexes of strangers -------------------------------------------------------------------------
 
 
-def test_what_cannot_be_compiled_is_told_and_never_tried() -> None:
+def test_an_invalid_pattern_is_reported_and_never_used() -> None:
     found = library("broken-regex.yaml")
     assert told(found.reports[0].warnings) == [
         *[("ONT-REGEX", f"/discovery/patterns/{n}/content_pattern") for n in range(4)],

@@ -31,7 +31,7 @@ BROKEN: dict[str, Told] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_ontology_is_told_once(name: str) -> None:
+def test_a_broken_ontology_is_reported_once(name: str) -> None:
     assert told(library(name).reports[0].problems) == BROKEN[name]
     if BROKEN[name]:
         with pytest.raises(DocumentError) as caught:
@@ -42,7 +42,7 @@ def test_a_broken_ontology_is_told_once(name: str) -> None:
 @pytest.mark.parametrize(
     "names", [["workshop.yaml"], ["levels.yaml"], ["garden.json", "base.yaml"]]
 )
-def test_a_good_ontology_has_nothing_to_tell(names: list[str]) -> None:
+def test_a_good_ontology_has_no_findings(names: list[str]) -> None:
     for report in library(*names).reports:
         assert not report.problems and not report.warnings
 
@@ -64,7 +64,7 @@ def test_ontologies_that_extend_one_another_are_refused_both() -> None:
     assert told(alone.problems) == [("ONT-CYCLE", "/ontology/extends")]
 
 
-def test_an_empty_ontology_is_taken_and_told() -> None:
+def test_an_empty_ontology_is_a_warning() -> None:
     found = library("empty.json")
     assert found.reports[0].ok and told(found.reports[0].warnings) == [("ONT-EMPTY", "")]
     assert not found.known
@@ -192,7 +192,7 @@ WARNED: dict[str, tuple[dict[str, Any], Told]] = {
 
 
 @pytest.mark.parametrize("name", WARNED)
-def test_what_looks_wrong_is_taken_and_told(name: str) -> None:
+def test_suspicious_values_are_warnings(name: str) -> None:
     document, expected = WARNED[name]
     report = of(document).reports[0]
     assert report.ok and told(report.warnings) == expected
@@ -215,7 +215,7 @@ def test_the_highest_version_counts_unless_one_is_asked_for() -> None:
     assert library.get("a", "3.0.0") is None and library.get("A") is None
 
 
-def test_ontologies_that_define_a_name_differently_are_told_where_they_meet() -> None:
+def test_conflicting_definitions_are_reported_where_they_meet() -> None:
     left = ontology("left", traits={"t": {"fields": {"f": {"type": "string"}}}})
     right = ontology("right", traits={"t": {"fields": {"f": {"type": "array"}}}})
     both = ontology("both", "left", "right")
@@ -347,7 +347,7 @@ def test_an_ontology_in_json_ld_is_the_one_in_yaml() -> None:
     [{"@type": ["mif:Ontology", 7]}, {"@id": 7, "identifier": None}, {"traits": "mif:trait/x"},
      {"entity_types": [7, "mif:trait/x"]}, {"ontology": 7}, {"namespaces": {"a": None}}],
 )  # fmt: skip
-def test_one_in_json_ld_that_is_odd_is_told_of(more: dict[str, Any]) -> None:
+def test_an_odd_json_ld_ontology_is_reported(more: dict[str, Any]) -> None:
     of(linked(PUBLISHED) | more)
 
 
@@ -357,7 +357,7 @@ def test_a_source_that_is_none_is_refused() -> None:
         load([DATA / "none.yaml"])
 
 
-def test_names_that_stand_in_all_below_them_are_bounded() -> None:
+def test_inherited_names_are_bounded() -> None:
     long: dict[str, Any] = {"x" * 300: {"fields": {"f": {}}}}
     assert told(of(ontology(traits=long)).reports[0].problems) == [("ONT-LARGE", "")]
     inner: dict[str, Any] = {f"n{n}": {} for n in range(20_000)}
@@ -379,7 +379,7 @@ def test_many_suggestions_and_many_namespaces_take_no_product_of_time() -> None:
     )
 
 
-def test_a_thousand_circles_are_told_in_few_words() -> None:
+def test_a_thousand_cycles_are_reported_briefly() -> None:
     names = [f"t{n}" for n in range(300)]
     traits = {name: {"extends": names} for name in names}
     found = of(ontology(traits=traits)).reports[0].problems

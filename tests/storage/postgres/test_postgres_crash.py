@@ -353,7 +353,7 @@ def broken(
         (psycopg.errors.TransactionResolutionUnknown, False),
     ],
 )
-def test_a_commit_whose_answer_was_lost(
+def test_a_commit_with_a_lost_answer(
     store: PostgresStorage,
     monkeypatch: pytest.MonkeyPatch,
     error: type[psycopg.Error],
@@ -389,7 +389,7 @@ def remove_all(store: PostgresStorage) -> None:
     store.write(work)
 
 
-def test_a_commit_that_nobody_can_tell_of(
+def test_a_commit_with_an_unknown_outcome(
     store: PostgresStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PostgresWriter, "finish", broken(PostgresWriter.finish))

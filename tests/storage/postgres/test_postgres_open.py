@@ -121,7 +121,7 @@ def test_a_password_is_never_shown(postgres: Postgres, shell: Shell) -> None:
         assert b"s3cret" not in shell.out + shell.err
 
 
-def test_a_database_whose_texts_are_bytes(postgres: Postgres, shell: Shell) -> None:
+def test_a_database_with_texts_as_bytes(postgres: Postgres, shell: Shell) -> None:
     url = encoded(postgres, "SQL_ASCII")
     postgres.run("CREATE ROLE of_bytes LOGIN")
     with og.open(url) as store:

@@ -86,7 +86,7 @@ def test_engines() -> None:
         psycopg.errors.DuplicateObject,  # the type of the table's rows came first
     ],
 )
-def test_whoever_opens_a_new_database_at_the_same_moment(error: type[psycopg.Error]) -> None:
+def test_concurrent_opens_of_a_new_database(error: type[psycopg.Error]) -> None:
     asked: list[str] = []
 
     class Other:

@@ -152,7 +152,7 @@ SECRET = "xyzzy-42"
         "absent",
     ],
 )
-def test_errors_tell_no_password(
+def test_errors_show_no_password(
     url: str, postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     if url == "guarded":

@@ -170,7 +170,7 @@ def test_processes_that_feed_one_store(url: str, store: Storage, index: TextInde
     assert index.check(store.read) == ()
 
 
-def test_a_check_tells_a_row_that_is_wrong(url: str, store: Storage, index: TextIndex) -> None:
+def test_a_check_reports_a_wrong_row(url: str, store: Storage, index: TextIndex) -> None:
     say(store, *(f"owl {n}" for n in range(10)))
     index.catch_up(store.read)
     assert index.check(store.read) == ()
@@ -259,7 +259,7 @@ def test_words_that_were_removed_go_with_the_tables(
         assert still_gone(url, store) == 0
 
 
-def test_words_that_come_and_go_while_the_tables_are_written_anew(
+def test_words_change_while_the_tables_are_rewritten(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     word = "elsbeere"

@@ -130,7 +130,7 @@ def test_round_trips_of_a_write(traced: Traced) -> None:
     assert len(many) == 2
 
 
-def test_nobody_waits_for_the_end_of_a_read(traced: Traced) -> None:
+def test_no_writer_waits_for_a_read(traced: Traced) -> None:
     below = context_of(traced.store).storage
     assert isinstance(below, PostgresStorage)
     with below.read() as reader:

@@ -357,7 +357,7 @@ def test_check_and_rebuild(
 
 
 @pytest.mark.parametrize("key", ["7fffffffffffffff", "8000000000000000", "ffffffffffffffff"])
-def test_check_tells_of_rows_whose_keys_are_no_numbers_of_grains(
+def test_check_reports_rows_with_invalid_keys(
     store: PostgresStorage, postgres: Postgres, url: str, key: str
 ) -> None:
     put(store, *facts(2))

@@ -95,7 +95,7 @@ def test_any_life_of_vectors(store: PostgresStorage, monkeypatch: pytest.MonkeyP
         assert rows(store) == len(alive)
 
 
-def test_only_compact_writes_the_table_of_all_stores_anew(store: PostgresStorage) -> None:
+def test_only_compact_rewrites_the_shared_table(store: PostgresStorage) -> None:
     """It is locked meanwhile; closing a handle leaves it in use, without what was removed."""
 
     def file() -> object:

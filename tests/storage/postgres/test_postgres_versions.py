@@ -87,7 +87,7 @@ def test_the_owner_may_make_no_more_schemas(postgres: Postgres, owned: str) -> N
     store.close()
 
 
-def test_an_admitted_role_is_told_who_brings_it_up(postgres: Postgres, owned: str) -> None:
+def test_an_admitted_role_learns_which_role_upgrades(postgres: Postgres, owned: str) -> None:
     old = older(owned)
     if not postgres.run("SELECT 1 FROM pg_roles WHERE rolname = 'guest'"):
         postgres.run("CREATE ROLE guest LOGIN")

@@ -203,7 +203,7 @@ def test_one_consent_names_another_and_stays_one_of_its_own(store: og.GrainStore
     assert not refused(store, belief("on", processing_basis=other))
 
 
-def test_what_cannot_be_opened_is_told(tmp_path: Path, clock: Clock) -> None:
+def test_unopened_grains_are_reported(tmp_path: Path, clock: Clock) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=clock)) as store:
         grant = store.put(consent())
         based(store, "on", grant, invalidation_policy=CASCADE, **USER)
@@ -332,7 +332,7 @@ def test_a_version_given_later_is_a_new_consent(store: og.GrainStore, clock: Clo
     assert len(store.privacy.withdraw_consent(grant).queued) == 1
 
 
-def test_who_asks_for_a_ground() -> None:
+def test_rules_that_require_a_legal_basis() -> None:
     gdpr, none = load("gdpr"), load(())
     personal = make(belief("on", processing_basis=ABSENT, **USER))
     assert is_asked(gdpr, personal)

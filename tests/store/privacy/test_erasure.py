@@ -64,7 +64,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
 # --- what goes -----------------------------------------------------------------------------------
 
 
-def test_the_person_goes_and_nobody_else(store: og.GrainStore) -> None:
+def test_only_the_person_is_erased(store: og.GrainStore) -> None:
     own = [
         store.put(belief("lit", **USER)),
         store.put(belief("dim", author_did=ANN)),
@@ -109,7 +109,7 @@ def test_locks_do_not_keep_a_grain_from_the_person(store: og.GrainStore) -> None
     assert is_gone(store, plain)
 
 
-def test_what_nobody_can_read_goes_too_if_it_is_asked(store: og.GrainStore) -> None:
+def test_unreadable_grains_are_erased_on_request(store: og.GrainStore) -> None:
     store.put(belief("lit", **BEN))
     for n in range(5):
         store.put(belief(f"lit {n}", **USER))
@@ -203,7 +203,7 @@ def test_of_consents_the_audit_keeps_scope_and_times(store: og.GrainStore) -> No
     assert store.audit.verify().ok
 
 
-def test_the_report_and_the_store_name_nobody(store: og.GrainStore) -> None:
+def test_the_report_and_the_store_name_no_person(store: og.GrainStore) -> None:
     store.put(belief("lit", **USER))
     store.put(belief("lit", author_did=ANN))
     report = erase(store)
@@ -261,7 +261,7 @@ def test_without_keys_it_is_not_complete(tmp_path: Path) -> None:
         assert is_gone(store, sealed)
 
 
-def test_whose_grains_derive_from_what_nobody_can_read(tmp_path: Path) -> None:
+def test_grains_that_derive_from_unreadable_ones(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         bens = store.put(belief("lit", **BEN))
         child = store.put(belief("dim", author_did=ANN, derived_from=[bens]))
@@ -270,7 +270,7 @@ def test_whose_grains_derive_from_what_nobody_can_read(tmp_path: Path) -> None:
         assert is_gone(store, child)
 
 
-def test_what_is_sealed_for_nobody(tmp_path: Path) -> None:
+def test_grains_sealed_without_a_user(tmp_path: Path) -> None:
     """Its key is that of many: the grain goes, and the key stays."""
     rules = tmp_path / "rules.toml"
     rules.write_text(
@@ -320,7 +320,7 @@ class Away:
         raise OSError("no answer")
 
 
-def test_the_key_file_is_written_anew(tmp_path: Path) -> None:
+def test_the_key_file_is_rewritten(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("lit", **USER))
         other = store.put(belief("lit", **BEN))

@@ -159,7 +159,7 @@ def test_killed(made: tuple[Path, list[str], list[str]], step: int) -> None:
         check(store, own, others)
 
 
-def test_who_has_no_keys_leaves_it_to_who_has(
+def test_without_keys_the_erasure_waits_for_a_holder_of_keys(
     made: tuple[Path, list[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, own, others = made

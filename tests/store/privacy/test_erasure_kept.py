@@ -206,7 +206,7 @@ def test_scrubbing_that_fails_is_queued(
     assert store.privacy.due() == []
 
 
-def test_an_erasure_that_is_gone_on_with_tells_what_it_could_not_open(
+def test_a_resumed_erasure_reports_unopened_grains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:

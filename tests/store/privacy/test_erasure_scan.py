@@ -202,7 +202,7 @@ def test_keys_go_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.Mon
         assert done.index("erase") <= 3
 
 
-def test_an_old_key_file_is_told_from_todays(tmp_path: Path) -> None:
+def test_an_old_key_file_is_detected(tmp_path: Path) -> None:
     """A copy of the key file still opens what it did: that is what rekey is for."""
     with opened("sealed lmdb", tmp_path, Settings(clock=Clock())) as store:
         address = store.put(belief("lit", **USER))

@@ -102,7 +102,7 @@ LOCKS: list[tuple[dict[str, Any], str | None]] = [
 
 
 @pytest.mark.parametrize(("policy", "rule"), LOCKS)
-def test_a_rule_about_nobody_stays_in_use(
+def test_a_rule_about_no_person_stays_in_use(
     store: og.GrainStore, policy: dict[str, Any], rule: str | None
 ) -> None:
     """Restriction is a person's right, and no way round the policy of a safety rule."""
@@ -163,7 +163,7 @@ def test_more_than_a_page_of_them(store: og.GrainStore, monkeypatch: pytest.Monk
     assert store.maintenance.check().ok
 
 
-def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+def test_unopened_grains_are_reported(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("on", **USER))
         storage = context_of(store).storage

@@ -136,7 +136,7 @@ def test_every_field_of_the_list_counts_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
-def test_grains_of_types_that_nobody_knows_are_looked_into(encoding: Any) -> None:
+def test_grains_of_unknown_types_are_searched(encoding: Any) -> None:
     fields = {"type": "x:thing", "created_at": NOW, "user_id": "ann-17", "subject": ["ann-17"]}
     with og.GrainStore(MemoryStorage()) as store:
         address = store.put(og.encode(fields, type_byte=0xF0, encoding=encoding))
