@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invalidation policies: who may take a grain from "current and trusted". Spec: OMS §23.
+"""Invalidation policies: who may supersede, contest, retract or delete a grain. Spec: OMS §23.
 
     reach         acts; derivations and supersessions: how far a policy extends
     modes         open, soft_locked, locked, quorum, delegated, timed, hold, consent_cascade;
                   the claim that a co-signer signs
     goals         transitions, evidence, dependencies, laundering
-    delegation    what an agent may write under a goal that was handed to it
-    decide        the check over all of them; withdrawals of consent; grains that leave
-    presets       rules of laws and of your own: ``rule_files`` reads them, ``rules`` has each kind
+    delegation    what an agent may write under a delegated goal
+    decide        the check over all of them; withdrawals of consent; exports
+    presets       rules from laws and your own: ``rule_files`` parses them, ``rules`` has each kind
 
-Nothing here changes anything: it reads grains through `PolicyLookup`, and answers or refuses.
+This package changes nothing: it reads grains through `PolicyLookup`, and permits or denies.
 """
 
 from __future__ import annotations

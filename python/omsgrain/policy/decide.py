@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check: what a grain's own policy, those around it and its profiles say to an act."""
+"""Check an act against the policies of its grain, of related grains, and of profiles."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from omsgrain.policy.reach import (
     texts,
 )
 
-#: They take a grain from "current and trusted", and so obey its policy.
+#: Operations that invalidate a grain, and so need its policy's permission.
 _INVALIDATING = frozenset(("supersede", "contest", "retract", "delete", "compact", "restrict"))
-#: Nobody asks for them by name, so nobody can answer for them.
+#: Operations without a user who could answer for them.
 _AUTOMATIC = frozenset(("retention", "consent", "compact"))
 _OPERATIONS = _INVALIDATING | _AUTOMATIC | {"verify", "erase"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """A grain whose policy reaches the target: the target itself, or one around it."""
+    """A grain whose policy applies: the target itself, or a related grain."""
 
     address: str
     grain: Grain
@@ -45,36 +45,37 @@ def check(
     hold_authorities: frozenset[str] = frozenset(),
     delegation: bool = False,
 ) -> PolicyVerdict:
-    """Check whether an act may be done. Nothing is changed.
+    """Check whether an act is permitted. Nothing is changed.
 
     Args:
-        world: the store, as the act finds it.
-        act: what is to be done.
-        hold_authorities: DIDs that may write a hold into a blob. If there are none, anyone may.
-        delegation: whether a superseding grain must stay within the delegations that it is under.
+        world: the store in the act's transaction.
+        act: the act.
+        hold_authorities: DIDs that may write a binding hold into a blob. If empty, all may.
+        delegation: whether a superseding grain must stay within its delegations.
 
     Returns:
-        Whether to review the act, and the rules that had a say.
+        Whether the act needs a review, and the rules that applied.
 
     Raises:
-        InvalidationDeniedError: a policy refuses; ``rule`` says which rule of it.
+        InvalidationDeniedError: a policy denies it; ``rule`` is the rule.
         EvidenceRequiredError: a goal lacks evidence.
         NotFoundError: the grain is not in the store.
-        SchemaError: no such operation, or a supersession without a new grain.
+        SchemaError: the operation is unknown, or a supersession has no new grain.
 
     Spec: OMS §23
     """
     if act.operation not in _OPERATIONS:
-        raise SchemaError("no such operation", field="/operation")
+        raise SchemaError("unknown operation", field="/operation")
     if (act.new is not None) != (act.operation == "supersede"):
-        raise SchemaError("a new grain belongs to a supersession, and only there", field="/new")
+        raise SchemaError("only a supersession has a new grain, and it needs one", field="/new")
     reach = Reach(world)
     target = reach.grain(act.address)
     if target is None:
         raise NotFoundError("no grain with this address")
     own = _Guard(act.address, target, modes.read(target, act.now))
     guards = [own, *_around(reach, target, act)]
-    if act.operation != "restrict":  # what is held may be out of use; its own mode is asked below
+    # A held grain may be restricted; its own mode is checked below
+    if act.operation != "restrict":
         _holds(world, guards, hold_authorities, act)
     if act.operation in _AUTOMATIC:
         _kept(target)
@@ -94,17 +95,17 @@ def check(
 
 
 def authorized(world: PolicyLookup, act: Act) -> frozenset[str]:
-    """The DIDs whose agreement may count: those that a quorum or a delegated policy names.
+    """Return the DIDs whose agreement can count, as a quorum or delegated policy names them.
 
-    Nobody else's signature has to be verified, nor may a resolver be asked for his DID: whoever
-    wrote the new grain could send it anywhere.
+    Other signatures need no verification. A resolver must not be called for other DIDs, because
+    the writer of the new grain could choose their hosts.
 
     Args:
         world: the store.
-        act: the supersession; who agrees to it is not known yet.
+        act: the supersession, without its co-signers.
 
     Raises:
-        InvalidationDeniedError: too many grains bear on it.
+        InvalidationDeniedError: too many related grains.
     """
     reach = Reach(world)
     target = reach.grain(act.address)
@@ -121,15 +122,15 @@ def authorized(world: PolicyLookup, act: Act) -> frozenset[str]:
 
 
 def check_goal(world: PolicyLookup, new: Grain) -> None:
-    """Check a goal that supersedes nothing: its evidence, and what it depends on.
+    """Check the evidence and dependencies of a goal that supersedes nothing.
 
     Args:
         world: the store.
-        new: the grain that comes; one that is no goal passes.
+        new: the new grain; a grain other than a goal passes.
 
     Raises:
-        EvidenceRequiredError: it is satisfied without the evidence that it asks for.
-        InvalidationDeniedError: it is active before those it depends on are satisfied.
+        EvidenceRequiredError: it is satisfied without the required evidence.
+        InvalidationDeniedError: it is active before the goals it depends on are satisfied.
 
     Spec: OMS §8.7
     """
@@ -139,17 +140,17 @@ def check_goal(world: PolicyLookup, new: Grain) -> None:
 
 
 def _around(reach: Reach, target: Grain, act: Act) -> Iterator[_Guard]:
-    """The other grains whose policy reaches the act; the default of consents stays with them."""
+    """Return the related grains whose policy applies; the default of consents does not extend."""
     world = reach.world
-    # OMS §23.7: whose policy would be got round by superseding what derives from it. Deleting a
-    # link of that path comes to the same. Here every ancestor's policy binds, whatever its scope.
+    # OMS §23.7: superseding a derived grain must not bypass its source's policy. Deleting a link
+    # of that path has the same effect. Here every ancestor's policy applies, whatever its scope.
     every = act.new is not None or (
         act.operation in ("delete", "compact") and any(world.children(act.address))
     )
     near = () if act.new is None else (act.new,)
     if world.has_policy(None if every else "subtree"):
         for address, grain in reach.ancestors(act.address, target, *near):
-            policy = modes.read(grain, act.now, "a grain that it derives from")
+            policy = modes.read(grain, act.now, "a grain that it is derived from")
             if modes.FIELD in grain and (every or "subtree" in policy.scopes):
                 yield _Guard(address, grain, policy)
     for address in world.guards(act.address):
@@ -161,19 +162,21 @@ def _around(reach: Reach, target: Grain, act: Act) -> Iterator[_Guard]:
 def _holds(
     world: PolicyLookup, guards: list[_Guard], authorities: frozenset[str], act: Act
 ) -> None:
-    """Refuse if a hold covers the target; no operation passes one."""
+    """Deny the act if a hold covers the target; no operation passes a hold."""
     if world.held(act.address):
-        raise denied("the store holds the grain", "hold")
+        raise denied("the grain is on hold", "hold")
     for guard in guards:
-        # Otherwise anyone could write a grain about somebody that nobody can erase.
+        # Otherwise anyone could write a grain about a person that cannot be erased.
         if guard.policy.mode == "hold" and (
             not authorities or not authorities.isdisjoint(world.signers(guard.address))
         ):
-            raise denied("a hold covers the grain", "hold", field=f"/{modes.FIELD}")
+            raise denied(
+                "a hold inside a grain covers this grain", "hold", field=f"/{modes.FIELD}"
+            )
 
 
 def _kept(target: Grain) -> None:
-    """Refuse what no automatism may remove."""
+    """Deny the automatic removal of consents and privileged grains."""
     if target.type == "consent":
         raise denied("consents are kept for audit", "consent", field="/type")
     if is_privileged(target):
@@ -181,7 +184,7 @@ def _kept(target: Grain) -> None:
 
 
 def _answer(guard: _Guard, target: Grain, act: Act) -> tuple[str, bool]:
-    """The rule that gives leave, and whether the act is to be reviewed."""
+    """Return the rule that permits the act, and whether it needs a review."""
     policy = guard.policy
     if policy.mode not in modes.FREE and goals.moves(guard.grain, target, act):
         if policy.mode in modes.SEPARATE:
@@ -191,28 +194,28 @@ def _answer(guard: _Guard, target: Grain, act: Act) -> tuple[str, bool]:
 
 
 def _after_withdrawal(names: frozenset[str], target: Grain, new: Grain) -> None:
-    """Refuse a grain that supersedes a withdrawal of consent and is not about it.
+    """Deny the supersession of a withdrawal of consent by an unrelated grain.
 
-    A withdrawal that was superseded takes nothing back any more. So its successor has to be about
-    it: another consent of the same person, whatever reason is given. Anything else that the person
-    ever said could be replayed to bring the consent back. Spec: OMS §9, §23.
+    A superseded withdrawal has no effect any more. So its successor must be another consent of the
+    same person about it. Otherwise any other statement of the person could be replayed to restore
+    the consent. Spec: OMS §9, §23.
     """
     if target.type != "consent" or target.get("is_withdrawal") is not True:
         return
     if new.type != "consent" or new.get("subject_did") != target.get("subject_did"):
-        raise _not_about("/subject_did", "a consent of the same subject_did", "another")
+        raise _not_about("/subject_did", "a consent with the same subject_did", "another")
     prior = new.get("prior_consent")
     if prior in names or not names.isdisjoint(replaced(new)):
         return
-    # What the person said of the same consent before withdrawing it was withdrawn with it.
+    # A version from before the withdrawal was withdrawn with it.
     earlier = new.get("created_at", 0) < target.get("created_at", 0)
     if earlier or prior != target.get("prior_consent"):
-        expected = "the withdrawal, or in a later grain the consent that it withdrew"
+        expected = "the withdrawal, or, in a later grain, the consent that it withdrew"
         raise _not_about("/prior_consent", expected, "an earlier grain" if earlier else "another")
 
 
 def _not_about(field: str, expected: str, found: str) -> InvalidationDeniedError:
-    text = "a grain that is not about a withdrawal of consent does not supersede it"
+    text = "only a grain about the withdrawal of a consent can supersede it"
     return denied(text, "consent", field=field, expected=expected, found=found)
 
 
@@ -223,28 +226,28 @@ _PERSON = ("user_id", "subject_did")
 
 
 def profiles(grain: Grain) -> frozenset[str]:
-    """The profiles that the grain declares. Only where one is declared do its rules hold."""
+    """Return the profiles that a grain declares; only their rules apply."""
     tags = texts(grain.get("structural_tags"))
     return frozenset(tag.removeprefix("profile:") for tag in tags if tag.startswith("profile:"))
 
 
 def is_privileged(grain: Grain) -> bool:
-    """Whether a legal privilege covers it; one that is elided counts, as it cannot be read."""
+    """Whether legal privilege covers a grain; an elided privilege counts."""
     if "legal" not in profiles(grain):
         return False
     return grain.get("legal:privilege") in _PRIVILEGED or "legal:privilege" in _elided(grain)
 
 
 def check_export(grain: Grain, held: bool, *, sale: bool = False) -> str | None:
-    """Whether a profile's rule forbids that a grain leaves the store.
+    """Return the profile rule that forbids to export a grain.
 
     Args:
         grain: the grain.
-        held: whether a hold covers it, the store's own or one in its blob.
+        held: whether a hold covers it, from the store or inside its blob.
         sale: whether it is sold, or goes to a data broker.
 
     Returns:
-        The name of the rule that forbids it, or None: ``legal:privilege``,
+        The rule that forbids it, or None: ``legal:privilege``,
         ``finance:processing_basis``, ``consumer:processing_basis``, ``consumer:opted_out``.
     """
     declared = profiles(grain)
@@ -260,7 +263,7 @@ def check_export(grain: Grain, held: bool, *, sale: bool = False) -> str | None:
 
 
 def _identifies(grain: Grain) -> bool:
-    """Whether it says whom it is about, by a field or by its own classification."""
+    """Whether a grain identifies a person, by a field or by its classification."""
     elided = _elided(grain)
     named = any(grain.get(name) or name in elided for name in (*_PERSON, "fin:account_id"))
     return named or grain.header.sensitivity >= _PII

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent may write under a goal that was handed to it. Spec: OMS §6.11."""
+"""Check what an agent may write under a delegated goal. Spec: OMS §6.11."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _SCOPE = (*_LISTS, "delegation_depth", "delegation_expiry")
 
 
 class _DelegationStep(NamedTuple):
-    """A grain above the new one, and what lies on the path between them.
+    """A grain above the new one, and what is on the path between them.
 
-    Two paths to one grain can differ, and each is looked at.
+    Two paths to one grain can differ, and each is checked.
     """
 
     address: str
     below: int
-    """How many delegations lie below."""
+    """Number of delegations below it."""
     nearest: str | None
-    """Whom the nearest of them names."""
+    """The agent that the nearest of them names."""
 
 
 def check_delegation(
@@ -42,17 +42,17 @@ def check_delegation(
 ) -> None:
     """Check that a grain stays within every delegation that it is written under.
 
-    It is written under what it supersedes and derives from, under its parent goals and its parent
-    task, and under what those are, up to 16 hops. Who gave a delegation is not bound by it.
+    These are delegations among the grain that it supersedes, its sources, its parent goals and its
+    parent task, and among theirs, up to 16 hops. A delegation does not bind its giver.
 
     Args:
         world: the store.
-        new: the grain that comes.
-        now: ms since 1970. The grain's own time is not asked: its writer chose it.
-        supersedes: address of the grain whose place it takes.
+        new: the new grain.
+        now: ms since 1970. The grain's own time does not count: its writer chose it.
+        supersedes: address of the grain that it supersedes.
 
     Raises:
-        InvalidationDeniedError: it goes beyond one; ``rule`` is the field that it breaks.
+        InvalidationDeniedError: it exceeds a delegation; ``rule`` is the exceeded field.
 
     Spec: OMS §6.11
     """
@@ -70,7 +70,8 @@ def check_delegation(
                 continue
             if _delegates(grain):
                 named = _delegate(grain)
-                # A later version of a delegation names the same agent, and hands nothing on.
+                # A later version of a delegation names the same agent and delegates nothing
+                # further.
                 below -= below > 0 and named is not None and named == nearest
                 if not _gave(world, address, grain, new, about):
                     _within(grain, new, now)
@@ -96,7 +97,7 @@ def _delegates(grain: Grain) -> bool:
 
 
 def _delegate(grain: Grain) -> str | None:
-    """The agent that a delegation names."""
+    """Return the agent that a delegation names."""
     named = grain.get("delegate_to")
     if named is None and grain.get("relation") == "mg:delegates_to":
         named = grain.get("object")
@@ -104,7 +105,7 @@ def _delegate(grain: Grain) -> str | None:
 
 
 def _is_about(reach: Reach, new: Grain, supersedes: str | None) -> bool:
-    """Whether a grain itself names the one that it supersedes, if there is one."""
+    """Whether a grain refers to the grain that it supersedes, if there is one."""
     old = None if supersedes is None else reach.grain(supersedes)
     if supersedes is None or old is None:
         return True
@@ -112,10 +113,11 @@ def _is_about(reach: Reach, new: Grain, supersedes: str | None) -> bool:
 
 
 def _gave(world: PolicyLookup, address: str, grain: Grain, new: Grain, about: bool) -> bool:
-    """Whether a grain is by who gave a delegation.
+    """Whether the giver of a delegation wrote a grain.
 
-    If the giver signed the delegation, a name proves nothing: the giver signs the grain too, and
-    the grain names what it supersedes. Anyone can replay another statement of the giver.
+    If the giver signed the delegation, the author's name is not enough: the giver must also sign
+    the grain, and it must refer to the grain that it supersedes. Otherwise anyone could replay
+    another statement of the giver.
     """
     giver = grain.get("delegate_from", grain.get("author_did"))
     if not isinstance(giver, str) or giver != new.get("author_did"):
@@ -124,19 +126,19 @@ def _gave(world: PolicyLookup, address: str, grain: Grain, new: Grain, about: bo
 
 
 def _within(grain: Grain, new: Grain, now: int) -> None:
-    """Refuse a grain that its delegate may not write."""
+    """Deny a grain that exceeds a delegation."""
     expiry = _expiry(grain)
     if expiry is not None and now >= expiry:
-        raise _beyond("delegation_expiry", "a delegation that has not ended")
+        raise _beyond("delegation_expiry", "a delegation that has not expired")
     if not _allows(grain, "authorized_namespaces", new.get("namespace", "")):
-        raise _beyond("authorized_namespaces", "a namespace that it names", "/namespace")
+        raise _beyond("authorized_namespaces", "one of the authorized namespaces", "/namespace")
     if not _allows(grain, "authorized_types", new.header.type_byte):
-        raise _beyond("authorized_types", "a type that it names", "/type")
-    # A result without a name belongs to a call that has one.
+        raise _beyond("authorized_types", "one of the authorized types", "/type")
+    # A result without a tool name belongs to a call that has one.
     result = new.get("action_phase") == "result" and "tool_name" not in new
     uses = new.type == "action" and not result
     if uses and not _allows(grain, "authorized_tools", new.get("tool_name")):
-        raise _beyond("authorized_tools", "a tool that it names", "/tool_name")
+        raise _beyond("authorized_tools", "one of the authorized tools", "/tool_name")
 
 
 def _expiry(grain: Grain) -> int | None:
@@ -150,7 +152,7 @@ def _allows(grain: Grain, name: str, value: object) -> bool:
 
 
 def _named(grain: Grain, name: str) -> frozenset[str | int] | None:
-    """What one of the lists names; None stands for everything."""
+    """Return the items of a list; None means everything."""
     value = grain.get(name)
     if value is None or (name == "authorized_tools" and value == []):
         return None
@@ -160,7 +162,7 @@ def _named(grain: Grain, name: str) -> frozenset[str | int] | None:
 
 
 def _hands_on(grain: Grain, new: Grain, below: int, delegates: bool) -> None:
-    """Refuse a delegation of more than there is to hand on."""
+    """Deny a delegation of more than the agent may delegate."""
     depth = grain.get("delegation_depth")
     left = None if depth is None else (depth if isinstance(depth, int) else 0) - below
     if left is not None and left < 0:
@@ -170,13 +172,13 @@ def _hands_on(grain: Grain, new: Grain, below: int, delegates: bool) -> None:
     for name in _LISTS:
         given, handed = _named(grain, name), _named(new, name)
         if given is not None and (handed is None or not handed <= given):
-            raise _beyond(name, "no more than it names", f"/{name}")
+            raise _beyond(name, "no more than the delegation authorizes", f"/{name}")
     for name, most in (("delegation_depth", left), ("delegation_expiry", _expiry(grain))):
         value = new.get(name)
         if most is not None and not (isinstance(value, int) and value <= most):
-            raise _beyond(name, "no more than it leaves", f"/{name}")
+            raise _beyond(name, "no more than the delegation leaves", f"/{name}")
 
 
 def _beyond(rule: str, expected: str, field: str | None = None) -> InvalidationDeniedError:
-    text = "the grain goes beyond a delegation that it is written under"
+    text = "the grain exceeds its delegation"
     return denied(text, rule, field=field, expected=expected)

@@ -12,21 +12,21 @@ from omsgrain.policy import modes
 from omsgrain.policy.modes import Policy
 from omsgrain.policy.reach import Act, Reach, addresses, denied, texts
 
-#: What makes a goal this goal. A move that changes one of these is a rewrite.
+#: Fields that define a goal. A change of one of these is a rewrite.
 _SAME = ("description", "criteria", "criteria_structured")
-#: Modes whose leave is a signature over the new grain, its policy included.
+#: Modes that permit by a signature over the new grain, including its policy.
 _SIGNED = frozenset(("quorum", "delegated"))
-#: Modes that name nobody, so that a lock takes nothing from anyone.
+#: Modes without named DIDs, so that a lock takes no one's rights.
 _NAMELESS = frozenset(("soft_locked", "timed", "consent_cascade"))
 
 
 def is_goal(grain: Grain | None) -> TypeGuard[Grain]:
-    """Whether it is there and a goal."""
+    """Whether a grain is present and a goal."""
     return grain is not None and grain.type == "goal"
 
 
 def moves(guard: Grain, target: Grain, act: Act) -> bool:
-    """Whether an act is a transition that the guarding goal leaves free."""
+    """Whether an act is a transition that the guarding goal permits."""
     new = act.new
     if not (is_goal(guard) and is_goal(target) and is_goal(new)):
         return False
@@ -39,13 +39,13 @@ def moves(guard: Grain, target: Grain, act: Act) -> bool:
 
 
 def inherited(old: Grain, new: Mapping[str, Any], now: int) -> dict[str, Any] | None:
-    """The policy that fields inherit from the goal that they supersede; None if they inherit none.
+    """Return the policy that fields inherit from a goal that they supersede, or None.
 
-    Fields that others have agreed to are left as they are: the signatures cover them.
+    Fields with co-signatures inherit nothing, because the signatures cover the fields.
 
     Args:
-        old: the grain that is superseded.
-        new: fields of a grain.
+        old: the superseded grain.
+        new: the fields of the new grain.
         now: ms since 1970.
     """
     if not is_goal(old) or new.get(modes.FIELD) is not None or new.get("supersession_auth"):
@@ -57,15 +57,15 @@ def inherited(old: Grain, new: Mapping[str, Any], now: int) -> dict[str, Any] | 
 
 
 def inherit(old: Grain, policy: Policy, new: Grain, *, leave: str) -> None:
-    """Refuse a grain that takes a protected goal's place without its protection."""
+    """Deny a grain that supersedes a protected goal without its protection."""
     if not is_goal(old) or policy.mode == "open" or leave in _SIGNED:
         return
     if not _keeps(policy, modes.read(new, 0)):
-        raise _laundering(modes.FIELD, "the policy of the goal it supersedes")
+        raise _laundering(modes.FIELD, "the policy of the superseded goal")
     if set(texts(new.get("allowed_transitions"))) - set(texts(old.get("allowed_transitions"))):
-        raise _laundering("allowed_transitions", "no more than those of the goal it supersedes")
+        raise _laundering("allowed_transitions", "no more than those of the superseded goal")
     if _count(new) < _count(old):
-        raise _laundering("evidence_required", "as much as the goal it supersedes")
+        raise _laundering("evidence_required", "as much as for the superseded goal")
 
 
 def _keeps(old: Policy, new: Policy) -> bool:
@@ -80,27 +80,27 @@ def _binding(terms: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _laundering(field: str, expected: str) -> InvalidationDeniedError:
-    text = "a grain that supersedes a protected goal inherits its protection"
+    text = "a grain that supersedes a protected goal must keep its protection"
     return denied(text, "laundering", field=f"/{field}", expected=expected, found="less")
 
 
 def evidence(reach: Reach, new: Grain, old: Grain | None, address: str | None) -> None:
-    """Refuse a goal that is satisfied without the evidence it asks for."""
+    """Deny a satisfied goal without the required evidence."""
     if not is_goal(new) or new.get("goal_state") != "satisfied":
         return
     needed = max(_count(new), _count(old) if is_goal(old) else 0)
     found: set[str] = set()
     for piece in addresses(new.get("satisfaction_evidence")):
         grain = None if len(found) >= needed or piece == address else reach.grain(piece)
-        # By the address that it stands under: what is sealed can be named by another one, too.
+        # Compare stored addresses: an encrypted grain has two.
         if grain is not None and grain.address != address:
             found.add(grain.address)
     if len(found) < needed:
         raise EvidenceRequiredError(
-            "a goal is not satisfied without the evidence that it asks for",
+            "a satisfied goal needs its evidence",
             rule="evidence",
             field="/satisfaction_evidence",
-            expected=f"{needed} grains that are in the store",
+            expected=f"{needed} grains in the store",
             found=str(len(found)),
         )
 
@@ -111,7 +111,7 @@ def _count(goal: Grain) -> int:
 
 
 def dependencies(reach: Reach, new: Grain, old: Grain | None) -> None:
-    """Refuse a goal that is active before those it depends on are satisfied."""
+    """Deny an active goal before the goals it depends on are satisfied."""
     if not is_goal(new) or new.get("goal_state") != "active":
         return
     needed = addresses(new.get("depends_on"))
@@ -121,10 +121,10 @@ def dependencies(reach: Reach, new: Grain, old: Grain | None) -> None:
         heads = reach.heads(goal)
         if not heads or not all(_satisfied(head) for head in heads):
             raise denied(
-                "a goal is not active before those it depends on are satisfied",
+                "a goal can be active only after the goals it depends on are satisfied",
                 "depends_on",
                 field="/depends_on",
-                expected="goals that are satisfied",
+                expected="satisfied goals",
                 found=f"number {place + 1} is not",
             )
 

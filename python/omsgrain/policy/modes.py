@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modes of an invalidation policy: what each asks for. Spec: OMS §23.2, §23.3.
+"""The modes of an invalidation policy, and what each requires. Spec: OMS §23.2, §23.3.
 
-What a reader does not understand counts as locked: a mode or a scope that nobody knows, a map
-without a mode, a quorum that nobody can reach. A new word must never open an old lock.
+An unknown mode or scope, a map without a mode, or an unreachable quorum counts as locked. A new
+word must never open an old lock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from omsgrain.policy.reach import Act, Scope, denied, goes_by, replaced
 Mode = Literal["open", "soft_locked", "locked", "quorum", "delegated", "hold", "consent_cascade"]
 
 FIELD = "invalidation_policy"
-#: Modes that stand in nobody's way.
+#: Modes that deny nothing.
 FREE = frozenset(("open", "consent_cascade"))
-#: Modes that the grain's own author may not end. A hold that does not bind is a lock.
+#: Modes that the grain's author may not lift. A hold that is not binding is a lock.
 SEPARATE = frozenset(("locked", "quorum", "hold"))
 _MODES: Mapping[str, Mode] = MappingProxyType({mode: mode for mode in get_args(Mode)})
 _SCOPES: Mapping[str, frozenset[Scope]] = MappingProxyType(
@@ -31,16 +31,16 @@ _WIDEST: frozenset[Scope] = frozenset({"subtree", "lineage"})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A grain's policy as it is at one moment.
+    """The policy of a grain at a moment.
 
     Attributes:
-        mode: what it comes to: a timed lock is locked or what it falls back to, and what cannot be
-            understood is locked.
-        rule: the name that a refusal gives: the mode, ``timed`` or ``unknown``.
-        terms: the map as it stands in the grain.
-        scopes: how far it reaches beyond the grain.
-        fault: JSON pointer to what cannot be understood.
-        whose: the grain that has it, in words, as seen from the one that is acted on.
+        mode: the effective mode: a timed lock is locked or its fallback, and an unknown mode is
+            locked.
+        rule: the name in a denial: the mode, ``timed`` or ``unknown``.
+        terms: the policy map of the grain.
+        scopes: how far it extends beyond the grain.
+        fault: JSON pointer to the part that is unknown or invalid.
+        whose: which grain has it, in words, relative to the target of the act.
     """
 
     mode: Mode
@@ -51,22 +51,22 @@ class Policy:
     whose: str = "the grain"
 
     def within(self, other: Policy) -> bool:
-        """Whether the other reaches at least as far."""
+        """Whether the other policy extends at least as far."""
         return self.scopes <= other.scopes
 
 
 _NO_TERMS: Mapping[str, Any] = MappingProxyType({})
 OPEN = Policy("open", "open", _NO_TERMS)
-#: Of a consent that has no policy. Applied here, never written: it would change the address.
+#: The policy of a consent without one. It is not written, because that would change the address.
 CONSENT = Policy("soft_locked", "soft_locked", _NO_TERMS)
 
 
 def read(grain: Grain, now: int, whose: str = "the grain") -> Policy:
-    """The policy of a grain."""
+    """Return the policy of a grain."""
     terms = grain.get(FIELD)
     if terms is None:
         return CONSENT if grain.type == "consent" else OPEN
-    if not isinstance(terms, Mapping):  # only an opaque grain can have that
+    if not isinstance(terms, Mapping):  # possible in opaque grains
         return Policy("locked", "unknown", _NO_TERMS, fault=f"/{FIELD}", whose=whose)
     scope = terms.get("scope", "grain")
     scopes = _SCOPES.get(scope, _WIDEST) if isinstance(scope, str) else _WIDEST
@@ -76,12 +76,12 @@ def read(grain: Grain, now: int, whose: str = "the grain") -> Policy:
 
 
 def covers_lineage(grain: Grain) -> bool:
-    """Whether a grain's policy covers all versions of what it says."""
+    """Whether a grain's policy covers all its versions."""
     return FIELD in grain and "lineage" in read(grain, 0).scopes
 
 
 def holds_others(grain: Grain) -> bool:
-    """Whether a grain is a hold, or becomes one, that reaches beyond itself."""
+    """Whether a grain is a hold, or becomes one, that extends beyond itself."""
     terms = grain.get(FIELD)
     if not isinstance(terms, Mapping) or "hold" not in (
         terms.get("mode"),
@@ -92,13 +92,13 @@ def holds_others(grain: Grain) -> bool:
 
 
 def _mode(terms: Mapping[str, Any], now: int) -> tuple[Mode, str, str | None]:
-    """Mode, name of the rule, and the key that cannot be understood."""
+    """Return the mode, the rule, and the key that is unknown."""
     name, key = terms.get("mode"), "mode"
     if name == "timed":
         until = _count(terms.get("locked_until"))
         if until is None or now < until * 1000:
             return "locked", "timed", "locked_until" if until is None else None
-        # One step and no chain: "timed" is none of the modes that a lock can fall back to.
+        # A single step: a lock cannot fall back to "timed".
         name, key = terms.get("fallback_mode"), "fallback_mode"
     mode = _MODES.get(name) if isinstance(name, str) else None
     return ("locked", "unknown", key) if mode is None else (mode, mode, None)
@@ -111,7 +111,7 @@ def _count(value: object) -> int | None:
 
 
 def ask(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
-    """Ask a policy whether an act may be done."""
+    """Check an act against a policy; returns whether it needs a review."""
     return _ASK[policy.mode](policy, grain, target, act)
 
 
@@ -124,7 +124,7 @@ def _soft_locked(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     if any(isinstance(said, str) and said.strip() for said in (act.justification, written)):
         return True
     raise denied(
-        f"{policy.whose} is soft_locked",
+        f"{policy.whose} is soft_locked, so a change needs a justification",
         policy.rule,
         field="/supersession_justification",
         expected="a justification",
@@ -134,7 +134,7 @@ def _soft_locked(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
 
 def _locked(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     if policy.fault is not None:
-        text = f"the policy of {policy.whose} cannot be understood, and so it is locked"
+        text = f"{policy.whose} is locked, because its policy is invalid"
         raise denied(text, policy.rule, field=policy.fault, found="unknown or missing")
     raise denied(f"{policy.whose} is locked", policy.rule, field=f"/{FIELD}")
 
@@ -144,21 +144,21 @@ def _quorum(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
     needed = _count(policy.terms.get("threshold"))
     if needed is None or not 1 <= needed <= len(authorized):
         raise denied(
-            f"{policy.whose} asks for a quorum that cannot be, and so it is locked",
+            f"{policy.whose} is locked, because its quorum is impossible",
             policy.rule,
             field=f"/{FIELD}/threshold",
             expected="1 to the number of authorized DIDs",
-            found="no such number",
+            found="another value",
         )
     separate(grain, act)
-    # One key under two names is one vote, and the author's key is none under any name.
+    # One key under two names has one vote, and the author's key has none.
     author = grain.get("author_did")
     votes = {did: act.keys.get(did, did) for did in authorized & act.co_signers}
     own = {author, votes.get(author)} if isinstance(author, str) else set()
     found = {key for did, key in votes.items() if own.isdisjoint((did, key))}
     if len(found) < needed:
         raise denied(
-            f"{policy.whose} asks for a quorum",
+            f"{policy.whose} requires a quorum",
             policy.rule,
             field="/supersession_auth",
             expected=f"{needed} signatures by distinct keys of authorized DIDs, not by the author",
@@ -173,15 +173,15 @@ def _delegated(policy: Policy, grain: Grain, target: Grain, act: Act) -> bool:
         return False
     if not authorized & act.signers:
         raise denied(
-            f"{policy.whose} names who may invalidate it",
+            f"only an authorized DID may invalidate {policy.whose}",
             policy.rule,
             expected="the signature of an authorized DID",
             found=f"{len(act.signers)} signatures of others",
         )
-    # A delegate signs many things. Only a statement about this grain gives leave to supersede it.
+    # A delegate signs many statements. Only one about this grain permits to supersede it.
     if act.new is not None and replaced(act.new).isdisjoint(goes_by(act.address, target)):
         raise denied(
-            f"the delegate's signature is not about superseding {policy.whose}",
+            f"the delegate did not sign the supersession of {policy.whose}",
             policy.rule,
             field="/derived_from",
             expected="the address of the superseded grain in derived_from, or in related_to with "
@@ -196,7 +196,7 @@ def _authorized(policy: Policy) -> frozenset[str]:
     if isinstance(named, list) and named and all(isinstance(did, str) for did in named):
         return frozenset(named)
     raise denied(
-        f"the policy of {policy.whose} names nobody, and so it is locked",
+        f"{policy.whose} is locked, because its policy authorizes no one",
         policy.rule,
         field=f"/{FIELD}/authorized",
         expected="DIDs",
@@ -205,15 +205,15 @@ def _authorized(policy: Policy) -> frozenset[str]:
 
 
 def separate(grain: Grain, act: Act) -> None:
-    """Refuse an act by the DID that wrote the grain. Spec: OMS §23.8.
+    """Deny an act by the DID that wrote the grain. Spec: OMS §23.8.
 
-    An agent that works under its user's key would pass every test for the user's DID.
+    Otherwise an agent that works under its user's key could pass as the user.
     """
     author = grain.get("author_did")
     writer = None if act.new is None else act.new.get("author_did")
     if isinstance(author, str) and (author == writer or author in act.signers):
         raise denied(
-            "a locked or quorum grain is not superseded by its own author",
+            "the author of a locked or quorum grain may not supersede it",
             "key_separation",
             field="/author_did",
             expected="another DID",
@@ -221,7 +221,7 @@ def separate(grain: Grain, act: Act) -> None:
         )
 
 
-# A hold that binds refuses before it is asked; one that does not is a lock.
+# A binding hold denies earlier; a hold that is not binding is a lock.
 _ASK: Mapping[Mode, Callable[[Policy, Grain, Grain, Act], bool]] = MappingProxyType(
     {
         "open": _free,
@@ -240,17 +240,17 @@ _TEN_TYPES = 10
 
 
 def claim(new: Grain) -> bytes:
-    """The claim that a grain makes by superseding another.
+    """Return the claim that a superseding grain makes, which co-signers sign.
 
-    It is the canonical payload, unpacked and in the grain's own encoding, without the signatures
-    themselves. The address of the grain that is superseded goes into each signature beside it, as
-    external data, so that leave for one supersession is none for another.
+    It is the canonical payload in the grain's own encoding, uncompressed, without the
+    co-signatures. Each signature also covers the superseded grain's address as external data, so
+    that it permits no other supersession.
 
     Args:
         new: the superseding grain, with or without ``supersession_auth``.
 
     Returns:
-        One map, in MessagePack or CBOR.
+        One map in MessagePack or CBOR.
 
     Spec: OMS §23.2
     """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Presets: rules for what is put, kept, deleted and exported, from files that a person can read.
+"""Presets: readable rules for puts, deletions, retention and exports.
 
     preset = load(["gdpr", "our-rules.toml"])
-    preset.check_put(grain)          # raises what refuses it; the error names the rule
+    preset.check_put(grain)          # raises a violation; the error names the rule
 
-Rules only ever refuse, so of several presets together the strictest has its way.
+Rules only forbid, so among several presets the strictest wins.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from omsgrain.policy.rules import (
 
 BUILT_IN = ("ccpa", "gdpr", "hipaa", "sox")
 _ALWAYS = "oms"
-"""The rules that are in force with any preset, and with none."""
+"""The rules that always apply, even without a preset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Rules that are in force together.
+    """Rules that apply together.
 
     Attributes:
-        names: the presets they come from; empty if only those are in force that always are.
-        titles: what these are, for a person.
+        names: the names of the presets; empty if only the permanent rules apply.
+        titles: their titles.
         rules: all rules.
     """
 
@@ -55,7 +55,7 @@ class Preset:
     _reviews: dict[str, tuple[ReviewRule, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Sorted once, since every put asks for them.
+        # Sorted once, because every put needs them.
         put = tuple(r for r in self.rules if isinstance(r, Encrypt | Require | Forbid))
         reviews = [rule for rule in self.rules if isinstance(rule, ReviewRule)]
         by_operation = {name: tuple(r for r in reviews if name in r.on) for name in REVIEWED}
@@ -63,24 +63,29 @@ class Preset:
         object.__setattr__(self, "_reviews", by_operation)
 
     def check_put(self, grain: Grain, *, encrypted: bool = False) -> tuple[str, ...]:
-        """Check a grain that is to be stored.
+        """Check a grain before it is stored.
 
         Args:
-            grain: the grain, in the clear.
+            grain: the plain grain.
             encrypted: whether it will be stored encrypted.
 
         Returns:
-            Ids of the rules by which somebody should review it.
+            Ids of the rules that require a review.
 
         Raises:
-            KeyMissingError: it must be stored encrypted.
-            SchemaError: a field is missing, or not allowed, or says what it may not.
+            KeyMissingError: the grain must be stored encrypted.
+            SchemaError: a field is missing, forbidden, or has a forbidden value.
         """
         _raise_first(self.put_refusals(grain, encrypted=encrypted))
         return self.reviews("put", grain)
 
     def put_refusals(self, grain: Grain, *, encrypted: bool = False) -> Iterator[OmsError]:
-        """All that ``check_put`` has against a grain; nothing is raised."""
+        """Return every violation that ``check_put`` finds, without raising it.
+
+        Args:
+            grain: the plain grain.
+            encrypted: whether it will be stored encrypted.
+        """
         for rule in self._put:
             if rule.applies(grain):
                 error = rule.broken(grain, encrypted)
@@ -90,18 +95,18 @@ class Preset:
     def check_delete(
         self, grain: Grain, now: int, *, approvals: Collection[str] = ()
     ) -> tuple[str, ...]:
-        """Check a grain that is to be deleted or erased.
+        """Check a grain before it is deleted or erased.
 
         Args:
-            grain: the grain, in the clear.
+            grain: the plain grain.
             now: ms since 1970.
-            approvals: approvals that were given, by the names that grains ask for.
+            approvals: the names of approvals that were given.
 
         Returns:
-            Ids of the rules by which somebody should review it.
+            Ids of the rules that require a review.
 
         Raises:
-            InvalidationDeniedError: it must be kept, or deleting it needs an approval.
+            InvalidationDeniedError: the grain must be kept, or needs an approval.
         """
         _raise_first(self.delete_refusals(grain, now, approvals=approvals))
         return self.reviews("delete", grain)
@@ -109,7 +114,13 @@ class Preset:
     def delete_refusals(
         self, grain: Grain, now: int, *, approvals: Collection[str] = ()
     ) -> Iterator[OmsError]:
-        """All that ``check_delete`` has against deleting a grain; nothing is raised."""
+        """Return every violation that ``check_delete`` finds, without raising it.
+
+        Args:
+            grain: the plain grain.
+            now: ms since 1970.
+            approvals: the names of approvals that were given.
+        """
         for rule in self.rules:
             if isinstance(rule, Keep) and rule.applies(grain):
                 error = rule.broken(grain, now, approvals)
@@ -119,21 +130,21 @@ class Preset:
     def check_export(
         self, grain: Grain, *, purpose: Purpose = "transfer", encrypted: bool = False
     ) -> tuple[str, ...]:
-        """Check a grain that is to leave the store.
+        """Check a grain before it is exported.
 
         Args:
-            grain: the grain, in the clear.
-            purpose: why: ``move`` to another store of the same house, ``access`` by the person it
-                is about, ``transfer`` to somebody else, ``sale``.
-            encrypted: whether it leaves encrypted.
+            grain: the plain grain.
+            purpose: "move" to your own store, "access" for the person it is about, "transfer" to
+                others, or "sale".
+            encrypted: whether it is exported encrypted.
 
         Returns:
-            Ids of the rules by which somebody should review it.
+            Ids of the rules that require a review.
 
         Raises:
-            KeyMissingError: it may leave encrypted only.
-            SchemaError: a field is missing, or says what it may not; or no such purpose.
-            UnsupportedError: it may not leave at all.
+            KeyMissingError: it may be exported only encrypted.
+            SchemaError: a field is missing or has a forbidden value, or the purpose is unknown.
+            UnsupportedError: it may not be exported.
         """
         _raise_first(self.export_refusals(grain, purpose=purpose, encrypted=encrypted))
         return self.reviews("export", grain, purpose=purpose)
@@ -141,13 +152,18 @@ class Preset:
     def export_refusals(
         self, grain: Grain, *, purpose: Purpose = "transfer", encrypted: bool = False
     ) -> Iterator[OmsError]:
-        """All that ``check_export`` has against letting a grain go; nothing is raised.
+        """Return every violation that ``check_export`` finds, without raising it.
+
+        Args:
+            grain: the plain grain.
+            purpose: as for ``check_export``.
+            encrypted: whether it is exported encrypted.
 
         Raises:
-            SchemaError: no such purpose.
+            SchemaError: the purpose is unknown.
         """
         if purpose not in PURPOSES:
-            raise SchemaError("no such purpose", field="/purpose", expected=", ".join(PURPOSES))
+            raise SchemaError("unknown purpose", field="/purpose", expected=", ".join(PURPOSES))
         for rule in self.rules:
             if isinstance(rule, ExportRule) and purpose in rule.purposes and rule.applies(grain):
                 error = rule.broken(grain, encrypted)
@@ -157,19 +173,19 @@ class Preset:
     def reviews(
         self, operation: str, grain: Grain, *, purpose: Purpose = "transfer"
     ) -> tuple[str, ...]:
-        """Ids of the rules by which somebody should review an operation.
+        """Return the ids of the rules that require a review of an operation.
 
         Args:
             operation: ``put``, ``supersede`` (of this grain), ``delete`` or ``export``.
-            grain: the grain, in the clear.
-            purpose: of an export.
+            grain: the plain grain.
+            purpose: the purpose of an export.
 
         Raises:
-            SchemaError: no such operation.
+            SchemaError: the operation is unknown.
         """
         if operation not in REVIEWED:
             expected = ", ".join(REVIEWED)
-            raise SchemaError("no such operation", field="/operation", expected=expected)
+            raise SchemaError("unknown operation", field="/operation", expected=expected)
         return tuple(
             rule.id
             for rule in self._reviews[operation]
@@ -177,14 +193,14 @@ class Preset:
         )
 
     def kept_until(self, grain: Grain) -> int | None:
-        """Until when a grain must be kept, ms since 1970; None if it need not be."""
+        """Return until when a grain must be kept, ms since 1970; None if it need not be kept."""
         times = [r.until(grain) for r in self.rules if isinstance(r, Keep) and r.applies(grain)]
         return max((time for time in times if time is not None), default=None)
 
     def due(self, grain: Grain, now: int) -> tuple[str, ...]:
-        """Ids of the rules by which a grain should be gone by now.
+        """Return the ids of the rules whose maximum retention of a grain has passed.
 
-        Consents are never due, and nothing that must still be kept.
+        Consents and grains that must still be kept are never due.
         """
         if grain.type == "consent" or any(self.delete_refusals(grain, now)):
             return ()
@@ -199,25 +215,28 @@ def load(which: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Pr
     """Load one or several presets.
 
     Args:
-        which: ``ccpa``, ``gdpr``, ``hipaa``, ``sox``, the path of a file with rules, or several of
-            them. None of them (an empty list) gives the rules that are always in force.
+        which: "ccpa", "gdpr", "hipaa", "sox", the path of a rule file, or a list of them. An
+            empty list loads the rules that always apply.
 
     Raises:
-        SchemaError: no such preset, or two of one name.
-        FormatError: a file says what no rule says.
-        NotFoundError: there is no such file.
+        SchemaError: the preset is unknown, or two have the same name.
+        FormatError: a file has an invalid rule.
+        NotFoundError: the file does not exist.
         StoreError: a file cannot be read.
     """
     wanted: list[Any] = [which]
     if isinstance(which, Iterable) and not isinstance(which, str | bytes | os.PathLike):
         wanted = list(which)
-    if not all(isinstance(one, str | os.PathLike) for one in wanted):  # a number is a descriptor
-        raise SchemaError("not a preset", expected="a name, the path of a file, or a list of them")
+    # Open would read a number as a file descriptor
+    if not all(isinstance(one, str | os.PathLike) for one in wanted):
+        raise SchemaError(
+            "invalid preset", expected="a name, the path of a file, or a list of them"
+        )
     read = [_one(one) for one in wanted]
     names = tuple(file.name for file in read)
     for i, name in enumerate(names):
         if name in (*names[:i], _ALWAYS):
-            raise SchemaError("two presets of one name", found=name)
+            raise SchemaError("two presets have the same name", found=name)
     rules = (rule for file in (_built_in(_ALWAYS), *read) for rule in file.rules)
     return Preset(names, tuple(file.title for file in read), tuple(rules))
 
@@ -228,16 +247,16 @@ def _one(which: str | os.PathLike[str]) -> RuleFile:
             return _built_in(which)
         if not which.endswith(".toml") and "/" not in which and os.sep not in which:
             expected = f"{', '.join(BUILT_IN)}, or the path of a file"
-            raise SchemaError("no such preset", expected=expected)
+            raise SchemaError("unknown preset", expected=expected)
     try:
         with open(which, "rb") as file:
             return read_rules(file.read(MOST_BYTES + 1), os.fspath(which))
     except FileNotFoundError:
-        raise NotFoundError("there is no such file of rules", found=os.fspath(which)) from None
+        raise NotFoundError("rule file not found", found=os.fspath(which)) from None
     except OSError as error:
-        raise StoreError(f"cannot read the rules: {error.strerror}") from error
-    except ValueError as error:  # with a zero in it
-        raise SchemaError("not the path of a file") from error
+        raise StoreError(f"cannot read the rule file: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the path
+        raise SchemaError("invalid path of a rule file") from error
 
 
 @cache
@@ -253,15 +272,15 @@ def _raise_first(errors: Iterator[OmsError]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One rule, for a person.
+    """A rule in words.
 
     Attributes:
-        id: its name, as errors give it in ``rule``.
+        id: its name, as in ``rule`` of errors.
         kind: ``encrypt``, ``require``, ``forbid``, ``keep``, ``expire``, ``export``, ``review``.
-        about: which grains it is about.
-        asks: what it asks of them.
+        about: the grains that it applies to.
+        asks: what it requires.
         reason: why.
-        source: the text that asks for it.
+        source: the legal or other source.
     """
 
     id: str
@@ -273,7 +292,11 @@ class Explained:
 
 
 def explain(preset: Preset) -> tuple[Explained, ...]:
-    """Tell every rule in words, in the order of the files."""
+    """Describe every rule in words, in the order of the files.
+
+    Args:
+        preset: the loaded preset.
+    """
     return tuple(
         Explained(rule.id, rule.kind, _about(rule), rule.asks(), rule.reason, rule.source)
         for rule in preset.rules

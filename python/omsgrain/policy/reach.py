@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grains around an act: up the derivations, down the supersessions. Spec: OMS §23.6.
 
-All walks are breadth first, take each grain once, and end: at 16 derivations, or with a refusal
-at 16,384 grains. A grain that is not in the store ends its path.
+All walks are breadth first and visit each grain once. They end at 16 derivations, or with a
+denial at 16,384 grains. A missing grain ends its path.
 """
 
 from __future__ import annotations
@@ -37,55 +37,53 @@ _TRUST = ("retracted", "contested", "unverified", "verified")
 
 
 class PolicyLookup(Protocol):
-    """What a check may ask of the store, within the transaction that the act is done in."""
+    """What a check may read from the store, in the transaction of the act."""
 
     def grain(self, address: str) -> Grain | None:
-        """The grain, also one that is superseded or retracted; None if it is not here."""
+        """Return a grain, also a superseded or retracted one; None if it is missing."""
         ...
 
     def children(self, address: str) -> Iterable[str]:
-        """The grains whose ``derived_from`` names it."""
+        """Return the grains whose ``derived_from`` names a grain."""
         ...
 
     def successors(self, address: str) -> Iterable[str]:
-        """The grains that superseded it."""
+        """Return the grains that superseded a grain."""
         ...
 
     def guards(self, address: str) -> Iterable[str]:
-        """The grains whose policy has scope lineage, of all that supersessions join to it."""
+        """Return the grains of a lineage whose policy has scope lineage."""
         ...
 
     def held(self, address: str) -> bool:
-        """Whether the store holds it, whatever its blob says."""
+        """Whether the store holds a grain, whatever its blob says."""
         ...
 
     def signers(self, address: str) -> Iterable[str]:
-        """DIDs whose signature over the stored grain was verified."""
+        """Return the DIDs of verified signatures of a stored grain."""
         ...
 
     def has_policy(self, scope: Scope | None = None) -> bool:
-        """Whether any grain in the store has a policy; of this scope, or of one nobody knows.
+        """Whether any grain in the store has a policy of this scope, or of an unknown one.
 
-        It only saves walks: True is always right, and the answer where it cannot be told.
+        It only saves work: True is always correct, also if the store does not know.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One thing that somebody wants to do to a grain.
+    """An operation that a user wants to perform on a grain.
 
     Attributes:
-        operation: what.
-        address: the grain that it is done to.
-        new: the grain that supersedes it; only with ``supersede``, and always there.
-        signers: DIDs whose signature was verified: over `new`, or over the request where there is
-            no new grain.
-        co_signers: DIDs of which an entry of ``supersession_auth`` was verified.
-        keys: the key behind the DID of a co-signer, as a did:key. A DID that is not here counts as
-            a key of its own.
-        justification: why; needed by soft_locked, unless `new` says it itself.
-        now: ms since 1970, for what depends on time. At 0, the default, every timed lock is on.
+        operation: the operation.
+        address: the target grain.
+        new: the superseding grain; only for ``supersede``, which needs it.
+        signers: DIDs of verified signatures over `new`, or over the request without a new grain.
+        co_signers: DIDs of verified entries in ``supersession_auth``.
+        keys: co-signer DID to its key as a did:key. A missing DID counts as its own key.
+        justification: the reason; soft_locked needs it unless `new` contains one.
+        now: ms since 1970, for timed rules. With 0, the default, every timed lock applies.
     """
 
     operation: Operation
@@ -100,11 +98,11 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class PolicyVerdict:
-    """The act may be done.
+    """The permission for an act.
 
     Attributes:
-        review: a person should look at it later.
-        rules: names of the rules that had a say, sorted: modes, and ``transition``.
+        review: whether a person must review it later.
+        rules: sorted names of the rules that applied: modes, and ``transition``.
     """
 
     review: bool = False
@@ -112,25 +110,27 @@ class PolicyVerdict:
 
 
 def operation_of(was: str, becomes: str) -> Operation:
-    """What a change of a grain's verification counts as.
+    """Return the operation that a change of a grain's verification status amounts to.
 
-    Losing trust in any way is an invalidation, or a policy could be got round by taking "verified"
-    away. Gaining trust is not.
+    Any loss of trust is an invalidation; otherwise, removing "verified" could bypass a policy.
+
 
     Args:
-        was: the verification now.
-        becomes: the verification asked for.
+        was: the status now.
+        becomes: the wanted status.
 
     Returns:
-        ``retract``, ``contest`` for any other loss, ``verify`` if nothing is lost.
+        ``retract``, ``contest`` for any other loss, ``verify`` otherwise.
 
     Raises:
-        SchemaError: it is none of the four.
+        SchemaError: a status is unknown.
     """
     for status in (was, becomes):
         if status not in _TRUST:
             raise SchemaError(
-                "no such verification", field="/verification_status", expected=", ".join(_TRUST)
+                "unknown verification status",
+                field="/verification_status",
+                expected=", ".join(_TRUST),
             )
     if _TRUST.index(becomes) >= _TRUST.index(was):
         return "verify"
@@ -145,17 +145,17 @@ def denied(
     expected: str | None = None,
     found: str | None = None,
 ) -> InvalidationDeniedError:
-    """The refusal by a rule."""
+    """Make the denial by a rule."""
     return InvalidationDeniedError(message, rule=rule, field=field, expected=expected, found=found)
 
 
 HOPS = 16
-LIMIT = 16_384  # more than one grain has room to name, and less than a second of reading
+LIMIT = 16_384  # more than one grain can name, and less than a second of reading
 _ADDRESS = re.compile("[0-9a-f]{64}")
 
 
 class Reach:
-    """The grains around one act, each read once."""
+    """The grains around an act, each read once."""
 
     __slots__ = ("_read", "world")
 
@@ -164,7 +164,7 @@ class Reach:
         self._read: dict[str, Grain | None] = {}
 
     def grain(self, address: str) -> Grain | None:
-        """The grain, if it is in the store."""
+        """Return a grain, or None if it is missing."""
         if address not in self._read:
             if len(self._read) >= LIMIT:
                 raise too_many()
@@ -172,7 +172,7 @@ class Reach:
         return self._read[address]
 
     def ancestors(self, address: str, *grains: Grain) -> Iterator[tuple[str, Grain]]:
-        """What the grains were derived from, up to 16 hops; the address itself is left out."""
+        """Return the ancestors of grains, up to 16 hops, except the given address."""
         seen = {address}
         level: Iterable[Grain] = grains
         for _ in range(HOPS):
@@ -188,7 +188,7 @@ class Reach:
             level = found
 
     def heads(self, address: str) -> list[Grain | None]:
-        """The grains at the end of its supersessions; none where they turn in a circle."""
+        """Return the last versions of a grain; none if supersessions form a cycle."""
         seen = {address}
         ahead = deque(seen)
         found = []
@@ -205,12 +205,12 @@ class Reach:
 
 
 def parents(grain: Grain) -> tuple[str, ...]:
-    """The addresses in ``derived_from``."""
+    """Return the addresses in ``derived_from``."""
     return addresses(grain.get("derived_from"))
 
 
 def replaced(grain: Grain) -> frozenset[str]:
-    """The addresses that a grain itself says it takes the place of, or was made from."""
+    """Return the addresses that a grain says it replaces or derives from."""
     links = grain.get("related_to")
     replaces = (
         link.get("hash")
@@ -221,17 +221,17 @@ def replaced(grain: Grain) -> frozenset[str]:
 
 
 def goes_by(address: str, grain: Grain) -> frozenset[str]:
-    """The addresses that others may name a grain by: one that is sealed has two."""
+    """Return the addresses by which others may refer to a grain: an encrypted one has two."""
     return frozenset((address, _core.address(grain.blob)))
 
 
 def addresses(value: object) -> tuple[str, ...]:
-    """The addresses in a list, each once. What is none of them, an opaque grain may hold."""
+    """Return the distinct addresses in a list, which in opaque grains may have other items."""
     return tuple(text for text in texts(value) if _ADDRESS.fullmatch(text))
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """The strings of a list, each once; of anything else none."""
+    """Return the distinct strings in a list; none for any other value."""
     if not isinstance(value, list):
         return ()
     return tuple(dict.fromkeys(item for item in value if isinstance(item, str)))
@@ -244,9 +244,9 @@ def _add(seen: set[str], address: str) -> None:
 
 
 def too_many() -> InvalidationDeniedError:
-    """The refusal where a walk would not end soon: what was not seen may protect the grain."""
+    """Make the denial for a walk that is too long: an unseen grain may protect the target."""
     return denied(
-        "too many grains bear on it to be sure that none protects it",
+        "too many related grains to check their policies",
         "limit",
         expected=f"at most {LIMIT} grains",
         found="more",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a file of rules. Whatever it says that nobody asked for is an error, with its place."""
+"""Parse rule files. Every unknown key or invalid value is an error with its line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from omsgrain.policy.rules import (
 )
 
 MOST_ITEMS = 1_000
-"""Items of a list, at the most."""
+"""Maximum number of items in a list."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _WORD = re.compile(r"[a-z0-9]{1,40}")
@@ -39,46 +39,46 @@ _MOST = 400
 
 
 class Refused(Exception):
-    """A value that is not right; says what would be."""
+    """An invalid value; the message says what is expected."""
 
 
 def text(value: Any) -> str:
-    """A line for a person."""
+    """Return a line of text."""
     if not isinstance(value, str) or _TEXT.fullmatch(value) is None:
-        raise Refused("a line of 1 to 400 letters")
+        raise Refused("a line of 1 to 400 characters")
     return value
 
 
 def pattern(value: Any) -> str:
-    """A text, or the beginning of one and ``:*``; a star elsewhere would match nothing."""
+    """Return a text, or a prefix with ``:*``; elsewhere a star would match nothing."""
     if "*" in text(value).removesuffix(":*"):
         raise Refused("a text, or one that ends in :*")
     return text(value)
 
 
 def checked_name(value: Any) -> str:
-    """The name of a preset or a rule."""
+    """Return the name of a preset or a rule."""
     if not isinstance(value, str) or _NAME.fullmatch(value) is None:
         raise Refused("a name of a-z, 0-9 and -")
     return value
 
 
 def word(value: Any) -> str:
-    """A word, in lower case."""
+    """Return a lower-case word."""
     if not isinstance(value, str) or _WORD.fullmatch(value) is None:
         raise Refused("a word of a-z and 0-9")
     return value
 
 
 def flag(value: Any) -> bool:
-    """True or false."""
+    """Return true or false."""
     if not isinstance(value, bool):
         raise Refused("true or false")
     return value
 
 
 def from_to(least: int, most: int) -> Callable[[Any], int]:
-    """A number within bounds."""
+    """Return a parser for a number within bounds."""
 
     def read(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
@@ -89,7 +89,7 @@ def from_to(least: int, most: int) -> Callable[[Any], int]:
 
 
 def one_of(names: tuple[str, ...]) -> Callable[[Any], str]:
-    """One of several names."""
+    """Return a parser for one of several names."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in names:
@@ -100,45 +100,45 @@ def one_of(names: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def list_of(read: Callable[[Any], str]) -> Callable[[Any], tuple[str, ...]]:
-    """A list of such values, not empty."""
+    """Return a parser for a list with at least one such value."""
 
     def read_all(value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not 0 < len(value) <= MOST_ITEMS:
-            raise Refused(f"a list of 1 to {MOST_ITEMS}")
+            raise Refused(f"a list of 1 to {MOST_ITEMS} items")
         return tuple(read(item) for item in value)
 
     return read_all
 
 
 def sensitivity(value: Any) -> int:
-    """A level of sensitivity, by its name."""
+    """Return the level of a named sensitivity."""
     return SENSITIVITIES.index(one_of(SENSITIVITIES[1:])(value))
 
 
 def grain_type(value: Any) -> str:
-    """A type of grains, by its 1.2 name."""
+    """Return a grain type by its 1.2 name."""
     return one_of(tuple(row.name for row in registry.TYPES))(value)
 
 
 def field(value: Any) -> str:
-    """A name that grains have, or one with a prefix of its own."""
+    """Return a field name of grains, or a name with a prefix of its own."""
     found = text(value)
     known = {row.name for row in registry.FIELDS if not row.index_layer}
     known.update(row.name for profile in registry.PROFILES for row in profile.fields)
     own = ":" in found and not found.startswith(tuple(p.prefix for p in registry.PROFILES))
     if found not in known and not own:
-        raise Refused("a field of grains, or a name with a prefix of its own, such as x:name")
+        raise Refused("a field of grains, or a name with your own prefix, such as x:name")
     return found
 
 
 def path(value: Any) -> tuple[str, ...]:
-    """A field, or the way to a value inside of one, with slashes."""
+    """Return a field, or a path to a value inside it, as names."""
     first, *rest = text(value).split("/")
     return (field(first), *rest)
 
 
 def values(value: Any) -> Values:
-    """Fields, each with the values that count."""
+    """Return fields with their allowed values."""
     if not isinstance(value, Mapping) or not value:
         raise Refused("a table of fields, each with a list of values")
     return tuple((field(name), _scalars(items)) for name, items in value.items())
@@ -148,15 +148,15 @@ def _scalars(items: Any) -> tuple[str | int | bool, ...]:
     if not isinstance(items, list) or not 0 < len(items) <= MOST_ITEMS:
         raise Refused(f"a list of 1 to {MOST_ITEMS} values")
     if not all(isinstance(item, str | int) for item in items):
-        raise Refused("texts, whole numbers, true or false")
-    # TOML has numbers that Python does not write, and texts as long as the file.
+        raise Refused("texts, integers, true or false")
+    # TOML allows integers beyond 64 bits, and texts as long as the file.
     if any(len(i) > _MOST if isinstance(i, str) else i.bit_length() > 64 for i in items):
-        raise Refused(f"texts of at most {_MOST} letters, and numbers of 64 bits")
+        raise Refused(f"texts of at most {_MOST} characters, and 64-bit integers")
     return tuple(items)
 
 
 def escaped(key: str) -> str:
-    """A key as part of a JSON pointer."""
+    """Escape a key for a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -167,8 +167,8 @@ else:
 
 
 MOST_BYTES = 1 << 20
-_LONGEST = 100  # characters of a key that is told
-_MOST_TRIED = 8 << 20  # bytes that are parsed once more to find a line
+_LONGEST = 100  # characters of a key in an error
+_MOST_TRIED = 8 << 20  # bytes to parse again to find a line
 _LINE = re.compile(r"line (\d+)")
 _ENDS = re.compile(r"\]|\"\"\"|'''")
 
@@ -184,12 +184,12 @@ _NO_VALUES: Values = ()
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """What a file says.
+    """The content of a rule file.
 
     Attributes:
-        name: the name of the preset, which begins the ids of its rules.
-        title: what it is, for a person.
-        rules: in the order of their kinds and of the file.
+        name: the name of the preset; ids of its rules begin with it.
+        title: its title.
+        rules: the rules, by kind and then in file order.
     """
 
     name: str
@@ -198,9 +198,9 @@ class RuleFile:
 
 
 def read_rules(data: bytes, file: str) -> RuleFile:
-    """Read a file of rules."""
+    """Parse a rule file."""
     if len(data) > MOST_BYTES:
-        raise FormatError(f"{file} is too large", expected="1 MiB at the most")
+        raise FormatError(f"{file} is too large", expected="at most 1 MiB")
     try:
         toml = data.decode("utf-8").replace("\r\n", "\n")
         read = tomllib.loads(toml)
@@ -215,7 +215,7 @@ def read_rules(data: bytes, file: str) -> RuleFile:
         for one in table.tables(kind):
             rule = make(name, one)
             if rule.id in rules:
-                raise one.error("two rules of one id", "id", "another id", found=rule.id)
+                raise one.error("two rules have the same id", "id", "another id", found=rule.id)
             rules[rule.id] = rule
     table.end()
     return RuleFile(name, title, tuple(rules.values()))
@@ -223,15 +223,15 @@ def read_rules(data: bytes, file: str) -> RuleFile:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A file of rules as it was written."""
+    """The source text of a rule file."""
 
     file: str
     text: str
 
     def line_of(self, path: _Path) -> int | None:
-        """The line where what stands at a path begins, or else the innermost table around it.
+        """Return the line of the value at a path, or of the innermost table around it.
 
-        None for the file itself, and if finding it would take too long.
+        Returns None for the file itself, and if the search would take too long.
         """
         best, deepest = None, 0
         table: _Path = ()
@@ -250,9 +250,9 @@ class _Source:
         return best
 
     def _statements(self) -> Iterator[tuple[int, bool, dict[str, Any]]]:
-        """Each header and each key with its value: its line, which of the two, and what it says.
+        """Return each header and each key with its value: line, kind and content.
 
-        The parser of TOML reads a statement alone as it reads it in the file.
+        The TOML parser reads a single statement as it reads it in the file.
         """
         tried, begin, statement = 0, 0, ""
         for number, line in enumerate(self.text.split("\n"), 1):
@@ -272,7 +272,7 @@ class _Source:
 
 
 def _opened(parsed: Any, lists: dict[_Path, int]) -> _Path:
-    """The path of the table that a header opens; ``lists`` counts tables of lists."""
+    """Return the path of the table that a header opens; ``lists`` counts lists of tables."""
     path: _Path = ()
     while parsed:
         ((key, parsed),) = parsed.items()
@@ -286,7 +286,7 @@ def _opened(parsed: Any, lists: dict[_Path, int]) -> _Path:
 
 
 def _depth(value: Any, path: _Path) -> int:
-    """How many steps of a path lead into a value."""
+    """Return how many steps of a path exist in a value."""
     for depth, step in enumerate(path):
         inside = range(len(value)) if isinstance(value, list) else value
         if not isinstance(value, dict | list) or step not in inside:
@@ -296,20 +296,20 @@ def _depth(value: Any, path: _Path) -> int:
 
 
 class _Table:
-    """A table of the file, taken apart key by key; what is left at the end is unknown."""
+    """A table whose keys are taken one by one; the rest is unknown."""
 
     def __init__(self, source: _Source, path: _Path, value: Any) -> None:
         self.source = source
         self.path = path
         self.known: list[str] = []
         if not isinstance(value, dict):
-            raise self.error("no table of rules", "", "a table")
+            raise self.error("not a table", "", "a table")
         self.left = dict(value)
 
     def error(
         self, what: str, key: str, expected: str, *, found: str | None = None
     ) -> FormatError:
-        """What is wrong with a key, or with the table where ``key`` is empty."""
+        """Make the error about a key, or about the table if ``key`` is empty."""
         path = (*self.path, key) if key else self.path
         steps = [step if len(str(step)) <= _LONGEST else "…" for step in path]
         return FormatError(
@@ -321,50 +321,50 @@ class _Table:
         )
 
     def take(self, key: str, read: Callable[[Any], T], default: T | None = None) -> T:
-        """Take a value out; one without a default must be there."""
+        """Take a value; without a default, it is required."""
         self.known.append(key)
         there = key in self.left
         if not there and default is not None:
             return default
         try:
-            return read(self.left.pop(key, None))  # TOML has no null, so None is refused
+            return read(self.left.pop(key, None))  # TOML has no null, so every parser refuses None
         except Refused as refused:
             if there:
-                what, found = f"the value of {key!r} is not valid", None
+                what, found = f"the value of {key!r} is invalid", None
             else:
                 what, found = f"the key {key!r} is missing", _near(key, self.left)
             raise self.error(what, key, str(refused), found=found) from None
 
     def tables(self, key: str) -> list[_Table]:
-        """Take a list of tables out."""
+        """Take a list of tables."""
         self.known.append(key)
         value = self.left.pop(key, [])
         if not isinstance(value, list) or len(value) > MOST_ITEMS:
-            expected = f"a list of tables, {MOST_ITEMS} at the most"
-            raise self.error(f"the value of {key!r} is not valid", key, expected)
+            expected = f"a list of at most {MOST_ITEMS} tables"
+            raise self.error(f"the value of {key!r} is invalid", key, expected)
         return [_Table(self.source, (*self.path, key, i), item) for i, item in enumerate(value)]
 
     def conditions(self, key: str) -> tuple[Condition, ...]:
-        """Take conditions out: a table, or a list of them."""
+        """Take conditions: a table, or a list of tables."""
         if isinstance(self.left.get(key), dict):
             self.known.append(key)
             return (_condition(_Table(self.source, (*self.path, key), self.left.pop(key))),)
         if self.left.get(key) == []:
-            expected = "a table, or a list of tables that is not empty"
-            raise self.error(f"the value of {key!r} is not valid", key, expected)
+            expected = "a table, or a non-empty list of tables"
+            raise self.error(f"the value of {key!r} is invalid", key, expected)
         return tuple(_condition(table) for table in self.tables(key))
 
     def end(self) -> None:
-        """Refuse what nobody took."""
+        """Refuse unknown keys."""
         for key in self.left:
-            what = f"the key {key if len(key) <= _LONGEST else '…'!r} is not known"
+            what = f"the key {key if len(key) <= _LONGEST else '…'!r} is unknown"
             if near := _near(key, self.known):
                 what += f"; did you mean {near!r}?"
             raise self.error(what, key, f"one of {', '.join(sorted(self.known))}")
 
 
 def _near(key: str, others: Iterable[str]) -> str | None:
-    """The key that was probably meant."""
+    """Return the key that was probably meant."""
     short = [other for other in others if len(other) <= _LONGEST]
     near = get_close_matches(key, short, 1, 0.7) if len(key) <= _LONGEST else []
     return near[0] if near else None
@@ -382,8 +382,8 @@ def _condition(table: _Table) -> Condition:
     )
     table.end()
     if condition == Condition():
-        expected = "a condition; without one the rule is about every grain"
-        raise table.error("a condition says nothing", "", expected)
+        expected = "a condition; leave it out to apply the rule to every grain"
+        raise table.error("an empty condition", "", expected)
     return condition
 
 
@@ -408,7 +408,7 @@ def _fields(table: _Table) -> dict[str, Any]:
 def _made(table: _Table, rule: PolicyRule, *, asks: bool, expected: str) -> PolicyRule:
     table.end()
     if not asks:
-        raise table.error("a rule is not complete", "", expected)
+        raise table.error("incomplete rule", "", expected)
     return rule
 
 
@@ -456,7 +456,7 @@ def _export(preset: str, table: _Table) -> PolicyRule:
         encrypted=table.take("encrypted", flag, False),
     )
     needs = bool(rule.encrypted or rule.fields or rule.any_of or rule.values)
-    expected = "deny, or else what is needed: encrypted, fields, any_of or values"
+    expected = "either deny, or one of encrypted, fields, any_of and values"
     return _made(table, rule, asks=rule.deny != needs, expected=expected)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of a preset, one class a kind: which grains they are about, and what they ask.
+"""The rules of a preset: one class for each kind.
 
-A rule never changes a grain or a store. It gives the error of what it refuses, or None; the error
-carries the rule's id in ``rule``.
+A rule changes nothing. It returns an error for a violation, or None. The error's ``rule`` is the
+id of the rule.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from omsgrain.header import SENSITIVITIES
 
 Scalar: TypeAlias = "str | int | bool"
 Values: TypeAlias = tuple[tuple[str, tuple[Scalar, ...]], ...]
-"""Fields, each with the values that count."""
+"""Fields with their allowed values."""
 
 ADDRESS = "@address"
-"""Among values: any content address."""
+"""As a value: any address."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 _WORD = re.compile(r"[a-z0-9]+")
@@ -37,15 +37,15 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must be so of a grain, all of it. An empty condition holds for every grain.
+    """Conditions that a grain must all meet; an empty condition matches every grain.
 
     Attributes:
-        sensitivity: at least this level, 0 to 3.
-        types: one of these types.
-        tags: one of these tags; ``phi:*`` stands for every tag that begins so.
-        namespaces: one of these; ``hr:*`` stands for every namespace that begins so.
-        regulations: the grain's retention policy names one of these, as a word of its text.
-        has: one of these fields is there.
+        sensitivity: the minimum level, 0 to 3.
+        types: the type is one of these.
+        tags: one of these tags is present; ``phi:*`` matches every tag with this prefix.
+        namespaces: the namespace is one of these; ``hr:*`` matches every one with this prefix.
+        regulations: the grain's retention policy contains one of these words.
+        has: one of these fields is present.
         values: each of these fields has one of its values.
     """
 
@@ -58,7 +58,7 @@ class Condition:
     values: Values = ()
 
     def holds(self, grain: Grain, doubt: bool) -> bool:
-        """Tell whether it is so."""
+        """Whether a grain meets the condition; ``doubt`` is the result for elided fields."""
         return (
             (not self.sensitivity or grain.header.sensitivity >= self.sensitivity)
             and (not self.types or grain.type in self.types)
@@ -76,7 +76,7 @@ class Condition:
         )
 
     def __str__(self) -> str:
-        """The condition in words."""
+        """Return the condition in words."""
         parts = [
             f"sensitivity {SENSITIVITIES[self.sensitivity]} or higher" if self.sensitivity else "",
             f"type {_either(self.types)}" if self.types else "",
@@ -86,19 +86,19 @@ class Condition:
             if self.regulations
             else "",
             f"with {_either(self.has)}" if self.has else "",
-            *(told(name, values) for name, values in self.values),
+            *(values_text(name, values) for name, values in self.values),
         ]
         return ", ".join(filter(None, parts)) or "every grain"
 
 
-def told(name: str, values: Sequence[Scalar]) -> str:
-    """A field and what it may be, in words."""
+def values_text(name: str, values: Sequence[Scalar]) -> str:
+    """Describe a field and its allowed values."""
     shown = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
     return f"{name} is {_either(['an address' if v == ADDRESS else v for v in shown])}"
 
 
 def is_there(grain: Grain, name: str) -> bool:
-    """Tell whether a field says something, or did before it was elided. Spec: OMS §10."""
+    """Return whether a field has a value, or had one before it was elided. Spec: OMS §10."""
     value = grain.fields.get(name)
     if value is None:
         return _is_elided(grain, name)
@@ -106,14 +106,14 @@ def is_there(grain: Grain, name: str) -> bool:
 
 
 def allows(value: Any, values: Sequence[Scalar]) -> bool:
-    """Tell whether a value is one of those listed; True is not 1 here."""
+    """Return whether a value is in the list; True does not equal 1 here."""
     if ADDRESS in values and isinstance(value, str) and _ADDRESS.fullmatch(value):
         return True
     return any(type(value) is type(one) and value == one != ADDRESS for one in values)
 
 
 def matches(text: Any, patterns: Sequence[str]) -> bool:
-    """Tell whether a text is one of the patterns, or begins like one that ends in ``:*``."""
+    """Return whether a text equals a pattern, or has its prefix if it ends in ``:*``."""
     return isinstance(text, str) and any(
         text.startswith(one[:-1]) if one.endswith(":*") else text == one for one in patterns
     )
@@ -143,27 +143,27 @@ def _either(names: Sequence[str]) -> str:
 
 Purpose = Literal["move", "access", "transfer", "sale"]
 PURPOSES: tuple[str, ...] = get_args(Purpose)
-"""Why grains leave: to another store of the same house; to the person they are about; to somebody
-else; for money, to a data broker or an advertiser."""
+"""Purposes of an export: to your own store; to the person it is about; to others; for money, to a
+data broker or an advertiser."""
 
 REVIEWED = ("put", "supersede", "delete", "export")
 
 _SHOWN = 400
-"""Characters that an error has of what a rule asks; `explain` has all."""
+"""Characters of a requirement in an error; `explain` shows all."""
 
 E = TypeVar("E", bound=OmsError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule(ABC):
-    """What all rules have.
+    """The common part of all rules.
 
     Attributes:
-        id: the preset's name, a dot, and the rule's own.
+        id: the name of the preset, a dot, and the rule's own name.
         reason: why, in one sentence.
-        source: the text that asks for it.
-        when: it is about grains for which one of these holds; all grains, if there are none.
-        unless: but not about those for which one of these holds.
+        source: the legal or other source.
+        when: conditions, one of which a grain must meet; without any, all grains do.
+        unless: conditions, none of which a grain may meet.
     """
 
     kind: ClassVar[str]
@@ -175,49 +175,49 @@ class PolicyRule(ABC):
     unless: tuple[Condition, ...] = ()
 
     def applies(self, grain: Grain) -> bool:
-        """Tell whether it is about a grain; what is elided may be anything, at the worst."""
+        """Return whether the rule applies to a grain; an elided field may have any value."""
         if self.when and not any([c.holds(grain, True) for c in self.when]):
             return False
         return not (self.unless and any([c.holds(grain, False) for c in self.unless]))
 
     @abstractmethod
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return what the rule requires, in words."""
 
     def error(self, cls: type[E], field: str | None = None, expected: str | None = None) -> E:
-        """The error of a grain that it refuses."""
+        """Make the error for a violation."""
         pointer = None if field is None else f"/{field}"
-        message = f"refused by {self.id}: {self.reason}"
-        if expected is not None and len(expected) > _SHOWN:  # of a thousand values, a few
+        message = f"violates {self.id}: {self.reason}"
+        if expected is not None and len(expected) > _SHOWN:  # shorten long lists
             expected = f"{expected[: _SHOWN - 1]}…"
         return cls(message, field=pointer, expected=expected, rule=self.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encrypt(PolicyRule):
-    """It must be stored encrypted."""
+    """The grain must be stored encrypted."""
 
     kind: ClassVar[str] = "encrypt"
 
     def broken(self, grain: Grain, encrypted: bool) -> KeyMissingError | None:
-        """Refuse a grain that is not."""
+        """Return the error for a plain grain, or None."""
         if encrypted or grain.header.encrypted:
             return None
-        return self.error(KeyMissingError, expected="keys, with which the grain is encrypted")
+        return self.error(KeyMissingError, expected="a store that is open with keys")
 
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return the requirement in words."""
         return "stored encrypted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields(PolicyRule):
-    """What rules about fields have.
+    """The common part of rules about fields.
 
     Attributes:
-        fields: all of these must be there, if only by the hash of what was elided.
-        any_of: one of these.
-        values: these too, and they must say one of the values; one that is elided says none.
+        fields: all of these are required; an elided field counts.
+        any_of: one of these is required.
+        values: these are required with one of the values; an elided field does not count.
     """
 
     fields: tuple[str, ...] = ()
@@ -225,7 +225,7 @@ class Fields(PolicyRule):
     values: Values = ()
 
     def lacking(self, grain: Grain) -> SchemaError | None:
-        """The error of the first thing that a grain lacks."""
+        """Return the error for the first missing field or value, or None."""
         for name in self.fields:
             if not is_there(grain, name):
                 return self.error(SchemaError, name, f"the field {name}")
@@ -233,39 +233,39 @@ class Fields(PolicyRule):
             return self.error(SchemaError, self.any_of[0], f"one of {', '.join(self.any_of)}")
         for name, values in self.values:
             if not allows(grain.fields.get(name), values):
-                return self.error(SchemaError, name, told(name, values))
+                return self.error(SchemaError, name, values_text(name, values))
         return None
 
     def wanted(self) -> str:
-        """The fields in words."""
+        """Return the required fields in words."""
         parts = [f"with {' and '.join(self.fields)}"] if self.fields else []
         if self.any_of:
             parts.append(f"with one of {', '.join(self.any_of)}")
-        return "; ".join([*parts, *(told(name, values) for name, values in self.values)])
+        return "; ".join([*parts, *(values_text(name, values) for name, values in self.values)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Require(Fields):
-    """Fields that must be there, and what they may be."""
+    """Fields must be present, and have allowed values."""
 
     kind: ClassVar[str] = "require"
 
     def broken(self, grain: Grain, encrypted: bool) -> SchemaError | None:
-        """Refuse a grain that lacks one."""
+        """Return the error for a missing field or value, or None."""
         return self.lacking(grain)
 
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return the requirement in words."""
         return self.wanted()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbid(PolicyRule):
-    """What must not be there.
+    """Fields and tags must be absent.
 
     Attributes:
-        fields: none of these.
-        tags: none of these; ``phi:*`` stands for every tag that begins so.
+        fields: fields that are forbidden.
+        tags: tags that are forbidden; ``phi:*`` matches every tag with this prefix.
     """
 
     kind: ClassVar[str] = "forbid"
@@ -274,7 +274,7 @@ class Forbid(PolicyRule):
     tags: tuple[str, ...] = ()
 
     def broken(self, grain: Grain, encrypted: bool) -> SchemaError | None:
-        """Refuse a grain that has one."""
+        """Return the error for a forbidden field or tag, or None."""
         for name in self.fields:
             if is_there(grain, name):
                 return self.error(SchemaError, name, f"no {name}")
@@ -285,19 +285,19 @@ class Forbid(PolicyRule):
         return None
 
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return the requirement in words."""
         parts = [f"without {', '.join(self.fields)}"] if self.fields else []
         return "; ".join([*parts, *([f"no tag {', '.join(self.tags)}"] if self.tags else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRule(Fields):
-    """What may leave the store.
+    """Exports must meet conditions.
 
     Attributes:
-        purposes: it is about exports for these.
-        deny: it may not leave at all.
-        encrypted: it may leave encrypted only.
+        purposes: the purposes that it applies to.
+        deny: the grain may not be exported.
+        encrypted: the grain may be exported only encrypted.
     """
 
     kind: ClassVar[str] = "export"
@@ -307,15 +307,15 @@ class ExportRule(Fields):
     encrypted: bool = False
 
     def broken(self, grain: Grain, encrypted: bool) -> OmsError | None:
-        """Refuse a grain that may not leave."""
+        """Return the error for a forbidden export, or None."""
         if self.deny:
-            return self.error(UnsupportedError, expected="a grain that may leave")
+            return self.error(UnsupportedError, expected="a grain that may be exported")
         if self.encrypted and not encrypted and not grain.header.encrypted:
-            return self.error(KeyMissingError, expected="keys, with which the grain is encrypted")
+            return self.error(KeyMissingError, expected="an encrypted grain")
         return self.lacking(grain)
 
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return the requirement in words."""
         what = "not exported" if self.deny else "exported"
         why = "" if self.purposes == PURPOSES else f" for {' or '.join(self.purposes)}"
         asked = "; ".join(filter(None, ["encrypted" if self.encrypted else "", self.wanted()]))
@@ -324,11 +324,11 @@ class ExportRule(Fields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRule(PolicyRule):
-    """What is accepted, and looked at by a person later.
+    """An operation is accepted, and a person must review it.
 
     Attributes:
-        on: what is done: ``put``, ``supersede`` (of the old grain), ``delete``, ``export``.
-        purposes: of exports, those for these.
+        on: the operations: ``put``, ``supersede`` (of the old grain), ``delete``, ``export``.
+        purposes: the purposes of an export.
     """
 
     kind: ClassVar[str] = "review"
@@ -337,24 +337,24 @@ class ReviewRule(PolicyRule):
     purposes: tuple[str, ...] = PURPOSES
 
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return the requirement in words."""
         why = "" if self.purposes == PURPOSES else f" for {' or '.join(self.purposes)}"
         return f"reviewed after {' and '.join(self.on)}{why}"
 
 
 _MOST_YEARS = 100
-"""A grain that asks for more is kept so long: nobody can write what can never be deleted."""
+"""Maximum years that a grain can request, so that every grain can be deleted some day."""
 _MOST_TIME = 2**32 * 1_000
 _DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep(PolicyRule):
-    """How long it must be kept, counted from ``created_at``.
+    """The grain must be kept for a time, counted from ``created_at``.
 
     Attributes:
-        years: so long.
-        years_field: as long as this field of the grain says; a path of names.
+        years: the number of years.
+        years_field: the path of the field with the number of years.
         approval_field: deletion also needs the approval that this field names.
     """
 
@@ -365,7 +365,7 @@ class Keep(PolicyRule):
     approval_field: tuple[str, ...] = ()
 
     def until(self, grain: Grain) -> int | None:
-        """Until when, ms since 1970; None if it does not ask for any time."""
+        """Return until when to keep a grain, ms since 1970; None if the rule sets no time."""
         years = _at(grain, self.years_field) if self.years_field else self.years
         if type(years) is not int or years <= 0:
             return None
@@ -374,7 +374,7 @@ class Keep(PolicyRule):
     def broken(
         self, grain: Grain, now: int, approvals: Collection[str]
     ) -> InvalidationDeniedError | None:
-        """Refuse to delete a grain before its time, or without the approval it asks for."""
+        """Return the error for an early deletion, or one without its approval, or None."""
         until = self.until(grain)
         if until is not None and now < until:
             day = datetime.fromtimestamp(until / 1_000, timezone.utc).date()
@@ -382,12 +382,12 @@ class Keep(PolicyRule):
             return self.error(InvalidationDeniedError, _pointer(self.years_field), expected)
         approval = _at(grain, self.approval_field) if self.approval_field else None
         if isinstance(approval, str) and approval and approval not in approvals:
-            expected = "the approval that the field names"
+            expected = "the approval named in the field"
             return self.error(InvalidationDeniedError, _pointer(self.approval_field), expected)
         return None
 
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return the requirement in words."""
         long = f"for {self.years} years"
         if self.years_field:
             long = f"as long as {'/'.join(self.years_field)} says"
@@ -399,10 +399,10 @@ class Keep(PolicyRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expire(PolicyRule):
-    """How long it may be kept at most, counted from ``created_at``.
+    """The grain must be deleted after a time, counted from ``created_at``.
 
     Attributes:
-        days: so long.
+        days: the number of days.
     """
 
     kind: ClassVar[str] = "expire"
@@ -410,11 +410,11 @@ class Expire(PolicyRule):
     days: int
 
     def due(self, grain: Grain, now: int) -> bool:
-        """Tell whether its time is over."""
+        """Return whether the time has passed."""
         return now >= _created(grain) + self.days * _DAY
 
     def asks(self) -> str:
-        """What it asks, in words."""
+        """Return the requirement in words."""
         return f"deleted after {self.days} days"
 
 
@@ -426,7 +426,7 @@ def _created(grain: Grain) -> int:
 
 
 def _years_after(start: int, years: int) -> int:
-    """The same day so many years later; of 29 February, where there is none, 1 March."""
+    """Return the same day years later; 29 February becomes 1 March if necessary."""
     days, rest = divmod(start, _DAY)
     day = datetime.fromtimestamp(days * 86_400, timezone.utc)
     try:

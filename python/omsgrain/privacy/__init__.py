@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Personal data and secrets: what is found of them in grains and documents, and taken out.
+"""Find and redact personal data and secrets in grains and documents.
 
-detectors/   what finds secrets and personal data in a text
-detect       what all of them find, without overlaps
-redact       texts, trees of JSON and records with markers in the place of it
-presets/     rules that are in force together: gdpr, hipaa, ccpa, sox, and those always in force
+detectors/   find secrets and personal data in a text
+detect       the findings of all detectors, without overlaps
+redact       replace findings by markers in texts, JSON and records
+presets/     rules that apply together: gdpr, hipaa, ccpa, sox, and permanent ones
 """
 
 from omsgrain.policy.presets import (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all detectors find in a text, as spans that do not overlap.
+"""The findings of all detectors in a text, as spans that do not overlap.
 
-Spans of all detectors are collected over the same views of a text and joined where they overlap,
-before anything is replaced. So no part of one finding is left because of another.
+The spans of all detectors are collected first, and joined where they overlap, before anything is
+replaced. So no finding hides a part of another.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import NamedTuple
 from omsgrain.privacy.detectors import DEFAULT
 from omsgrain.privacy.detectors.base import HOLE, MARKER, Detector, folded_key, views
 
-_UNSEEN = "\u200b"  # what a NUL of the text is taken for, as a hole is one
+_UNSEEN = "\u200b"  # replaces a NUL in the text, because NUL marks a hole
 _ROUNDS = 8
-"""How often a text is searched, while something is found. What was found may have held the word
-that kept something else from being found, and the result must be one in which nothing is."""
+"""Maximum number of passes over a text. A finding can contain the word that kept another one from
+being found, so passes repeat until nothing is found."""
 
 
 class Span(NamedTuple):
-    """All that was found in one place.
+    """Overlapping findings as one span.
 
     Attributes:
         start: its first code point.
-        end: the one after the last.
-        types: each type that was found there, the first in the order of the detectors first.
-        secret: whether one of them gives access to something.
+        end: the code point after its last.
+        types: the types found, in the order of the detectors.
+        secret: whether one of them grants access.
         personal: whether one of them is about a person.
     """
 
@@ -40,7 +40,13 @@ class Span(NamedTuple):
 def spans(
     text: str, detectors: Sequence[Detector] = DEFAULT, key: str | None = None
 ) -> list[Span]:
-    """Find secrets and personal data in a text; `in_bytes` gives their places in UTF-8."""
+    """Return secrets and personal data in a text; `in_bytes` converts places to UTF-8.
+
+    Args:
+        text: the text.
+        detectors: the detectors to use.
+        key: the key whose value the text is, if it comes from an object.
+    """
     if key is not None:
         key = folded_key(key)
     left = text.replace(HOLE, _UNSEEN)
@@ -64,7 +70,7 @@ def _found(
         seen = view.text
         for rank, detector in enumerate(detectors):
             places = [*detector.find(seen)]
-            # No isinstance: that of a protocol takes longer than most detectors.
+            # No isinstance: with a protocol, it takes longer than most detectors.
             if key and (under := getattr(detector, "find_under", None)) is not None:
                 places += under(key, seen)
             found.update((*view.places(*at), rank) for at in places if at[0] < at[1])
@@ -81,7 +87,12 @@ def _with_holes(text: str, found: list[tuple[int, int, int]]) -> str:
 
 
 def in_bytes(text: str, found: Iterable[Span]) -> list[tuple[int, int]]:
-    """The places of spans, from left to right, in bytes of UTF-8."""
+    """Return the places of spans as byte ranges in UTF-8, from left to right.
+
+    Args:
+        text: the text.
+        found: its spans.
+    """
     if text.isascii():
         return [(span.start, span.end) for span in found]
     places = []
@@ -102,7 +113,7 @@ def _joined(found: list[tuple[int, int, int]], detectors: Sequence[Detector]) ->
     found.sort()
     joined: list[tuple[int, int, set[int]]] = []
     for start, end, rank in found:
-        if start >= end:  # all of it was a marker
+        if start >= end:  # the span was only markers
             continue
         if joined and start < joined[-1][1]:
             first, last, ranks = joined[-1]
@@ -123,7 +134,7 @@ def _span(start: int, end: int, ranks: list[int], detectors: Sequence[Detector])
 def _without(
     found: list[tuple[int, int, int]], markers: list[tuple[int, int]]
 ) -> Iterable[tuple[int, int, int]]:
-    """The spans without what is redacted already, which may cut one in two."""
+    """Return the spans without existing markers, which may split a span."""
     found.sort()
     first = 0
     for start, end, rank in found:

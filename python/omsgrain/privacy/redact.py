@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts, and whole trees of JSON, with a marker in the place of what was found.
+"""Replace findings by markers in texts and in trees of JSON.
 
 Spec: MIF 1.0 §6.1, MIF 2.0 §8
 """
@@ -20,14 +20,15 @@ from omsgrain.privacy.detectors import DEFAULT
 from omsgrain.privacy.detectors.base import Detector
 
 Keep: TypeAlias = Collection[str] | Callable[[str], bool]
-"""JSON pointers, or a function that tells of one."""
+"""JSON pointers to leave unchanged, or a function that returns whether to leave one."""
 
 
 def keeps(keep: Keep) -> Callable[[str], bool]:
-    """Make a function of pointers.
+    """Return a function that tests a pointer.
 
-    ``*`` stands for any key or place, as in ``/entities/*/type``; ``**`` at the end for all below,
-    as in ``/embedding/**``. Without a star at the end, a pointer keeps the whole value there.
+    ``*`` matches any key or index, as in ``/entities/*/type``. ``**`` at the end matches
+    everything below, as in ``/embedding/**``. A pointer without a star at the end keeps the whole
+    value.
     """
     if callable(keep):
         return keep
@@ -44,7 +45,7 @@ def _compiled(pointers: tuple[str, ...]) -> re.Pattern[str] | None:
 
 def _pattern(pointer: str) -> str:
     if not pointer.startswith("/"):
-        raise SchemaError("no pointer to what is kept", field="/keep", expected="/a/*/b")
+        raise SchemaError("invalid pointer in keep", field="/keep", expected="/a/*/b")
     parts = pointer[1:].split("/")
     below = parts[-1] == "**"
     names = [
@@ -58,11 +59,11 @@ Redaction = dict[str, Any]
 
 
 class Redacted(NamedTuple):
-    """A text without what was found.
+    """A redacted text.
 
     Attributes:
-        text: with markers.
-        redactions: of each marker ``type``, ``original_length`` and ``position``, the last two in
+        text: the text with markers.
+        redactions: for each marker ``type``, ``original_length`` and ``position``, the last two in
             bytes of the original in UTF-8.
     """
 
@@ -72,15 +73,15 @@ class Redacted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RedactedValue:
-    """A tree of JSON without what was found.
+    """A redacted tree of JSON.
 
     Attributes:
-        value: the tree; a new one, but for strings that did not change.
+        value: the tree; a copy, except for unchanged strings.
         found: the redactions of each string, by its pointer in the new tree.
-        keys: the redactions of each key of an object, by the pointer of its value in the new tree.
-        types: all types that were found, those too that lie under a marker of another type.
-        secrets: whether something gives access to something.
-        pii: whether something is about a person.
+        keys: the redactions of each object key, by the pointer of its value in the new tree.
+        types: all types found, including those under a marker of another type.
+        secrets: whether a finding grants access.
+        pii: whether a finding is about a person.
     """
 
     value: Any
@@ -92,32 +93,42 @@ class RedactedValue:
 
     @property
     def changed(self) -> bool:
-        """Whether something was found."""
+        """Whether anything was found."""
         return bool(self.types)
 
     @property
     def redacted_fields(self) -> list[str]:
-        """The types as MIF lists them."""
+        """The types found, as MIF lists them."""
         return sorted(self.types)
 
 
 def marker(type: str) -> str:
-    """The marker in the place of something found."""
+    """Return the marker for a type."""
     return f"[REDACTED:{type}]"
 
 
 def redact_text(text: str, detectors: Sequence[Detector] = DEFAULT) -> Redacted:
-    """Replace what is found in a text; what is redacted already stays as it is."""
+    """Replace findings in a text; existing markers stay.
+
+    Args:
+        text: the text.
+        detectors: the detectors to use.
+    """
     return _replaced(text, spans(text, detectors))
 
 
 def redact_value(
     value: Any, detectors: Sequence[Detector] = DEFAULT, *, keep: Keep = ()
 ) -> RedactedValue:
-    """Replace what is found in every string of a tree of JSON, keys of objects too.
+    """Replace findings in all strings and object keys of a JSON tree.
 
-    A key tells of its value: ``{"password": "x"}`` is redacted, and so is the ``value`` beside a
-    ``name`` or a ``key``. Numbers are left. Keys that become the same are numbered.
+    A key is evidence for its value: ``{"password": "x"}`` is redacted, and so is a ``value``
+    beside a ``name`` or ``key``. Numbers stay. Keys that become equal are numbered.
+
+    Args:
+        value: the tree.
+        detectors: the detectors to use.
+        keep: pointers to leave unchanged.
     """
     return _TreeWalk(detectors, keeps(keep)).run(value)
 
@@ -136,7 +147,7 @@ def _replaced(text: str, found: list[Span]) -> Redacted:
 
 
 class _Task(NamedTuple):
-    """A value on its way into the new tree."""
+    """A value to copy into the new tree."""
 
     value: Any
     into: Any
@@ -147,7 +158,7 @@ class _Task(NamedTuple):
 
 
 class _TreeWalk:
-    """One run over a tree, without recursion, so that depth costs no stack."""
+    """One walk over a tree, without recursion, so that depth uses no stack."""
 
     def __init__(self, detectors: Sequence[Detector], kept: Callable[[str], bool]) -> None:
         self._detectors, self._kept = detectors, kept
@@ -224,12 +235,12 @@ class _TreeWalk:
 
 @lru_cache(maxsize=4_096)
 def _plain(name: str) -> bool:
-    """Tell that nothing is in a name; documents have few, over and over."""
+    """Whether a name contains nothing to redact; cached, because documents repeat names."""
     return not spans(name)
 
 
 def _items(task: _Task, new: list[Any]) -> list[_Task]:
-    """The items of a list have the key of the list."""
+    """Return tasks for the items of a list, with the key of the list."""
     return [
         _Task(value, new, at, f"{task.pointer}/{at}", f"{task.new_pointer}/{at}", task.key)
         for at, value in enumerate(task.value)
@@ -237,22 +248,22 @@ def _items(task: _Task, new: list[Any]) -> list[_Task]:
 
 
 def _name(value: dict[str, Any]) -> str | None:
-    """What names the ``value`` of an object, as in a list of settings."""
+    """Return the name of an object's ``value``, as in a list of settings."""
     name = value.get("name", value.get("key"))
     return name if isinstance(name, str) else None
 
 
 EMBEDDINGS = ("embedding", "embeddings")
-"""Members that hold a vector made of the text. It would still tell what the text was."""
+"""Members with a vector of the text, which would reveal the text."""
 
 
 class Flags(NamedTuple):
-    """What a document says about its privacy.
+    """The privacy flags of a document.
 
     Attributes:
-        pii_detected: something is about a person.
-        secrets_detected: something gives access to something.
-        redacted_fields: the types that were found, sorted.
+        pii_detected: whether a finding is about a person.
+        secrets_detected: whether a finding grants access.
+        redacted_fields: the redacted types, sorted.
     """
 
     pii_detected: bool = False
@@ -260,7 +271,7 @@ class Flags(NamedTuple):
     redacted_fields: tuple[str, ...] = ()
 
     def __or__(self, other: Flags) -> Flags:
-        """Both: of two records, of a document and one more."""
+        """Combine the flags of two records or documents."""
         return Flags(
             self.pii_detected or other.pii_detected,
             self.secrets_detected or other.secrets_detected,
@@ -268,19 +279,19 @@ class Flags(NamedTuple):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As MIF writes it in ``privacy``."""
+        """Return the flags as MIF writes them in ``privacy``."""
         return {**self._asdict(), "redacted_fields": list(self.redacted_fields)}
 
 
 class RedactedRecord(NamedTuple):
-    """A record without what was found.
+    """A redacted record.
 
     Attributes:
         record: the new record.
-        redactions: of each string, by its pointer in the new record.
-        keys: of each key of an object, by the pointer of its value.
+        redactions: the redactions of each string, by its pointer in the new record.
+        keys: the redactions of each object key, by the pointer of its value.
         flags: what was found.
-        dropped: pointers of the embeddings that were taken out.
+        dropped: pointers of the removed embeddings.
     """
 
     record: dict[str, Any]
@@ -291,7 +302,7 @@ class RedactedRecord(NamedTuple):
 
     @property
     def changed(self) -> bool:
-        """Whether the record is another one now; its content's hash may be too."""
+        """Whether the record changed; the hash of its content may change too."""
         return bool(self.flags.redacted_fields)
 
 
@@ -302,7 +313,14 @@ def redact_record(
     detectors: Sequence[Detector] = DEFAULT,
     embeddings: Collection[str] = EMBEDDINGS,
 ) -> RedactedRecord:
-    """Redact every string of a record, and drop its embeddings if one of them changed."""
+    """Redact every string of a record, and remove its embeddings if anything changed.
+
+    Args:
+        record: the record.
+        keep: pointers to leave unchanged.
+        detectors: the detectors to use.
+        embeddings: names of members with vectors.
+    """
     vectors = [name for name in embeddings if name in record]
     rest = {name: value for name, value in record.items() if name not in vectors}
     found = redact_value(rest, detectors, keep=keep)
@@ -314,11 +332,11 @@ def redact_record(
 
 
 class RecordScan(NamedTuple):
-    """What was found in records, and left there.
+    """Findings in records that were not redacted.
 
     Attributes:
-        flags: what a document says about it; no field was redacted.
-        counts: how often each type was found.
+        flags: the flags for a document; no field is redacted.
+        counts: number of findings by type.
     """
 
     flags: Flags
@@ -328,7 +346,12 @@ class RecordScan(NamedTuple):
 def scan_records(
     records: Iterable[tuple[dict[str, Any], Keep]], detectors: Sequence[Detector] = DEFAULT
 ) -> RecordScan:
-    """Look for the same in records, and change none."""
+    """Count findings in records without changing them.
+
+    Args:
+        records: the records, each with its pointers to leave out.
+        detectors: the detectors to use.
+    """
     flags, counts = Flags(), Counter[str]()
     for record, keep in records:
         found = redact_record(record, keep=keep, detectors=detectors)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search: by words (``text``), by vectors (``vectors``), and by both (``rank``)."""
+"""Search by words (``text``), by vectors (``vectors``), and by both (``rank``)."""

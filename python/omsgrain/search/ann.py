@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph of neighbours (HNSW) over the vectors of one model, by usearch, and its file.
+"""An HNSW graph over the vectors of one model, made by usearch, and its file.
 
-It finds a few candidates among many vectors without comparing all. Everything in it can be made
-again from the store, so a file in doubt is thrown away. What usearch reads it trusts: a damaged
-file could crash the process, hence the checksum.
+It finds candidates among many vectors without comparing all. It can be rebuilt from the store, so
+a doubtful file is deleted. usearch trusts the bytes that it reads: a damaged file could crash the
+process. The checksum prevents that.
 
-    file   what usearch wrote ++ stamp ++ BLAKE3 of both, 32
-    stamp  "omgv" ++ u32 format ++ u32 model ++ u32 dimension ++ u64 how many were forgotten
+    file   the bytes of usearch ++ stamp ++ BLAKE3 of both, 32
+    stamp  "omgv" ++ u32 format ++ u32 model ++ u32 dimension ++ u64 number of removed vectors
            ++ u64 event ++ its row of events-0, 41; all integers big-endian
 """
 
@@ -34,13 +34,13 @@ from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS
 
 _STAMP = struct.Struct(">4sIIIQQ41s")
 _MAGIC, _FORMAT, _CHECKSUM = b"omgv", 0, 32
-_NEIGHBOURS, _EFFORT = 16, 128  # of a vector, and candidates for them when it is added
-_NOBODY = 1 << 63  # keys from here on are no sequence numbers
+_NEIGHBOURS, _EFFORT = 16, 128  # links per vector, and candidates to examine when it is added
+_NOBODY = 1 << 63  # keys from here on are not sequence numbers
 
 
 @cache
 def library() -> tuple[Any, Any] | None:
-    """Return usearch's class and numpy, which it needs; None where they are not installed."""
+    """Return usearch's class and numpy; None if they are not installed."""
     try:
         return import_module("usearch.index").Index, import_module("numpy")
     except ImportError:
@@ -49,23 +49,23 @@ def library() -> tuple[Any, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a graph covers."""
+    """The state that a graph covers."""
 
     model: int  # id of the model
     dimension: int  # values of each vector
-    forgotten: int  # how many were taken out since the graph was made
-    event: int  # number of the last event that it knows
-    row: bytes  # the row of that event, by which a store knows that it is its own
+    forgotten: int  # number of vectors removed since the graph was made
+    event: int  # number of the last event that it includes
+    row: bytes  # the row of that event, which identifies the store
 
 
 class VectorGraph:
-    """Vectors by sequence number. Needs the library."""
+    """Vectors by sequence number. It needs the library."""
 
     def __init__(self, dimension: int) -> None:
         made = library()
         assert made is not None, "ask library() first"
         kind, self._numpy = made
-        # Halves of float32: the store has the whole, and compares by it.
+        # Half floats save memory: the store has the float32 vectors, and compares those.
         self._index = kind(
             ndim=dimension,
             metric="cos",
@@ -78,14 +78,14 @@ class VectorGraph:
 
     @classmethod
     def of(cls, data: bytes | memoryview, dimension: int) -> VectorGraph:
-        """Return the graph in some bytes, which stay where they are; it cannot change."""
+        """Return a read-only graph over some bytes, without copying them."""
         graph = cls(dimension)
         graph._data = data  # usearch does not keep them alive
         graph._index.view(data)
         return graph
 
     def copy(self) -> VectorGraph:
-        """Return one that can change of one that cannot."""
+        """Return a copy that can change."""
         graph = VectorGraph(self._dimension)
         graph._index.load(self._data)
         return graph
@@ -97,7 +97,7 @@ class VectorGraph:
         return bool(self._index.contains(seq))
 
     def add(self, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Add vectors of the store by numbers that are not there yet."""
+        """Add stored vectors whose numbers are not in the graph yet."""
         good = [(seq, row) for seq, row in rows if len(row) == 4 * self._dimension]
         self._add([seq for seq, _ in good], b"".join(row for _, row in good))
 
@@ -107,21 +107,21 @@ class VectorGraph:
             self._add_units(self._numpy.array(seqs, "u8"), self._unit(matrix))
 
     def _add_units(self, keys: Any, matrix: Any) -> None:
-        sound = self._numpy.isfinite(matrix).all(axis=1)  # a damaged row has no neighbours
+        sound = self._numpy.isfinite(matrix).all(axis=1)  # leave out damaged rows
         self._index.add(keys[sound], matrix[sound])
 
     def _unit(self, matrix: Any) -> Any:
-        """Rows of length 1: a half has no room for more."""
+        """Scale rows to length 1, because half floats have a small range."""
         with self._numpy.errstate(all="ignore"):
             matrix = matrix.astype("f8")
             matrix /= self._numpy.linalg.norm(matrix, axis=-1, keepdims=True)
         return matrix.astype("f4")
 
     def forget(self, seqs: Collection[int], forgotten: int) -> bool:
-        """Take vectors out, and their bytes too.
+        """Remove vectors with their bytes; returns whether that worked.
 
-        usearch only marks what it removes, and puts the next vector into its place. So noise is
-        put there, under keys of no grain, and stays: then no other place is free next time.
+        usearch only marks removed vectors, and overwrites them with the next ones. So this adds
+        noise under keys of no grain, which stays: no older place must be free the next time.
         """
         before, count = self._index.serialized_length, len(seqs)
         noise = self._numpy.random.default_rng(forgotten).normal(size=(count, self._dimension))
@@ -131,27 +131,27 @@ class VectorGraph:
         return bool(self._index.serialized_length == before)
 
     def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
-        """Return about the nearest, noise among them, with cosines that are about right."""
+        """Return approximate neighbours, including noise, with approximate cosines."""
         vector = self._unit(self._numpy.frombuffer(query, "<f4"))
         found = self._index.search(vector, count, threads=1)
         keys, distances = found.keys.tolist(), found.distances.tolist()
         return [(key, 1.0 - distance) for key, distance in zip(keys, distances, strict=True)]
 
     def dump(self) -> bytes:
-        """Return its bytes."""
+        """Return the bytes of the graph."""
         return bytes(self._index.save())
 
     def save(self, path: Path) -> None:
-        """Write its bytes to a file."""
+        """Write the bytes of the graph to a file."""
         self._index.save(str(path))
 
 
 def write(path: Path, graph: VectorGraph, stamp: Stamp) -> None:
-    """Write a graph to a file, which is on the disk then."""
+    """Write a graph to a file, and sync it."""
     try:
         graph.save(path)
-    except RuntimeError as error:  # usearch's own
-        raise OSError("the graph cannot be written") from error
+    except RuntimeError as error:  # raised by usearch
+        raise OSError("cannot write the vector graph") from error
     with path.open("r+b") as file:
         file.seek(0, os.SEEK_END)
         fields = (stamp.model, stamp.dimension, stamp.forgotten, stamp.event, stamp.row)
@@ -163,7 +163,7 @@ def write(path: Path, graph: VectorGraph, stamp: Stamp) -> None:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return the stamp of a file, unverified; None if it has none."""
+    """Return the unverified stamp of a file; None if it has none."""
     size = _STAMP.size + _CHECKSUM
     try:
         with path.open("rb") as file:
@@ -181,11 +181,11 @@ def _stamp(data: bytes) -> Stamp | None:
 
 
 def read(path: Path) -> tuple[Stamp, memoryview] | None:
-    """Map a file into memory after verifying every byte."""
+    """Map a file into memory after verifying every byte; None if it is missing or invalid."""
     try:
         with path.open("rb") as file:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError):  # not there, or empty
+    except (OSError, ValueError):  # missing or empty
         return None
     body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
     stamp = _stamp(bytes(body[-_STAMP.size :]))
@@ -194,17 +194,17 @@ def read(path: Path) -> tuple[Stamp, memoryview] | None:
     return stamp, body[: -_STAMP.size]
 
 
-_TOGETHER = 4_096  # vectors added at a time
-_WORN = 5  # one in so many was taken out: more, and a graph finds less than a new one
+_TOGETHER = 4_096  # vectors to add at a time
+_WORN = 5  # rebuild if more than one in so many was removed: the graph then finds less
 
 
 def knows(reader: Reader, stamp: Stamp) -> bool:
-    """Whether a graph is of this store and not ahead of it: its last event is the store's."""
+    """Whether a graph belongs to this store and is not newer: its last event is the store's."""
     return reader.row(EVENTS, SEQUENCE.pack(stamp.event)) == stamp.row
 
 
 def events(reader: Reader, after: int) -> tuple[set[int], set[int], int]:
-    """Which grains got a vector after an event, which were removed, and the last event."""
+    """Return the grains with new vectors after an event, the removed ones, and the last event."""
     changed: set[int] = set()
     deleted: set[int] = set()
     for key, row in reader.rows(EVENTS, after=SEQUENCE.pack(after)):
@@ -218,16 +218,16 @@ def events(reader: Reader, after: int) -> tuple[set[int], set[int], int]:
 
 
 def is_clean(reader: Reader, graph: VectorGraph, stamp: Stamp) -> bool:
-    """Whether a graph has no vector of a grain that is removed by now."""
+    """Whether a graph has no vector of a removed grain."""
     return not any(seq in graph for seq in events(reader, stamp.event)[1])
 
 
 def make_graph(store: Storage, model: Model) -> tuple[VectorGraph, Stamp]:
-    """A new graph of all vectors that are there, stamped with an event before it was begun."""
+    """Make a graph of all vectors, stamped with the last event before the start."""
     with store.read() as reader:
         last = reader.last_row(EVENTS)
     if last is None:
-        raise StoreError("the store has vectors, and no event of their coming")
+        raise StoreError("the store has vectors, but no events for them")
     stamp = Stamp(model.id, model.dimension, 0, SEQUENCE.unpack(last[0])[0], last[1])
     graph, after = VectorGraph(model.dimension), None
     while True:
@@ -246,7 +246,7 @@ def _seq(key: bytes) -> int:
 def follow(
     store: Storage, model: Model, graph: VectorGraph, stamp: Stamp
 ) -> tuple[VectorGraph, Stamp] | None:
-    """Bring a graph up to the store; None if it has to be made again."""
+    """Apply the store's changes to a graph; None if it must be rebuilt."""
     with store.read() as reader:
         changed, deleted, _ = events(reader, stamp.event)
         last = reader.last_row(EVENTS)
@@ -269,19 +269,19 @@ def _parts(seqs: Iterable[int]) -> Iterable[list[int]]:
     return iter(lambda: list(islice(rest, _TOGETHER)), [])
 
 
-_FEW = 1_000  # vectors that a search compares one by one before a graph is written again
+_FEW = 1_000  # vectors outside a graph before it is written again
 _TRIES = 5
 
-_File: TypeAlias = tuple[int, int, int]  # which file it is: inode, size, time of change
+_File: TypeAlias = tuple[int, int, int]  # identifies a file: inode, size, modification time
 
 
 class Candidates(Protocol):
-    """Vectors by sequence number, among which somebody else looks for the nearest."""
+    """Vectors by sequence number, with an approximate search."""
 
     def __len__(self) -> int: ...
 
     def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
-        """Return about the nearest, with cosines that are about right."""
+        """Return approximate neighbours with approximate cosines."""
         ...
 
 
@@ -292,46 +292,47 @@ C = TypeVar("C", bound=Candidates)
 class Covered(Generic[C]):
     """Candidates for a snapshot."""
 
-    stamp: Stamp  # what they cover
-    graph: C  # the candidates: a graph that is open, or what a server compares
-    tail: frozenset[int]  # numbers of grains that got a vector later
-    tail_to: int  # the last event that ``tail`` knows
+    stamp: Stamp  # the state that they cover
+    graph: C  # the candidates: an open graph, or a server
+    tail: frozenset[int]  # numbers of grains with newer vectors
+    tail_to: int  # the last event that ``tail`` includes
 
     def follow(self, reader: Reader, model: Model) -> None:
-        """Bring ``tail`` up to a snapshot."""
+        """Update ``tail`` to a snapshot."""
         changed, _, last = events(reader, self.tail_to)
         self.tail |= {seq for seq in changed if reader.row(VECTORS, model.key(seq)) is not None}
         self.tail_to = last
 
 
 class Neighbours(Protocol):
-    """What gives candidates for the neighbours in a store."""
+    """A source of candidates for vector searches in a store."""
 
     def covering(self, reader: Reader, model: Model) -> Covered[Any] | None:
-        """Return candidates that a snapshot agrees with; None where comparing all is as good."""
+        """Return candidates for a snapshot; None if comparing all vectors is as fast."""
         ...
 
     def catch_up(self, store: Storage, make: bool) -> None:
-        """Bring the candidates up to the store."""
+        """Apply the store's changes to the candidates."""
         ...
 
     def close(self) -> None:
-        """Let go of them."""
+        """Close the source."""
         ...
 
 
 class VectorGraphs:
-    """The graphs of a store by model, in files beside it or in memory."""
+    """The graphs of a store by model, in files or in memory."""
 
     def __init__(self, folder: Path | None, large: int) -> None:
         self._folder = folder
         self._large = large
-        self._lock = threading.Lock()  # taken inside transactions, so none is begun under it
+        # Taken inside transactions; do not start one while holding it
+        self._lock = threading.Lock()
         self._catching_up = threading.Lock()
         self._open: dict[Model, tuple[_File | None, Covered[VectorGraph] | None]] = {}
 
     def covering(self, reader: Reader, model: Model) -> Covered[VectorGraph] | None:
-        """Return the graph of a model that a snapshot agrees with, its tail up to date."""
+        """Return the graph of a model for a snapshot, with its tail up to date."""
         with self._lock:
             covered = self._opened(model)
             if covered is None or not knows(reader, covered.stamp):
@@ -363,12 +364,12 @@ class VectorGraphs:
             return None
         try:
             graph = VectorGraph.of(data, model.dimension)
-        except RuntimeError:  # of another usearch
+        except RuntimeError:  # written by another version of usearch
             return None
         return Covered(stamp, graph, frozenset(), stamp.event)
 
     def catch_up(self, store: Storage, make: bool) -> None:
-        """Bring the graphs up to the store; of those without removals, where it is worth it."""
+        """Update the graphs; without removals, only if there is much to add."""
         if store.readonly:
             return
         with self._catching_up:
@@ -382,7 +383,7 @@ class VectorGraphs:
                     self._catch_up(store, model, make)
 
     def _drop_unknown(self, known: Sequence[Model]) -> None:
-        """Drop graphs of models that are forgotten, and files that killed processes left."""
+        """Drop graphs of removed models, and files of killed processes."""
         with self._lock:
             for model in self._open.keys() - set(known):
                 del self._open[model]
@@ -412,7 +413,7 @@ class VectorGraphs:
                 made = follow(store, model, *made) or made
             if self._publish(store, model, *made):
                 return
-        self._drop(model)  # grains are removed faster than graphs are written
+        self._drop(model)  # removals are faster than writing the graph
 
     def _current(self, store: Storage, model: Model) -> Covered[VectorGraph] | None:
         for _ in range(2):  # the file may be newer than the first snapshot
@@ -428,7 +429,7 @@ class VectorGraphs:
             return sum(1 for _ in rows) > self._large
 
     def _publish(self, store: Storage, model: Model, graph: VectorGraph, stamp: Stamp) -> bool:
-        """Put a graph in place, unless removals came meanwhile that it has not seen."""
+        """Replace the file by a graph, unless it misses a removal."""
         if self._folder is None:
             kept = VectorGraph.of(graph.dump(), model.dimension)
             with self._lock:
@@ -444,7 +445,7 @@ class VectorGraphs:
             if there is None or there.event < stamp.event or not knows(writer, there):
                 try:
                     os.replace(new, path)
-                except FileNotFoundError:  # put in place before: a work may run twice
+                except FileNotFoundError:  # already replaced: a transaction function may run again
                     pass
                 except OSError:
                     _unlink(path)
@@ -455,14 +456,14 @@ class VectorGraphs:
             placed = store.write(work)
             self._forget(model)
             return placed
-        except OSError:  # no room for it; searches go without
+        except OSError:  # the disk is full; searches work without a graph
             self._drop(model)
             return True
         finally:
             _unlink(new)
 
     def _drop_unless_sound(self, store: Storage, model: Model) -> None:
-        """Without the library a file cannot change, so one with a removed grain has to go."""
+        """Without the library a file cannot be updated, so delete one with a removed grain."""
         stamp = None if self._folder is None else stamp_of(self._path(model))
         if stamp is not None:
             with store.read() as reader:
@@ -477,7 +478,7 @@ class VectorGraphs:
             _unlink(self._path(model))
 
     def _forget(self, model: Model) -> None:
-        """Let go of a file, whose bytes stay on the disk while it is mapped."""
+        """Close a file. Its bytes stay on disk while it is mapped."""
         with self._lock:
             self._open.pop(model, None)
 
@@ -486,7 +487,7 @@ class VectorGraphs:
         return self._folder / f"vectors-{model.id}.usearch"
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         with self._lock:
             self._open.clear()
 

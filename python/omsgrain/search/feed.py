@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the store to the text index: what has come since, page by page, by sequence number.
+"""Feed the text index from the store, page by page in the order of sequence numbers.
 
-A page is read in a snapshot of its own, and written in a transaction together with the number it
-reaches to. So a process that is killed has the pages before, another that feeds at the same time
-takes turns, and no process holds a snapshot of the store while it waits for the index.
+A page is read in its own snapshot, and written in one transaction together with its last number.
+So a killed process keeps the earlier pages, processes that feed the same index take turns, and no
+process holds a snapshot of the store while it waits for the index.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from omsgrain.storage.tables import (
 )
 
 PAGE = 4_096
-"""Grains a transaction, if they are small."""
+"""Maximum grains per transaction."""
 
 Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 """Opens a snapshot of the store."""
 
 Words: TypeAlias = tuple[int, str, str, str]
-"""The number of a grain, and the text of each of ``COLUMNS``, as ``for_index`` gives it."""
+"""The number of a grain, and its text for each of ``COLUMNS``, prepared by ``for_index``."""
 
-_TOGETHER = 128  # grains decoded at a time: unpacked, each can have a megabyte
+_TOGETHER = 128  # grains to decode at a time: each can take a megabyte
 
-_POSTINGS = "SELECT term, col, offset, doc FROM temp.postings"  # by term, and then by grain
+_POSTINGS = "SELECT term, col, offset, doc FROM temp.postings"  # by term, then by grain
 _SIZES = "SELECT '', sz, id FROM words_docsize ORDER BY id"
 _PUT = (
     f"INSERT INTO words (rowid, {', '.join(COLUMNS)}) VALUES (?, {', '.join('?' * len(COLUMNS))})"
@@ -48,26 +48,26 @@ _PUT = (
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """How far an index has come."""
+    """How far an index is."""
 
-    last: int  # the last sequence number of the store that it has seen
-    known: int  # the number of a grain that it has taken in; 0 without one
+    last: int  # the last sequence number that it includes
+    known: int  # the number of an indexed grain; 0 if there is none
     digest: bytes  # SHA-256 of that grain's bytes
-    grains: int  # how many it has, those that are gone too
+    grains: int  # number of indexed grains, including removed ones
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """What is to be taken in next."""
+    """The next changes for an index."""
 
-    restart: bool  # the index is not of this store, or the store has fallen back: begin again
-    blobs: list[tuple[int, bytes]]  # new ones, with their numbers
-    removed: list[int]  # numbers of grains that are gone
-    last: int  # the number that this reaches to
+    restart: bool  # the index is of another store or newer than this one: start over
+    blobs: list[tuple[int, bytes]]  # new blobs with their numbers
+    removed: list[int]  # numbers of removed grains
+    last: int  # the last sequence number of the page
 
 
 def state(db: sqlite3.Connection) -> FeedState:
-    """Return how far an index has come."""
+    """Return the state of an index."""
     match db.execute("SELECT last, known, digest, grains FROM state").fetchall():
         case [(int(last), int(known), bytes(digest), int(grains))]:
             return FeedState(last, known, digest, grains)
@@ -75,7 +75,7 @@ def state(db: sqlite3.Connection) -> FeedState:
 
 
 def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) -> FeedPage | None:
-    """Read what comes after the state of an index; None if nothing does."""
+    """Read the changes after the state of an index; None if there are none."""
     with read() as reader:
         end = reader.last_seq()
         if sure and end == before.last:
@@ -91,7 +91,7 @@ def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) ->
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write all that is done inside, or nothing."""
+    """Run the block in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -102,7 +102,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def write(db: sqlite3.Connection, page: FeedPage, before: FeedState) -> None:
-    """Take in a page that follows a state, unless another process has done so."""
+    """Write a page that follows a state, unless another process has done so."""
     with transaction(db):
         if state(db) != before:
             return
@@ -122,7 +122,7 @@ def write(db: sqlite3.Connection, page: FeedPage, before: FeedState) -> None:
 
 
 def after(page: FeedPage, before: FeedState, taken: int) -> FeedState:
-    """Return the state of an index that has taken in a page."""
+    """Return the state of an index after a page."""
     known, digest = before.known, before.digest
     if page.blobs:
         known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()
@@ -132,13 +132,13 @@ def after(page: FeedPage, before: FeedState, taken: int) -> FeedState:
 
 
 def rows_of(page: FeedPage) -> Iterator[list[Words]]:
-    """Give what an index is given of a page, some grains at a time."""
+    """Yield the rows of a page, a few grains at a time."""
     for start in range(0, len(page.blobs), _TOGETHER):
         yield list(_rows(page.blobs[start : start + _TOGETHER]))
 
 
 def fill(db: sqlite3.Connection, read: Read) -> int:
-    """Catch up an index that no other process has; return the number that it has come to."""
+    """Update an index that no other process uses; returns its last sequence number."""
     while True:
         before = state(db)
         page = next_page(read, before, sure=True)
@@ -148,15 +148,15 @@ def fill(db: sqlite3.Connection, read: Read) -> int:
 
 
 def first_difference(db: sqlite3.Connection, other: sqlite3.Connection, upto: int) -> int | None:
-    """Compare two indexes of a store, word by word, as far as the number that ``db`` has come to.
+    """Compare two indexes of a store word by word, up to a sequence number.
 
     Args:
         db: an index.
-        other: one that has come as far, or further.
-        upto: the number.
+        other: another index that is at least as far.
+        upto: the last sequence number to compare.
 
     Returns:
-        The grain of the first word that is not in both; None if there is none.
+        The grain of the first word that only one index has; None if there is none.
     """
     left_out = gone(db) | gone(other)
     for select in (_POSTINGS, _SIZES):
@@ -167,19 +167,19 @@ def first_difference(db: sqlite3.Connection, other: sqlite3.Connection, upto: in
 
 
 def _facts(db: sqlite3.Connection, select: str, upto: int, left_out: set[int]) -> Iterator[Any]:
-    """What an index says of the grains that both may have, in order; the grain comes last."""
+    """Return the facts of an index about grains in both, in order, each ending with the grain."""
     vocabulary = "fts5vocab(main, words, instance)"
     db.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.postings USING {vocabulary}")
     return (f for f in db.execute(select) if f[-1] <= upto and f[-1] not in left_out)
 
 
 def gone(db: sqlite3.Connection) -> set[int]:
-    """The grains that were removed and whose words are still in the index."""
+    """Return the removed grains whose words are still in the index."""
     return {seq for (seq,) in db.execute("SELECT seq FROM gone")}
 
 
 def empty(db: sqlite3.Connection) -> None:
-    """Empty the index, so that the next feed starts from the beginning."""
+    """Empty the index, so that the next feed starts over."""
     with transaction(db):
         _wipe(db)
 
@@ -198,7 +198,7 @@ def _wipe(db: sqlite3.Connection) -> None:
 
 
 def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[Words]:
-    """The words of each grain; those that cannot be read are sealed or damaged, and have none."""
+    """Yield the words of each grain; encrypted and damaged grains have none."""
     found = _core.decode_many([bare(blob) for _, blob in blobs])[0]
     for (seq, blob), fields in zip(blobs, found, strict=True):
         if fields is not None and not blob[1] & ENCRYPTED_BIT:
@@ -206,7 +206,7 @@ def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[Words]:
 
 
 def _knows(reader: Reader, before: FeedState) -> bool:
-    """Whether the store still has the grain that the index knows, or says that it was removed."""
+    """Whether the store has the grain that the index knows, or an event of its removal."""
     if before.known == 0:
         return True
     blob = reader.blob_at(before.known)
@@ -216,7 +216,7 @@ def _knows(reader: Reader, before: FeedState) -> bool:
 
 
 def _removed(reader: Reader, after: int, upto: int) -> Iterator[int]:
-    """The grains that were removed by events with numbers in ``(after, upto]``."""
+    """Return the grains removed by events with numbers in ``(after, upto]``."""
     for key, value in reader.rows(EVENTS, SEQUENCE.pack(after)):
         if SEQUENCE.unpack(key)[0] > upto:
             return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grains whose vectors point most nearly where a given one does, by the cosine.
+"""Find the grains whose vectors have the highest cosine similarity to a given one.
 
-All vectors of the model are compared, in Rust. For large sets, with the library of the extra
-``[search]``, a graph of neighbours gives candidates instead (``graphs.py``). They are compared by
-the store's own vectors too, so that scores never depend on the way they were found.
+Rust compares all vectors of the model. For many vectors, with the extra ``[search]``, a graph
+(``ann.py``) returns candidates instead. Their scores are computed from the store's vectors too, so
+they do not depend on the method.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.tables import VECTORS
 
 LARGE = 20_000
-"""Vectors of a model from which a graph is worth its making: comparing so many takes 30 ms."""
+"""Vectors of a model that justify a graph: comparing so many takes 30 ms."""
 
 Accept: TypeAlias = Callable[[int], bool]
-"""Tells of a sequence number whether the grain may be in the result."""
+"""Returns whether the grain with a sequence number may be a result."""
 
 _LIMIT = 10_000
-_PAGE = 256 << 10  # bytes of vectors at a time: they stay in the processor's cache
-_TOGETHER = 64  # grains whose vectors are asked for at once
-_FIRST, _MOST = 256, 4_096  # candidates from a graph: at first, and before all are compared
+_PAGE = 256 << 10  # bytes of vectors at a time, to stay in the CPU cache
+_TOGETHER = 64  # grains whose vectors are read at once
+_FIRST, _MOST = 256, 4_096  # candidates from a graph: first, and at most before comparing all
 _ROUNDED = 1e-3
 
 
 class Near(NamedTuple):
-    """One result.
+    """A result.
 
     Attributes:
         seq: the sequence number of a grain.
-        score: the cosine, -1 to 1; 1 points the same way.
+        score: the cosine, -1 to 1; 1 means the same direction.
     """
 
     seq: int
@@ -54,7 +54,7 @@ class Near(NamedTuple):
 
 
 class Nearest:
-    """Vector search over one store. Any thread may use it."""
+    """Vector search over one store. Threads may share it."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class Nearest:
         allowed: Collection[int] | None = None,
         accept: Accept | None = None,
     ) -> list[Near]:
-        """Find the nearest."""
+        """Return the nearest grains."""
         query = pack(vector)
         if not 1 <= limit <= _LIMIT:
             raise RangeError(
-                "a search cannot have that many results",
+                "limit out of range",
                 field="/limit",
                 expected=f"1 to {_LIMIT}",
                 found=number_found(limit),
@@ -88,7 +88,7 @@ class Nearest:
         known = model_of(reader, model, len(query) // 4)
         if known is None:
             return []
-        accept = accept and cache(accept)  # a search that widens meets the same grains again
+        accept = accept and cache(accept)  # a wider search meets the same grains again
         found: _Found | None = None
         if allowed is not None:
             found = _exact(query, _rows(reader, known, allowed), limit, accept)
@@ -99,15 +99,15 @@ class Nearest:
         return [Near(seq, score) for score, seq in found]
 
     def catch_up(self, store: Storage, *, make: bool = True) -> None:
-        """Bring the graphs up to the store. Nothing but speed and what is removed depends on it.
+        """Apply the store's changes to the graphs. It affects only speed and removed grains.
 
-        It belongs behind a removal and before closing, with ``make=False``, and where time does
-        not matter. A removed grain is gone from the files when this returns.
+        Call it with ``make=False`` after a removal and before closing, and otherwise when time
+        does not matter. When it returns, the files have no removed grain.
         """
         self._graphs.catch_up(store, make)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self._graphs.close()
 
 
@@ -116,9 +116,9 @@ _Rows: TypeAlias = "Iterable[tuple[bytes, bytes]]"
 
 
 def _exact(query: bytes, rows: _Rows, limit: int, accept: Accept | None) -> _Found:
-    """The best of some rows. Only those that would be among them are asked about."""
+    """Return the best of some rows; ``accept`` is called only for candidates."""
     rest, size = iter(rows), max(1, _PAGE // len(query))
-    best: _Found = []  # a heap: the worst first
+    best: _Found = []  # a heap with the worst first
     while page := list(islice(rest, size)):
         floor = best[0][0] if len(best) == limit else -1.0
         for score, seq in _core.nearest(query, page, floor):
@@ -131,7 +131,7 @@ def _exact(query: bytes, rows: _Rows, limit: int, accept: Accept | None) -> _Fou
 
 
 def _rows(reader: Reader, model: Model, seqs: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
-    """The rows of some grains, in order, since neighbours share pages."""
+    """Return the rows of grains in order, because neighbours share pages."""
     rest = iter(sorted(seqs))
     while keys := [model.key(seq) for seq in islice(rest, _TOGETHER)]:
         found = reader.some_rows(VECTORS, keys)
@@ -146,7 +146,7 @@ def _through(
     limit: int,
     accept: Accept | None,
 ) -> _Found | None:
-    """The best by a graph; None if comparing all is the better way."""
+    """Return the best by a graph; None if comparing all is better."""
     graph, tail = covered.graph, covered.tail
     if len(tail) >= len(graph):
         return None
@@ -157,7 +157,7 @@ def _through(
         seqs = {seq for seq, _ in candidates} - tail
         early = _exact(query, _rows(reader, model, seqs), limit, accept)
         found = nlargest(limit, early + late)
-        # What was not fetched is not nearer than the last that was, whose cosine is rounded.
+        # A vector that was not fetched is not nearer than the last one fetched, within rounding.
         if len(found) == limit and candidates and found[-1][0] > candidates[-1][1] - _ROUNDED:
             return found
         fetch *= 8
@@ -165,7 +165,7 @@ def _through(
 
 
 def vectors_of(store: Storage) -> Nearest:
-    """Return what finds neighbours among the vectors of a store."""
+    """Return the vector search for a store."""
     there = store.sidecar
     if there.database is None:
         return Nearest(there.folder)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ranking made of several: reciprocal rank fusion.
+"""Combine several rankings by reciprocal rank fusion.
 
-The scores of words and of vectors cannot be compared; their ranks can. A grain at rank r of a list
-gets 1 / (K + r), and its score is the sum over all lists (Cormack, Clarke, Büttcher, 2009).
+Scores of words and of vectors are not comparable, but their ranks are. A grain at rank r of a list
+gets 1 / (K + r). Its score is the sum over all lists (Cormack, Clarke, Büttcher, 2009).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from omsgrain.search.text import Phrase, Query, Row
 from omsgrain.search.words import WEIGHTS
 
 K = 60
-"""How little the first ranks stand out; the value of the paper, which others keep too."""
+"""The constant of the paper: larger values flatten the first ranks."""
 
 
 class Ranked(NamedTuple):
-    """One result.
+    """A result.
 
     Attributes:
         seq: the sequence number of a grain.
-        score: above 0, and 1 for the best of the result.
+        score: above 0; 1 for the best result.
     """
 
     seq: int
@@ -40,12 +40,12 @@ def fuse(
     *,
     place: Callable[[int], bytes],
 ) -> list[Ranked]:
-    """Rank the grains of several lists together."""
+    """Combine the rankings of several lists."""
     parts: dict[int, list[float]] = {}
     for ranked in lists:
         for rank, seq in enumerate(dict.fromkeys(ranked), 1):
             parts.setdefault(seq, []).append(1 / (K + rank))
-    # fsum rounds once, whatever the order: grains that swap ranks between lists tie exactly.
+    # fsum is independent of order, so grains that swap ranks between lists tie exactly.
     sums = {seq: math.fsum(terms) for seq, terms in parts.items()}
     best = max(sums.values(), default=1.0)
     order: list[Ranked] = []
@@ -58,9 +58,9 @@ def fuse(
 
 
 SMALL = 10_000
-"""In an index of so many grains every word is weighed."""
+"""Up to so many grains in an index, every word has a weight."""
 
-_REMEMBERED = 4_096  # phrases
+_REMEMBERED = 4_096  # phrases to cache
 
 _MATCHING = "FROM words WHERE words MATCH ? AND rowid NOT IN (SELECT seq FROM gone)"
 _AMONG = "AND rowid BETWEEN ? AND ? AND allowed(rowid)"
@@ -72,7 +72,7 @@ _NEWEST = f"SELECT rowid, 0.0 {_MATCHING} %s ORDER BY rowid DESC LIMIT ? OFFSET 
 
 
 class PhraseCounts:
-    """How many grains have a phrase; counted once, until the index has grown by a tenth."""
+    """The number of grains for each phrase, cached until the index has grown by a tenth."""
 
     def __init__(self) -> None:
         self._known: dict[Phrase, int] = {}
@@ -84,7 +84,7 @@ class PhraseCounts:
         phrases: Collection[Phrase],
         count: Callable[[list[Phrase]], dict[Phrase, int]],
     ) -> dict[Phrase, int]:
-        """Return how many of so many grains have each phrase; ``count`` counts new phrases."""
+        """Return the number of grains for each phrase; ``count`` counts new phrases."""
         if not self._grains <= grains <= self._grains * 1.1 or len(self._known) > _REMEMBERED:
             self._known, self._grains = {}, grains
         if new := [phrase for phrase in phrases if phrase not in self._known]:
@@ -93,19 +93,19 @@ class PhraseCounts:
 
 
 def common(grains: int, counts: Mapping[Phrase, int]) -> set[Phrase]:
-    """Return the phrases that more than half of all grains have, if it matters."""
+    """Return the phrases in more than half of all grains; none for a small index."""
     return {p for p, count in counts.items() if 2 * count > grains} if grains > SMALL else set()
 
 
 class Stage(NamedTuple):
-    """Matches that come after those of the stages before."""
+    """Matches that come after those of earlier stages."""
 
-    weighed: bool  # by their weight, best first; else the newest come first
-    query: Query  # what they match; only its phrases are weighed
+    weighed: bool  # by weight, best first; otherwise newest first
+    query: Query  # the query for these matches; only its phrases have weights
 
 
 def stages(query: Query, common: set[Phrase]) -> list[Stage]:
-    """Cut a query where its order is not by weight any more."""
+    """Split a query into stages: matches with weighed phrases, then the others."""
     some = tuple(phrase for phrase in query.optional if phrase not in common)
     if query.required:
         weighed = bool(some) or not common.issuperset(query.required)
@@ -125,10 +125,10 @@ class RankedMatches:
         self._query = query
         self._seqs = seqs
         self._stages: list[tuple[str, str]] | None = None  # statement, expression
-        self._offset = 0  # in the first of them
+        self._offset = 0  # in the first stage
 
     def page(self, db: sqlite3.Connection, size: int) -> list[Row]:
-        """Return the next ones, best first; fewer than ``size`` are the last."""
+        """Return the next matches, best first; fewer than ``size`` at the end."""
         if self._stages is None:
             self._stages = self._plan(db)
         among: tuple[int, ...] = ()

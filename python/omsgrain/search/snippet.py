@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a grain was found for: the fields that match, and the best piece of one of them.
+"""Why a search found a grain: the matching fields, and a snippet of one of them.
 
-Made from the grain's own text, with the words that the index was fed, so it shows exactly what the
+It uses the grain's own text and the words that the index was fed, so it shows exactly what the
 index found.
 """
 
@@ -18,10 +18,10 @@ from omsgrain.search.text import Query
 from omsgrain.search.words import SAYS, Places, texts
 
 WIDTH = 160
-"""Characters of a snippet, about."""
+"""Approximate characters of a snippet."""
 
-_MOST_MARKS = 1_000  # matches looked at in one text
-_NEAR = 16  # characters to the next space at which a piece is rather cut
+_MOST_MARKS = 1_000  # matches to examine in one text
+_NEAR = 16  # characters within which to cut at a space
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 Span = tuple[int, int]
@@ -29,12 +29,12 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A piece of a field, with what was found in it.
+    """A part of a field with its matching words.
 
     Attributes:
         field: the name of the field.
-        text: the piece, on one line; "…" marks where it was cut.
-        marks: where the words are that were found: start and end in ``text``, in order.
+        text: the part, on one line; "…" marks a cut.
+        marks: start and end of each matching word in ``text``, in order.
     """
 
     field: str
@@ -42,7 +42,12 @@ class Snippet:
     marks: tuple[Span, ...]
 
     def marked(self, before: str = "[", after: str = "]") -> str:
-        """The text with something before and after each word that was found."""
+        """Return the text with markers around each matching word.
+
+        Args:
+            before: the marker before a word.
+            after: the marker after a word.
+        """
         out, end = [], 0
         for start, stop in self.marks:
             out += [self.text[end:start], before, self.text[start:stop], after]
@@ -52,11 +57,11 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """How a grain matches a search.
+    """Why a search found a grain.
 
     Attributes:
-        fields: the names of the fields that match, in the grain's order.
-        snippet: from the field with most of the words; None if none matches.
+        fields: the names of the matching fields, in the grain's order.
+        snippet: a snippet of the field with the most words; None if none matches.
     """
 
     fields: tuple[str, ...]
@@ -64,7 +69,7 @@ class Shown:
 
 
 def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
-    """Say how a grain matches a search."""
+    """Return why a search found a grain."""
     names: dict[str, None] = {}
     best: tuple[tuple[int, bool], str, Places, list[Span]] | None = None
     for name, text in texts(fields):
@@ -82,7 +87,7 @@ def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
 
 
 def piece(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """The best piece of a text that is no field; its beginning, if nothing matches."""
+    """Return the best snippet of a text; its beginning if nothing matches."""
     places, spans = _found(text, query)
     if spans:
         return _cut("", places, spans, width)
@@ -92,14 +97,14 @@ def piece(text: str, query: Query, width: int = WIDTH) -> Snippet:
 
 
 def _found(text: str, query: Query) -> tuple[Places, list[Span]]:
-    """Where in a text is what was searched for."""
+    """Return the places of the query's words in a text."""
     places = Places(text)
     finds = islice(query.pattern.finditer(places.spaced), _MOST_MARKS)
     return places, [find.span() for find in finds]
 
 
 def _cut(name: str, places: Places, spans: list[Span], width: int) -> Snippet:
-    """The piece of the text that has the most different words."""
+    """Return the part of the text with the most different words."""
     text = places.text
     marks = [
         (start, min(end, start + width))
@@ -118,7 +123,7 @@ def _cut(name: str, places: Places, spans: list[Span], width: int) -> Snippet:
 
 
 def _densest(marks: list[Span], said: list[str], width: int) -> Span:
-    """Which marks, from and to, fit into the width and have the most different words."""
+    """Return the first and last mark of the part with the most different words."""
     best, most = (0, 0), 0
     last = 0
     for first, (start, _) in enumerate(marks):
@@ -130,7 +135,7 @@ def _densest(marks: list[Span], said: list[str], width: int) -> Span:
 
 
 def _begin(text: str, low: int, limit: int) -> int:
-    """Where a piece begins, at the start of a word if one is near."""
+    """Return the start of a part, at the start of a word if one is near."""
     if low == 0:
         return 0
     space = text.find(" ", low - 1, min(low + _NEAR, limit))
@@ -141,7 +146,7 @@ def _begin(text: str, low: int, limit: int) -> int:
 
 
 def _end(text: str, high: int, limit: int) -> int:
-    """Where a piece ends."""
+    """Return the end of a part, at the end of a word if one is near."""
     if high == len(text):
         return high
     space = text.rfind(" ", max(high - _NEAR, limit), high + 1)

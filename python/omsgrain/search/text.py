@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search by words: a query, and what every text index has.
+"""Search by words: queries, and the interface of text indexes.
 
     index = texts_of(store, budget)
     found = index.search(store.read, "shelf boxes")
 
-A search reads matches in pages, until enough are good. An index gives the first page of the
-matches, after it has caught up with the store, and then more.
+A search reads matches in pages until it has enough. An index catches up with the store and returns
+the first page of the matches, and then further pages.
 """
 
 from __future__ import annotations
@@ -28,50 +28,50 @@ if TYPE_CHECKING:
     from omsgrain.storage.lmdb.budget import Budget
 
 LONGEST = 10_000
-"""Characters of a query."""
+"""Maximum characters of a query."""
 
 MOST_PHRASES = 256
-"""Words and phrases of a query that are not the same."""
+"""Maximum distinct words and phrases of a query."""
 
 _PART = re.compile(r'([+-]?)(?:"([^"]*)"?|(\S+))')
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words next to each other, mostly one."""
+    """One or several adjacent words."""
 
     words: tuple[str, ...]  # folded
-    prefix: bool = False  # the last one is only the beginning of a word
-    joined: bool = False  # there is one sign between any two
+    prefix: bool = False  # the last word is a prefix
+    joined: bool = False  # one sign separates each two words
 
     def __str__(self) -> str:
-        """The phrase in the language of FTS5; a word has letters, digits and emoji only."""
+        """Return the phrase in FTS5 syntax; words have only letters, digits and emoji."""
         words = pairs(self.words) if self.joined else self.words
         return f'"{" ".join(words)}"' + " *" * self.prefix
 
     def pattern(self) -> str:
-        """A regular expression for the phrase in a prepared text, from where a word begins."""
+        """Return a regular expression for the phrase in a prepared text."""
         between = "-" if self.joined else "[ -]+"
         return between.join(map(re.escape, self.words)) + "[^ -]*" * self.prefix
 
 
 @dataclass(frozen=True)
 class Query:
-    """A search."""
+    """A parsed query."""
 
-    required: tuple[Phrase, ...]  # all of them must be there
-    optional: tuple[Phrase, ...]  # any, if nothing is required; otherwise they move a grain up
-    excluded: tuple[Phrase, ...]  # none may be there
+    required: tuple[Phrase, ...]  # all are required
+    optional: tuple[Phrase, ...]  # any one, if none are required; otherwise they raise the rank
+    excluded: tuple[Phrase, ...]  # none may occur
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Finds what the grain is found for, in a prepared text."""
+        """A regular expression for the matches in a prepared text."""
         wanted = sorted((*self.required, *self.optional), key=lambda p: -len(p.words))
         any_of = "|".join(phrase.pattern() for phrase in wanted)
         return re.compile(f"(?<![^ -])(?:{any_of})(?![^ -])")
 
     def expression(self) -> str:
-        """The query in the language of FTS5."""
+        """Return the query in FTS5 syntax."""
         wanted = " OR ".join(map(str, self.optional))
         if self.required:
             needed = f"({' AND '.join(map(str, self.required))})"
@@ -82,17 +82,17 @@ class Query:
 
 
 def read_query(text: str) -> Query:
-    """Read the text of a search."""
+    """Parse the text of a search."""
     if not isinstance(text, str):
         raise SchemaError(
-            "a search is for words",
+            "a search text must be a string",
             field="/text",
             expected="a string",
             found=type(text).__name__,
         )
     if len(text) > LONGEST:
         raise RangeError(
-            "the search is too long",
+            "the search text is too long",
             field="/text",
             expected=f"at most {LONGEST} characters",
             found=str(len(text)),
@@ -104,12 +104,12 @@ def read_query(text: str) -> Query:
             found[sign or "+" * (not bare)][phrase] = None
     if not (found["+"] or found[""]):
         raise SchemaError(
-            "there is no word to search for", field="/text", expected="a word or a phrase"
+            "the search text has no word", field="/text", expected="a word or a phrase"
         )
     count = sum(map(len, found.values()))
     if count > MOST_PHRASES:
         raise RangeError(
-            "the search has too many words",
+            "the search text has too many words",
             field="/text",
             expected=f"at most {MOST_PHRASES}",
             found=str(count),
@@ -128,27 +128,27 @@ def _phrase(said: str, bare: bool) -> Phrase | None:
 
 
 Row = tuple[int, float]
-"""A sequence number and the weight of the match; 0 where it has none."""
+"""A sequence number and the weight of the match, or 0."""
 
 More: TypeAlias = Callable[[int], list[Row]]
-"""Gives the next so many matches; fewer are the last."""
+"""Returns the next so many matches; fewer at the end."""
 
 MOST = 100_000
-"""Matches that a filter may refuse before a search stops."""
+"""Matches that a filter may reject before a search stops."""
 
 TRIES = 100
-"""Times that others may empty an index between catching up and reading."""
+"""Attempts to read an index that others empty meanwhile."""
 
-_FIRST_PAGE = 256  # matches read at first if a filter may refuse them; then 8 times as many
+_FIRST_PAGE = 256  # matches to read first with a filter; then 8 times as many
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A grain that was found.
+    """A grain that matches.
 
     Attributes:
         seq: its sequence number.
-        score: how well it matches, from 1 for the best of the result down to 0.
+        score: from 1 for the best result down to 0.
     """
 
     seq: int
@@ -157,13 +157,13 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class TextMatches:
-    """The answer to a search.
+    """The result of a search.
 
     Attributes:
-        matches: best first; of equals the newest first.
-        more: there are others after them.
-        read: how many matches were read, those that a filter refused among them.
-        complete: False if the search stopped because too many had been refused.
+        matches: best first; newest first among equals.
+        more: whether there are further matches.
+        read: number of matches that were read, including those that a filter rejected.
+        complete: False if the search stopped after too many rejections.
     """
 
     matches: tuple[Match, ...]
@@ -173,30 +173,30 @@ class TextMatches:
 
 
 class Start(NamedTuple):
-    """The matches of a query, begun."""
+    """The first matches of a query."""
 
-    page: list[Row]  # the first of them, best first
-    more: More  # gives the next
+    page: list[Row]  # the first page, best first
+    more: More  # returns the next page
 
 
 class TextIndex(ABC):
-    """The text index of a store. Any thread may use it; in a forked child it refuses.
+    """The text index of a store. Threads may share it; a forked child may not use it.
 
-    Never call it while you hold a snapshot of the store: others may have to wait for that.
+    Never call it while you hold a snapshot of the store, because other processes may wait for it.
     """
 
     @property
     @abstractmethod
     def exists(self) -> bool:
-        """Whether there is an index already, so that it is of use to keep it up to date."""
+        """Whether an index exists, so that keeping it up to date is useful."""
 
     @abstractmethod
     def catch_up(self, read: Read) -> int:
-        """Take in what the store has and the index has not; a search does so by itself."""
+        """Index what is new in the store; a search does this first."""
 
     @abstractmethod
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
-        """Catch up, and begin to read the matches of a query."""
+        """Catch up, and return the first matches of a query."""
 
     def search(
         self,
@@ -208,11 +208,11 @@ class TextIndex(ABC):
         accept: Callable[[int], bool] | None = None,
         most: int = MOST,
     ) -> TextMatches:
-        """Find grains by their words, after catching up with the store."""
+        """Return grains by their words, after catching up with the store."""
         query = query if isinstance(query, Query) else read_query(query)
         if limit < 1 or most < 1:
-            raise RangeError("a search asks for at least one match", expected="limit, most >= 1")
-        wanted = limit + 1  # one more tells whether there are others
+            raise RangeError("limit and most must be at least 1", expected="limit, most >= 1")
+        wanted = limit + 1  # one more shows whether there are further ones
         found: list[Row] = []
         rows, complete = 0, True
         for row in self._rows(read, query, seqs, wanted, filtered=accept is not None):
@@ -237,13 +237,13 @@ class TextIndex(ABC):
         *,
         filtered: bool,
     ) -> Iterator[Row]:
-        """All matches, best first, read in pages as they are needed."""
+        """Yield all matches, best first, in pages on demand."""
         size = max(wanted, _FIRST_PAGE) if filtered else wanted
         page, more = self.start(read, query, seqs, size)
         seen: set[int] = set()
         while True:
             for row in page:
-                if row[0] not in seen:  # what came in meanwhile has moved the others
+                if row[0] not in seen:  # grains indexed meanwhile shift the others
                     seen.add(row[0])
                     yield row
             if len(page) < size:
@@ -253,25 +253,25 @@ class TextIndex(ABC):
 
     @abstractmethod
     def rebuild(self, read: Read) -> None:
-        """Rebuild an index that exists from the blobs; nothing else stays in it."""
+        """Rebuild an existing index from the blobs."""
 
     @abstractmethod
     def scrub(self, read: Read) -> None:
-        """See that no word of removed grains stays in the index."""
+        """Remove all words of removed grains from the index."""
 
     @contextmanager
     def scrubbing(self, read: Read) -> Iterator[None]:
-        """Scrub while the store itself is rewritten, which is done inside the block."""
+        """Scrub the index after the block, which rewrites the store."""
         yield
         self.scrub(read)
 
     @abstractmethod
     def check(self, read: Read) -> tuple[CheckProblem, ...]:
-        """Compare an index that exists, word by word, with what the grains give."""
+        """Compare an existing index word by word with the grains."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the index; a second call does nothing."""
+        """Close the index. A second call does nothing."""
 
 
 def texts_of(store: Storage, budget: Budget) -> TextIndex:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text index of a store beside its tables: the file ``text.db`` of SQLite, or one in memory.
+"""The text index of a store in SQLite: the file ``text.db``, or a database in memory.
 
     words    FTS5: the words of a grain in three columns; rowid is its sequence number
-    gone     grains that were removed since the file was made, and whose words are still in it
-    state    one row: how far it has come; a grain it has, by number and digest; how many it has
+    gone     removed grains whose words are still in the file
+    state    one row: the last sequence number; an indexed grain by number and digest; a count
 
-It is caught up by sequence number before it answers. All of it can be made again from the blobs,
-so nothing in it is worth a repair: a file that is damaged, of another version or another program's
-is deleted. It is a WAL database with ``synchronous=NORMAL``: a commit costs no sync of the disk, a
-power cut can take the last ones, but what is left fits together.
+The index catches up by sequence number before it answers. It can be rebuilt from the blobs, so it
+is never repaired: a file that is damaged, of another version or of another program is deleted. It
+is a WAL database with ``synchronous=NORMAL``: a commit does not sync the disk. A power cut can
+lose the last commits, but leaves the file consistent.
 
-The text itself is not kept (``content=''``), only the positions of words: half the size. Its
-price is that FTS5 cannot take out a grain, for which it would need the text. So a removed grain is
-noted in ``gone``, and what must not stay in the file goes when the file is filled again.
+The index stores only the positions of words, not the text (``content=''``), which halves its size.
+But FTS5 needs the text to remove a grain. So ``gone`` lists removed grains, and a rebuild of the
+file removes their words.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
 
 CACHE = 8 << 20
-"""Bytes of the file that SQLite keeps in memory."""
+"""Bytes of the file that SQLite may cache."""
 
 _PROGRAM = 0x6F6D7367  # "omsg"
 _FORMAT = 1
-"""Rises with the tables, and with whatever makes other words of the same grain."""
+"""Increase it if the tables change, or the words of a grain."""
 
 _TABLES = f"""
 CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, content='', tokenize='ascii');
@@ -65,20 +65,20 @@ _NOT_OURS = (
     "invalid fts5",
     "Could not decode",
 )
-"""How SQLite puts it when the tables are not those that were made."""
+"""Messages of SQLite about tables other than ours."""
 
 _opening = threading.Lock()
 
 
 def in_memory() -> sqlite3.Connection:
-    """Make an empty one in memory."""
+    """Return a new index in memory."""
     connection = _connect(":memory:")
     _make(connection)
     return connection
 
 
 def in_file(path: Path) -> sqlite3.Connection:
-    """Open the file for writing; make it if it is missing or of no use."""
+    """Open the file for writing; create it if it is missing or unusable."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -89,13 +89,13 @@ def in_file(path: Path) -> sqlite3.Connection:
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise failure(error) from error
-            time.sleep(0.01)  # not all that is locked is waited for by SQLite itself
+            time.sleep(0.01)  # SQLite does not wait for every lock itself
         except OSError as error:
-            raise StoreError("could not make the text index", found=error.strerror) from error
+            raise StoreError("cannot create the text index", found=error.strerror) from error
 
 
 def to_read(path: Path) -> sqlite3.Connection | None:
-    """Open the file for reading; None if there is none that can be used."""
+    """Open the file for reading; None if it is missing or unusable."""
     if not path.exists():
         return None
     return _usable(path, "mode=ro") or _still(path)
@@ -115,10 +115,10 @@ def _usable(path: Path, options: str) -> sqlite3.Connection | None:
 
 
 def _still(path: Path) -> sqlite3.Connection | None:
-    """Copy a file to memory, or return None if a process writes to it meanwhile.
+    """Copy a file to memory; None if a process writes to it meanwhile.
 
-    Where SQLite may make no file beside a WAL database, it reads it only as a file that never
-    changes. Every writer makes the log before it changes the file.
+    SQLite can read a WAL database without creating files beside it only as an immutable file.
+    Every writer creates the log before it changes the file.
     """
     log = path.with_name(f"{path.name}-wal")
     before = None if log.exists() else _changed(path)
@@ -138,29 +138,29 @@ def _still(path: Path) -> sqlite3.Connection | None:
 
 
 def copied(source: sqlite3.Connection) -> sqlite3.Connection:
-    """Copy a whole one into memory."""
+    """Copy a database into memory."""
     target = _connect(":memory:")
     source.backup(target)
     return target
 
 
 def remove(path: Path) -> None:
-    """Delete the file and those beside it.
+    """Delete the file and its WAL files.
 
-    The file itself first: a process that has it open sees that its name is gone, and leaves the
-    files beside the new one alone.
+    The file goes first: a process that has it open sees that it is deleted, and then leaves the
+    WAL files of the new one alone.
     """
     try:
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError("the text index cannot be deleted", found=error.strerror) from error
+        raise StoreError("cannot delete the text index", found=error.strerror) from error
 
 
 def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Whether an error says that the file is damaged, and not that it is busy or the disk full.
+    """Whether an error means a damaged file, not a busy one or a full disk.
 
-    Python cannot even read some of what SQLite says about a damaged file.
+    Python cannot decode some messages of SQLite about damaged files.
     """
     if isinstance(error, UnicodeDecodeError):
         return True
@@ -172,7 +172,7 @@ def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
 
 
 def failure(error: Exception) -> StoreError:
-    """The StoreError for something that SQLite refused."""
+    """Return the StoreError for an error of SQLite."""
     return StoreError("the text index cannot be used", found=str(error) or type(error).__name__)
 
 
@@ -180,8 +180,8 @@ def _connect(name: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         name,
         timeout=PATIENCE,
-        isolation_level=None,  # transactions are begun by hand
-        check_same_thread=False,  # one thread at a time uses it
+        isolation_level=None,  # transactions start explicitly
+        check_same_thread=False,  # a lock admits one thread at a time
         uri=name.startswith("file:"),
     )
     connection.execute("PRAGMA secure_delete = ON")
@@ -191,15 +191,15 @@ def _connect(name: str) -> sqlite3.Connection:
 
 
 def set_cache(connection: sqlite3.Connection, size: int) -> None:
-    """Say how many bytes of the file SQLite may keep in memory."""
+    """Set how many bytes of the file SQLite may cache."""
     connection.execute(f"PRAGMA cache_size = -{size >> 10}")
 
 
 def _opened(path: Path) -> sqlite3.Connection | None:
-    """Try once; None if the file was replaced meanwhile, or was of no use and is gone now."""
+    """Try to open once; None if the file was replaced, or was unusable and is deleted."""
     with suppress(FileExistsError):
-        # SQLite would make it for its owner only. Never open a file that exists: closing it would
-        # drop the locks that this process has on it.
+        # SQLite would create it with permissions for the owner only. Never open an existing file:
+        # closing it would drop the locks of this process on it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
     before = _identity(path)
     connection = _connect(str(path))
@@ -231,7 +231,7 @@ def _opened(path: Path) -> sqlite3.Connection | None:
 
 
 def _make(connection: sqlite3.Connection) -> None:
-    """Make the tables if they are missing."""
+    """Create the tables if they are missing."""
     with transaction(connection):
         if _version(connection) == (_PROGRAM, _FORMAT):
             return
@@ -242,7 +242,7 @@ def _make(connection: sqlite3.Connection) -> None:
             if "fts5" not in str(error):
                 raise
             raise UnsupportedError(
-                "the SQLite of this Python has no full-text search",
+                "this Python's SQLite has no full-text search",
                 expected="SQLite with FTS5",
                 found=sqlite3.sqlite_version,
             ) from error
@@ -263,7 +263,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _changed(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells a file from any other, and from itself after a change."""
+    """Return what identifies a file and its content, or None."""
     try:
         stat = os.stat(path)
     except FileNotFoundError:
@@ -276,7 +276,7 @@ T = TypeVar("T")
 
 
 class DamagedError(StoreError):
-    """The index was of no use and is empty now: catch up, and try again."""
+    """The index was damaged and is now empty: catch up and retry."""
 
 
 class Handle:
@@ -284,24 +284,24 @@ class Handle:
 
     def __init__(self, path: Path | None, *, readonly: bool, cache: int = CACHE) -> None:
         self._file = path
-        self._path = path  # None once this handle works in memory
+        self._path = path  # None once this handle uses memory
         self._readonly = readonly
         self._cache = cache
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
-        self._borrowed = False  # the connection is to a file that is not to be written
+        self._borrowed = False  # the connection is to a file that must not be written
         self._closed = False
         with _all_lock:
             _all.add(self)
 
     @property
     def exists(self) -> bool:
-        """Whether there is an index already."""
+        """Whether an index exists."""
         return self._db is not None or (self._path is not None and self._path.exists())
 
     def check(self) -> None:
-        """Refuse a handle that was closed, or came over a fork."""
+        """Refuse a closed handle, or one from before a fork."""
         if self._closed:
             raise StoreError("the store is closed")
         if os.getpid() != self._process:
@@ -313,7 +313,7 @@ class Handle:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Do something that changes nothing."""
+        """Run a function that changes nothing."""
         with self._lock:
             self.check()
             try:
@@ -332,7 +332,7 @@ class Handle:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Do something that may change the index; raises as ``read`` does."""
+        """Run a function that may change the index; raises as ``read`` does."""
         with self._lock:
             if self.read(lambda db: self._borrowed):
                 copy = self.read(copied)
@@ -341,17 +341,17 @@ class Handle:
             return self.read(work, *args, **kwargs)
 
     def truncate(self) -> None:
-        """Bring all that was written into the file itself, and empty the files beside it."""
+        """Write everything into the file itself, and empty the WAL files."""
         if self._file is None:
             return
         if not self._may_write(self._file):
-            raise StoreError("a handle that only reads cannot clear the text index")
+            raise StoreError("a read-only handle cannot clear the text index")
         sql = "PRAGMA wal_checkpoint(TRUNCATE)"
         if self.read(lambda db: db.execute(sql).fetchone())[0]:
-            raise StoreError("another process does not let go of the text index; try again")
+            raise StoreError("another process uses the text index; try again")
 
     def close(self) -> None:
-        """Let go; a second call does nothing."""
+        """Close the connection. A second call does nothing."""
         self._closed = True
         if os.getpid() == self._process:
             with self._lock:
@@ -375,7 +375,7 @@ class Handle:
         return os.access(path, os.W_OK) or not path.exists()
 
     def _discard(self) -> None:
-        """Get rid of a damaged index; the next use has an empty one."""
+        """Discard a damaged index; the next use creates an empty one."""
         borrowed = self._borrowed
         self._let_go()
         if borrowed:
@@ -389,21 +389,21 @@ class Handle:
         self._db, self._borrowed = None, False
 
     def before_fork(self) -> bool:
-        """Wait for a moment without work, not for long, and close the file."""
+        """Wait briefly for an idle moment, and close the file."""
         still = self._lock.acquire(timeout=_FORK_PATIENCE)
         if still and self._path is not None:
             self._let_go()
         return still
 
     def after_fork(self) -> None:
-        """Go on, in the parent; in the child nothing goes on."""
+        """Resume in the parent. In the child, the handle stays unusable."""
         self._lock.release()
 
 
 _FORK_PATIENCE = 5.0
 _all: weakref.WeakSet[Handle] = weakref.WeakSet()
 _all_lock = threading.Lock()
-_paused: list[Handle] = []  # for the fork under way
+_paused: list[Handle] = []  # for the current fork
 
 
 def _before_fork() -> None:
@@ -425,7 +425,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class SqliteTextIndex(TextIndex):
-    """An index in a file, or in memory."""
+    """A text index in a file or in memory."""
 
     def __init__(
         self, path: Path | None, *, readonly: bool = False, budget: Budget | None = None
@@ -434,16 +434,16 @@ class SqliteTextIndex(TextIndex):
         self._handle = Handle(path, readonly=readonly, cache=given.text)
         self._page = given.page
         self._feeding = threading.Lock()
-        self._sure = False  # the index is of this store
+        self._sure = False  # the index belongs to this store
         self._counts = PhraseCounts()
 
     @property
     def exists(self) -> bool:
-        """Whether there is an index already, so that it is of use to keep it up to date."""
+        """Whether an index exists, so that keeping it up to date is useful."""
         return self._handle.exists
 
     def catch_up(self, read: Read) -> int:
-        """Take in what the store has and the index has not; a search does so by itself."""
+        """Index what is new in the store; a search does this first."""
         self._handle.check()
         with self._feeding:
             with suppress(DamagedError):
@@ -460,7 +460,7 @@ class SqliteTextIndex(TextIndex):
             self._handle.write(feed.write, page, before)
 
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
-        """Catch up, and begin to read the matches of a query."""
+        """Catch up, and return the first matches of a query."""
         damaged = False
         for _ in range(TRIES):
             upto = self.catch_up(read)
@@ -474,13 +474,15 @@ class SqliteTextIndex(TextIndex):
                 continue
             if page is not None:
                 return Start(page, partial(self._next, walk))
-        raise StoreError("the text index is rebuilt again and again", expected="one at a time")
+        raise StoreError(
+            "another process keeps rebuilding the text index", expected="one rebuild at a time"
+        )
 
     def _next(self, walk: RankedMatches, size: int) -> list[Row]:
         return self._handle.read(walk.page, size)
 
     def rebuild(self, read: Read) -> None:
-        """Rebuild an index that exists from the blobs; nothing else stays in its files."""
+        """Rebuild an existing index from the blobs, without leaving old words in its files."""
         if self.exists:
             self._handle.truncate()
             self._handle.write(feed.empty)
@@ -488,7 +490,7 @@ class SqliteTextIndex(TextIndex):
             self._handle.truncate()
 
     def scrub(self, read: Read) -> None:
-        """See that no word of removed grains stays in the files of the index."""
+        """Remove all words of removed grains from the files of the index."""
         if self.exists:
             self.catch_up(read)
             if self._handle.read(feed.gone):
@@ -497,10 +499,10 @@ class SqliteTextIndex(TextIndex):
                 self._handle.truncate()
 
     def check(self, read: Read) -> tuple[CheckProblem, ...]:
-        """Compare an index that exists, word by word, with a new one in memory.
+        """Compare an existing index word by word with a new one in memory.
 
-        SQLite notices most damage when it meets it, and then the index is rebuilt. This
-        finds what it cannot notice.
+        SQLite detects most damage when it reads it, and the index is then rebuilt. This finds what
+        SQLite cannot detect.
         """
         if not self.exists:
             return ()
@@ -512,24 +514,26 @@ class SqliteTextIndex(TextIndex):
                 if wrong is None:
                     wrong = self._alive(read)
             except DamagedError:
-                return (CheckProblem("text", None, "the text index was damaged and is rebuilt"),)
+                return (
+                    CheckProblem("text", None, "the text index was damaged, and will be rebuilt"),
+                )
         if wrong is None:
             return ()
-        return (CheckProblem("text", wrong, "the text index is not what the grains give"),)
+        return (CheckProblem("text", wrong, "the text index differs from the grains"),)
 
     def _alive(self, read: Read) -> int | None:
-        """A grain that cannot be found though the store has it."""
+        """Return a stored grain that the index lists as removed, or None."""
         gone = self._handle.read(feed.gone)
         with read() as reader:
             return next((seq for seq in sorted(gone) if reader.blob_at(seq) is not None), None)
 
     def close(self) -> None:
-        """Let go of the index; a second call does nothing."""
+        """Close the index. A second call does nothing."""
         self._handle.close()
 
 
 def _page_of(db: Connection, walk: RankedMatches, size: int, upto: int) -> list[Row] | None:
-    """Read a page of an index that has come so far; None if another process rebuilds it now."""
+    """Read a page of an index that is far enough; None while another process rebuilds it."""
     db.execute("BEGIN")
     try:
         return walk.page(db, size) if feed.state(db).last >= upto else None

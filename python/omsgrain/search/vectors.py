@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors of grains, as an embedding model gave them: kept in the store's own tables.
+"""Vectors of grains from embedding models, in the store's own tables.
 
-A grain has one vector of each model name at most. A model is a name and a dimension: vectors of
-one name and different lengths belong to different models, so that no user fixes the dimension for
-others. Vectors of different models are never compared. A model is forgotten with its last vector.
-Each vector is kept as it came, not normalised, so that it can be given out again.
+A grain has at most one vector per model name. A model is a name and a dimension: vectors of one
+name with different lengths belong to different models, so no user sets the dimension for others.
+Vectors of different models are never compared. The last vector of a model takes the model with it.
+Vectors are not normalised, so that ``get`` returns the stored values.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ from omsgrain.storage.tables import (
 )
 
 DIMENSIONS = 8_192
-"""The most values that a vector can have."""
+"""Maximum number of values in a vector."""
 
 Vector: TypeAlias = Sequence[float] | bytes | bytearray | memoryview | Any
-"""Numbers; float32 bytes, little-endian; or an object with a buffer of numbers, as numpy has."""
+"""Numbers; little-endian float32 bytes; or an object with a buffer of numbers, such as numpy's."""
 
 Seal: TypeAlias = Callable[[bytes, bytes], bytes]
-"""Seals or opens a vector: its bytes, and the key of its row."""
+"""Encrypts or decrypts a vector: its bytes, and the key of its row."""
 
-_NAME = 200  # bytes; LMDB's keys end at 511
-_END = b"\0"  # of a name in a key; no name has it
-_MODELS = 100  # of one user: looking for a grain's vectors costs a look-up for each model
+_NAME = 200  # bytes; LMDB's keys have at most 511
+_END = b"\0"  # ends a name in a key; names cannot contain it
+_MODELS = 100  # of one user: reading a grain's vectors costs a look-up for each model
 _FLOAT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An embedding model whose vectors a store has.
+    """An embedding model with vectors in the store.
 
     Attributes:
-        name: as it was given with the first vector.
+        name: its name.
         id: its number in this store, from 1.
-        dimension: how many values each vector has.
+        dimension: number of values of each vector.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Model:
 
     @property
     def prefix(self) -> bytes:
-        """What the keys of its vectors begin with."""
+        """Prefix of the keys of its vectors."""
         return self.id.to_bytes(4, "big")
 
     def key(self, seq: int) -> bytes:
@@ -81,12 +81,12 @@ class Model:
 
 
 def pack(vector: Vector) -> bytes:
-    """Bring a vector into the form that is stored."""
+    """Convert a vector to its stored form."""
     values = unpacked(bytes(vector)) if _is_raw(vector) else _numbers(vector)
     _check_count(len(values))
-    if not 0 < math.hypot(*values) < math.inf:  # false for NaN too
+    if not 0 < math.hypot(*values) < math.inf:  # also false for NaN
         raise RangeError(
-            "a vector without a direction",
+            "a vector must be finite and not zero",
             field="/vector",
             expected="finite numbers in the range of a float32, not all zero",
         )
@@ -96,7 +96,7 @@ def pack(vector: Vector) -> bytes:
 def _check_count(count: int) -> None:
     if not 1 <= count <= DIMENSIONS:
         raise RangeError(
-            "a vector cannot have that many values",
+            "a vector has too many or too few values",
             field="/vector",
             expected=f"1 to {DIMENSIONS}",
             found=str(count),
@@ -104,18 +104,18 @@ def _check_count(count: int) -> None:
 
 
 def _is_raw(vector: object) -> TypeGuard[bytes | bytearray | memoryview]:
-    """Whether a vector is float32 bytes; numbers that are bytes come in other buffers."""
+    """Whether a vector is float32 bytes; other buffers with bytes are numbers."""
     if isinstance(vector, memoryview):
         return vector.format == "B" and vector.ndim == 1
     return isinstance(vector, bytes | bytearray)
 
 
 def _numbers(vector: Any) -> array[float]:
-    """Numbers of any kind as float32."""
+    """Convert numbers to float32."""
     if isinstance(vector, str | Mapping) or not hasattr(vector, "__getitem__"):
         raise _wrong(vector)
     try:
-        _check_count(len(vector))  # before anything is converted
+        _check_count(len(vector))  # before converting anything
         try:
             view = memoryview(vector)
         except TypeError:
@@ -125,7 +125,7 @@ def _numbers(vector: Any) -> array[float]:
         if view.format == "f":
             return array("f", view.tobytes())
         return array("f", vector)
-    except OverflowError:  # an integer beyond every float
+    except OverflowError:  # an integer that exceeds every float
         return array("f", [math.inf])
     except (TypeError, ValueError, BufferError) as error:
         raise _wrong(vector) from error
@@ -133,7 +133,7 @@ def _numbers(vector: Any) -> array[float]:
 
 def _wrong(vector: object) -> SchemaError:
     return SchemaError(
-        "not a vector",
+        "invalid vector",
         field="/vector",
         expected="a sequence of numbers, or float32 bytes",
         found=type(vector).__name__,
@@ -141,10 +141,10 @@ def _wrong(vector: object) -> SchemaError:
 
 
 def unpacked(data: bytes) -> array[float]:
-    """Return the values of a vector as it is stored."""
+    """Return the values of a stored vector."""
     if len(data) % _FLOAT:
         raise SchemaError(
-            "not a vector",
+            "invalid vector",
             field="/vector",
             expected="float32, 4 bytes each",
             found=f"{len(data)} bytes",
@@ -153,7 +153,7 @@ def unpacked(data: bytes) -> array[float]:
 
 
 def _swapped(values: array[float]) -> array[float]:
-    """The same values in the order of bytes of the table, or back in the machine's own."""
+    """Swap between the byte order of the table and the machine's."""
     if sys.byteorder == "big":
         values = values[:]
         values.byteswap()
@@ -161,7 +161,7 @@ def _swapped(values: array[float]) -> array[float]:
 
 
 def models(reader: Reader) -> list[Model]:
-    """Return the models whose vectors a store has, by name and dimension."""
+    """Return the models with vectors in the store, by name and dimension."""
     found = (_model(key, row) for key, row in reader.rows(MODELS))
     return sorted(found, key=lambda model: (model.name, model.dimension))
 
@@ -172,11 +172,11 @@ def _model(key: bytes, row: bytes) -> Model:
         name = key.partition(_END)[0].decode()
         return Model(name, int(record["id"]), int(record["dimension"]))
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
-        raise StoreError("a damaged row of the table of models") from error
+        raise StoreError("a row in the table of models is damaged") from error
 
 
 def model_of(reader: Reader, name: str | None, dimension: int) -> Model | None:
-    """Return the model that a search means."""
+    """Return the model for a search; None if the store has no vectors."""
     known = models(reader)
     if not known:
         return None
@@ -185,7 +185,7 @@ def model_of(reader: Reader, name: str | None, dimension: int) -> Model | None:
         (name,) = names
     if not isinstance(name, str) or name not in names:
         raise SchemaError(
-            "a vector search names one of the store's models",
+            "unknown model, or several models to choose from",
             field="/model",
             expected=", ".join(sorted(names)[:10]),
         )
@@ -193,20 +193,22 @@ def model_of(reader: Reader, name: str | None, dimension: int) -> Model | None:
         if (model.name, model.dimension) == (name, dimension):
             return model
     raise SchemaError(
-        "no vector of this model has that many values",
+        "no vector of this model has this many values",
         field="/vector",
         found=f"{dimension} values",
     )
 
 
 def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None = None) -> None:
-    """Give a grain its vector of a model, in place of one that it has."""
+    """Set the vector of a grain for a model."""
     data = pack(vector)
     blob = writer.blob_at(seq)
     if blob is None:
-        raise NotFoundError("no such grain")
+        raise NotFoundError("no grain with this sequence number is in the store")
     if blob[1] & ENCRYPTED_BIT and seal is None:
-        raise KeyMissingError("the grain is sealed, and its key is not here to seal its vector")
+        raise KeyMissingError(
+            "the grain is encrypted, and its key is missing to encrypt its vector"
+        )
     known = _known(writer, model, len(data) // _FLOAT, seq)
     others = [other.prefix for other in _named(writer, model) if other != known]
     forget_vectors(writer, [seq], others)
@@ -220,7 +222,7 @@ def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None 
 
 
 def _known(writer: Writer, name: str, dimension: int, seq: int) -> Model:
-    """The model of a grain's vector, made if it is new."""
+    """Return the model of a grain's vector; create it if it is new."""
     key = _key(name) + _END + b"%d" % dimension
     for known in _named(writer, name):
         if known.dimension == dimension:
@@ -237,15 +239,15 @@ def _known(writer: Writer, name: str, dimension: int, seq: int) -> Model:
 
 
 def _named(reader: Reader, name: str) -> list[Model]:
-    """The models of a name."""
+    """Return the models with a name."""
     key = _key(name)
     found = [_model(row_key, row) for row_key, row in reader.rows(MODELS, prefix=key + _END)]
-    old = reader.row(MODELS, key)  # as it was written when a name had one dimension
+    old = reader.row(MODELS, key)  # from when a name had only one dimension
     return found if old is None else [_model(key, old), *found]
 
 
 def _first(reader: Reader, known: Iterable[Model]) -> Iterator[int]:
-    """A grain of each model: the owner of its oldest vector counts as the model's user."""
+    """Return a grain of each model: its owner counts as the model's user."""
     for model in known:
         seqs = [
             int.from_bytes(key[len(model.prefix) :], "big")
@@ -257,11 +259,11 @@ def _first(reader: Reader, known: Iterable[Model]) -> Iterator[int]:
 
 
 def _owner(reader: Reader, seq: int) -> bytes | str | None:
-    """Whose grain it is: the number of the key that seals it, or a user; None without either."""
+    """Return the owner of a grain: the number of its key, or a user; None without either."""
     key = reader.row(SEALED, SEQUENCE.pack(seq))
     if key is not None:
         return key
-    with suppress(OmsError):  # a damaged grain has no owner
+    with suppress(OmsError):  # a damaged grain counts as without owner
         grain = reader.grain(seq)
         user = None if grain is None else grain.get("user_id")
         return user if isinstance(user, str) else None
@@ -272,10 +274,10 @@ def _key(name: str) -> bytes:
     try:
         key = name.encode()
     except (AttributeError, UnicodeEncodeError) as error:
-        raise SchemaError("not the name of a model", field="/model", expected="text") from error
+        raise SchemaError("invalid model name", field="/model", expected="text") from error
     if not 1 <= len(key) <= _NAME or _END in key:
         raise RangeError(
-            "a model cannot have that name",
+            "invalid model name",
             field="/model",
             expected=f"1 to {_NAME} bytes of UTF-8 without U+0000",
             found=f"{len(key)} bytes",
@@ -284,7 +286,7 @@ def _key(name: str) -> bytes:
 
 
 def vectors_of(reader: Reader, seq: int, unseal: Seal | None = None) -> dict[str, array[float]]:
-    """Return the vectors of a grain by the name of their model, sealed ones if they can be."""
+    """Return the vectors of a grain by model name, encrypted ones if possible."""
     found = {}
     for model in models(reader):
         key = model.key(seq)

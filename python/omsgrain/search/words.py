@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words in any script: the same function prepares what is indexed, what is asked, what is shown.
+"""Words in any script, prepared alike for the index, for queries and for snippets.
 
-A text becomes its words, folded, with spaces between, or hyphens where signs stood; character by
-character:
+A prepared text consists of folded words, separated by spaces, or by hyphens in place of signs. It
+is made character by character:
 
-- Letters lose their case and their accents, also Hebrew points and Arabic vowel signs; the vowel
-  signs of Indic scripts stay, since they are letters there. Compatible forms become the plain one
-  (``ﬁ``, full width, ``①``), digits of any script become 0-9.
-- Scripts written without spaces (Han, Kana, Thai, Lao, Khmer, Myanmar) and Hangul, whose particles
-  cling to the word, are split into characters: a word inside a run is then a phrase of them.
-- An emoji is a word, whatever its skin tone; what a joiner glues together are several.
-- Joiners, marks of direction and the like vanish; of all else a sign becomes a hyphen, the rest a
-  space.
+- Letters lose case and accents, including Hebrew points and Arabic vowel signs. Vowel signs of
+  Indic scripts stay, because they are letters there. Compatibility forms become plain (``ﬁ``, full
+  width, ``①``). Digits of any script become 0-9.
+- Text in scripts without spaces (Han, Kana, Thai, Lao, Khmer, Myanmar) and in Hangul, whose
+  particles attach to words, is split into characters. A word in such text is a phrase of
+  characters.
+- An emoji is a word, whatever its skin tone. Joined emoji are several words.
+- Joiners and direction marks are dropped. Signs become hyphens. Everything else becomes a space.
 
-Because no character depends on its neighbours, a place in the prepared text leads back to a place
-in the text itself.
+No character depends on its neighbours, so places in the prepared text map back to the text.
 
-Words with one sign between them (``robot-17``, ``don't``, ``12.5``) are found by each part; for
-the index each such pair is also a word of its own, since ``robot`` may be everywhere.
+Words with one sign between them (``robot-17``, ``don't``, ``12.5``) can be found by each part. In
+the index, each such pair is also a word of its own, because ``robot`` alone may be frequent.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from types import NoneType
 from typing import Any
 
 GAP = " ¶ "
-"""Stands between two texts in one column, so that no phrase reaches over: no query has that word,
-and the engine takes whatever is not ASCII for a letter."""
+"""Separates two texts in a column, so that no phrase spans both. No query contains this word. FTS5
+reads all non-ASCII characters as letters."""
 
 _JOINER = "·"
-"""In the word for a pair; like the gap nothing that a query can have."""
+"""Joins the word for a pair. No query contains it."""
 
-_KEPT = 1 << 16  # characters remembered; more only a hostile text has
+_KEPT = 1 << 16  # characters to cache; only hostile texts have more
 
 _SPLIT = (
     (0x0E00, 0x0EFF),  # Thai, Lao
@@ -67,16 +66,16 @@ _EMOJI = (
     (0x1F400, 0x1FAFF),
 )
 _VANISH = (
-    (0x0640, 0x0640),  # Arabic letters drawn long
+    (0x0640, 0x0640),  # Arabic elongation
     (0x034F, 0x034F),
     (0x17B4, 0x17B5),
     (0x180B, 0x180F),
-    (0x20DD, 0x20E4),  # frames around a character, keycaps
-    (0xFE00, 0xFE0F),  # variants
+    (0x20DD, 0x20E4),  # enclosing marks, keycaps
+    (0xFE00, 0xFE0F),  # variation selectors
     (0x1F3FB, 0x1F3FF),  # skin tones
     (0xE0100, 0xE01EF),
 )
-_LIKE_SIGNS = {0x02BB, 0x02BC}  # letters that look like an apostrophe
+_LIKE_SIGNS = {0x02BB, 0x02BC}  # letters that look like apostrophes
 
 
 def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
@@ -84,16 +83,16 @@ def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
 
 
 def _is_accent(char: str) -> bool:
-    """Whether a mark can be left out; in Indic scripts it is a vowel, in Kana another letter."""
+    """Whether a mark can be dropped; Indic marks are vowels, and Kana marks change the letter."""
     kind = unicodedata.combining(char)
-    return kind >= 200 or 10 <= kind <= 36  # above and below; Hebrew, Arabic, Syriac points
+    return kind >= 200 or 10 <= kind <= 36  # marks above and below; Hebrew, Arabic, Syriac points
 
 
 def _fold(code: int) -> str:
-    """What a character is in a prepared text."""
+    """Return a character in prepared form."""
     char = chr(code)
     kind = unicodedata.category(char)
-    if code == 0x200B:  # a space of no width
+    if code == 0x200B:  # zero-width space
         return " "
     if kind == "Cf" or _within(code, _VANISH):
         return ""
@@ -116,7 +115,7 @@ def _spaced(char: str) -> str:
 
 
 class _Folds(dict[int, str]):
-    """The fold of each character met so far."""
+    """The prepared form of each character so far."""
 
     def __missing__(self, code: int) -> str:
         fold = _fold(code)
@@ -125,38 +124,38 @@ class _Folds(dict[int, str]):
         return fold
 
 
-# Each begins where a word does: tried at every letter, a long word would take its square in time.
+# Both start only where a word does: trying at every letter takes quadratic time on a long word.
 _PAIR = re.compile("(?<![^ -])([^ -]+)-(?=([^ -]+))")
 _ASCII_PAIR = re.compile("(?<![0-9A-Za-z])([0-9A-Za-z]+)[!-/:-@[-`{-~](?=([0-9A-Za-z]+))")
 _FOLDS = _Folds((code, _fold(code)) for code in range(128))
 
 
 def normal(text: str) -> str:
-    """The form of a text whose characters can be folded one by one; a grain's mostly is so."""
+    """Return a text in a form that can be folded by character; most grains are in it already."""
     if text.isascii():
         return text
-    if "\uff9e" in text or "\uff9f" in text:  # voicing that follows a Kana of half width
+    if "\uff9e" in text or "\uff9f" in text:  # voicing marks after half-width Kana
         return unicodedata.normalize("NFKC", text)
     return unicodedata.normalize("NFC", text)
 
 
 def prepare(text: str) -> str:
-    """The words of a text, with spaces or hyphens between."""
+    """Return the words of a text, with spaces or hyphens between them."""
     return normal(text).translate(_FOLDS)
 
 
 def split(text: str) -> list[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return prepare(text).replace("-", " ").split()
 
 
 def pairs(words: Sequence[str]) -> list[str]:
-    """The words that the index has for each two neighbours with one sign between them."""
+    """Return the index words for pairs of words with one sign between them."""
     return [f"{one}{_JOINER}{two}" for one, two in pairwise(words)]
 
 
 def for_index(text: str) -> str:
-    """What the index is given of a text; where all is ASCII, its engine folds by itself."""
+    """Return the text for the index; FTS5 folds ASCII text itself."""
     if text.isascii():
         pair = _ASCII_PAIR
     else:
@@ -171,7 +170,7 @@ def for_index(text: str) -> str:
 
 
 class Places:
-    """A text in normal form, its prepared form, and the way back from there."""
+    """A text in normal form, its prepared form, and the mapping between them."""
 
     __slots__ = ("_ends", "spaced", "text")
 
@@ -181,13 +180,13 @@ class Places:
         self._ends: list[int] | None = None
 
     def back(self, start: int, end: int) -> tuple[int, int]:
-        """Which characters of the text a part of the prepared form came from.
+        """Return which characters of the text a range of the prepared form came from.
 
-        Marks that vanished behind the last one belong to it.
+        Dropped marks after the last character belong to it.
         """
         if self.text.isascii():
             return start, end
-        if self._ends is None:  # where the fold of each character ends
+        if self._ends is None:  # the end of each folded character
             self._ends = list(accumulate(len(_FOLDS[ord(char)]) for char in self.text))
         ends = self._ends
         last = ends[bisect_right(ends, end - 1)]
@@ -208,14 +207,14 @@ SAYS = frozenset(
         "tool_description",
     }
 )
-"""What a grain says."""
+"""Fields with the content of a grain."""
 
 ABOUT = frozenset({"entity_id", "observer_id", "structural_tags", "subject", "tool_name"})
-"""What it is about, in few words."""
+"""Fields with the topic of a grain, in few words."""
 
 UNSEARCHED = frozenset(
     {
-        # what filters find, and who; a person's other fields may name them too, as text
+        # for filters, and people; other fields may name a person in a text
         *("namespace", "origin_namespace", "user_id", "session_id", "run_id"),
         *(
             "author_did",
@@ -231,7 +230,7 @@ UNSEARCHED = frozenset(
         *("parent_goals", "satisfaction_evidence", "depends_on", "output_grain", "dissent_grains"),
         *("prior_consent", "context_grains", "provenance_chain", "processing_basis"),
         *("_disclosure_of", "_elided"),
-        # one of a few values
+        # one of few values
         *("type", "source_type", "temporal_type", "role", "epistemic_status", "identity_state"),
         *("verification_status", "invalidation_type", "recall_priority", "stop_reason"),
         *("action_phase", "tool_type", "execution_mode", "error_type", "observer_type"),
@@ -245,24 +244,24 @@ UNSEARCHED = frozenset(
         "authorized_tools",
     }
 )
-"""What is not searched, beside numbers, times and yes or no."""
+"""Fields that are not searched, in addition to numbers, times and booleans."""
 
 _PLAIN_KEYS = frozenset({"content_blocks", "content_refs", "embedding_refs"})
-"""Maps whose keys are of the format, the same in every grain."""
+"""Maps whose keys are defined by the format."""
 
 
 _WITHOUT = frozenset({str, int, float, bool, NoneType})
-"""Values that have no texts inside."""
+"""Types without texts inside."""
 
 _COLUMN = {name: None for name in UNSEARCHED} | dict.fromkeys(SAYS, 0) | dict.fromkeys(ABOUT, 1)
 
 
 def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """All texts of a grain that are searched, each with the name of its field."""
+    """Yield all searched texts of a grain, each with the name of its field."""
     for name, value in fields.items():
         if name not in UNSEARCHED:
             kind = type(value)
-            if kind is str:  # nearly all are
+            if kind is str:  # the usual case
                 yield name, value
             if kind in _WITHOUT:
                 continue
@@ -271,7 +270,7 @@ def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def columns(fields: Mapping[str, Any]) -> tuple[str, str, str]:
-    """What goes into each of ``COLUMNS`` for a grain: its texts, ready for the index."""
+    """Return the prepared texts of a grain for each of ``COLUMNS``."""
     found: tuple[list[str], list[str], list[str]] = ([], [], [])
     for name, value in fields.items():
         column = _COLUMN.get(name, 2)
@@ -286,7 +285,7 @@ def columns(fields: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _inside(value: Any, keys: bool) -> Iterator[str]:
-    """The texts inside a value; a grain is at most 32 deep."""
+    """Yield the texts inside a value; a grain has at most 32 levels."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -300,5 +299,5 @@ def _inside(value: Any, keys: bool) -> Iterator[str]:
 
 
 def words_of(fields: Mapping[str, Any]) -> set[str]:
-    """All words in the texts of a grain, folded."""
+    """Return all folded words in the texts of a grain."""
     return set(split("\n".join([text for _, text in texts(fields)])))

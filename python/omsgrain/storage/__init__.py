@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where grains are kept: the contract, the tables, LMDB on disk, dicts in memory."""
+"""Storage backends: the interface, the tables, LMDB, PostgreSQL and memory."""
 
 from __future__ import annotations

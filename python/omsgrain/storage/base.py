@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every storage offers: blobs under their 32-byte digests, in order of arrival.
+"""The interface of a storage: blobs under their 32-byte digests, in order.
 
-A digest is the SHA-256 of its blob: a storage may trust the one it is given, or hash the blob.
-``GrainStore`` verifies before it puts, ``Reader.named`` and ``scan.pages`` as they read.
-Reading and writing happen in transactions, and only there:
+A digest is the SHA-256 of its blob. A storage may trust the given digest, or hash the blob.
+``GrainStore`` verifies before a put; ``Reader.named`` and ``scan.pages`` verify while reading. All
+reads and writes happen in transactions:
 
-    with store.read() as reader:        # one snapshot; keep it short
+    with store.read() as reader:                # one snapshot; keep it short
         blob = reader.get(digest)
     flags = store.write(lambda writer: writer.put([(digest, blob)]))    # all of it, or nothing
 
-``tests/support/store_contract.py`` is this contract as tests, for any implementation.
+``tests/support/store_contract.py`` tests this interface for any implementation.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from omsgrain.storage.postgres.connection import Database
 
 LONGEST = 2_000_000
-"""Seconds: more than that PostgreSQL does not take, nor a lock of Python's."""
+"""Seconds: the maximum of PostgreSQL, and of Python's locks."""
 
 
 def is_durable(durability: str) -> bool:
-    """Tell whether each commit waits for the disk.
+    """Return whether each commit waits for the disk.
 
     Raises:
-        SchemaError: it is no durability.
+        SchemaError: the durability is unknown.
     """
     if durability not in ("commit", "relaxed"):
         raise SchemaError(
@@ -48,14 +48,14 @@ def is_durable(durability: str) -> bool:
 
 
 def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> None:
-    """See that a number is within its range; one that is no number is not.
+    """Refuse a number outside its range, including NaN.
 
     Raises:
-        RangeError: it is not.
+        RangeError: it is out of range.
     """
     if not least <= value <= most:
         raise RangeError(
-            f"{name} is out of its range",
+            f"{name} is out of range",
             field=f"/{name}",
             expected=f"{least} to {most}",
             found=number_found(value),
@@ -64,15 +64,15 @@ def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> N
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """How much a store holds.
+    """The size of a store.
 
     Attributes:
         grains: number of grains.
-        blob_bytes: bytes of their blobs together.
-        last_seq: the last sequence number given.
-        watermark: the last sequence number that the index tables cover; the rest is in memory.
+        blob_bytes: total bytes of their blobs.
+        last_seq: the last sequence number.
+        watermark: the last sequence number whose index rows are on disk.
         file_bytes: size of the store's file; 0 in memory.
-        map_bytes: address space set aside for it, which grows by itself; 0 in memory.
+        map_bytes: reserved address space, which grows automatically; 0 in memory.
         format: the store format; 0 in memory.
     """
 
@@ -87,13 +87,13 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What a rebuild found.
+    """The result of a rebuild.
 
     Attributes:
-        grains: how many were indexed.
-        rows: how many index rows they have.
-        readdressed: how many addresses were missing from the table.
-        damaged: sequence numbers of blobs that are no longer what was put; they get no rows.
+        grains: number of indexed grains.
+        rows: number of their index rows.
+        readdressed: number of addresses that were missing.
+        damaged: sequence numbers of damaged blobs, which get no rows.
     """
 
     grains: int
@@ -106,11 +106,11 @@ class RebuildReport:
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What a compaction did.
+    """The result of a compaction.
 
     Attributes:
-        before: bytes of the data file.
-        after: bytes of the new one.
+        before: bytes of the data file before.
+        after: bytes of the new data file.
     """
 
     before: int
@@ -119,11 +119,11 @@ class CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckProblem:
-    """Something that a check found.
+    """A finding of a check.
 
     Attributes:
         where: "blob", "address", "term", "head" or "file".
-        seq: the sequence number of the grain, if it is about one.
+        seq: the sequence number of the grain concerned, or None.
         message: what is wrong.
     """
 
@@ -134,13 +134,13 @@ class CheckProblem:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        ok: nothing is wrong.
-        problems: what is wrong, the first thousand.
-        grains: how many were checked.
-        rows: how many index rows were checked.
+        ok: whether nothing is wrong.
+        problems: the first thousand findings.
+        grains: number of checked grains.
+        rows: number of checked index rows.
     """
 
     ok: bool
@@ -154,17 +154,17 @@ class CheckReport:
 T = TypeVar("T")
 
 Which: TypeAlias = Literal["current", "past", "all"]
-"""Which grains an index answers with: those that are current, those that were superseded,
-retracted or restricted, or both."""
+"""Which grains an index returns: current ones, past ones (superseded, retracted or restricted), or
+both."""
 
 PAGE_GRAINS = 1_000
 PAGE_BYTES = 4 << 20
 
 
 class Reader(Protocol):
-    """A snapshot of the store: what was committed at one moment, and nothing later.
+    """A snapshot of the store: the commits up to one moment.
 
-    The moment is when it was opened, or where the store is on a server, when it was asked first.
+    The moment is the opening of the snapshot or, for a store on a server, the first read.
     """
 
     def count(self) -> int:
@@ -172,15 +172,15 @@ class Reader(Protocol):
         ...
 
     def last_seq(self) -> int:
-        """Return the last sequence number given, to a grain or another event; 0 before any."""
+        """Return the last sequence number of a grain or an event; 0 for an empty store."""
         ...
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the blob put under the digest, or None."""
+        """Return the blob with a digest, or None."""
         ...
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each, None where there is no such grain."""
+        """Return the sequence number for each digest, or None if it is missing."""
         ...
 
     def page(
@@ -189,9 +189,9 @@ class Reader(Protocol):
         """Return the next blobs with their sequence numbers, in order.
 
         Args:
-            after: the last sequence number already seen; 0 from the start.
-            grains: at most so many.
-            size: no more once so many bytes are together; the first blob always comes.
+            after: the last sequence number that was read; 0 from the start.
+            grains: maximum number of grains.
+            size: stop once this many bytes are read; the first blob is always read.
         """
         ...
 
@@ -202,90 +202,88 @@ class Reader(Protocol):
     def grain(self, seq: int) -> Grain | None:
         """Return the grain with a sequence number, or None.
 
-        Its address is that of the stored blob. A sealed one is opened where the keys are;
-        elsewhere it shows its header and nothing else.
+        The address is that of the stored blob. An encrypted grain is decrypted if the keys are
+        here; otherwise only its header is readable.
         """
         ...
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, verified by its hash; None if there is none.
+        """Return the grain at an address, verified by its hash; None if it is missing.
 
-        Where the keys are, a sealed one is opened, with any key that opens it.
+        With keys, an encrypted grain is decrypted by any key that fits.
 
         Raises:
             IntegrityError: the stored bytes are damaged.
-            KeyMissingError: there are keys here, and none that opens it.
+            KeyMissingError: the keys do not include the grain's key.
             ErasedError: its key was destroyed.
-            OmsError: what was sealed is no grain.
+            OmsError: the decrypted bytes are not a grain.
         """
         ...
 
     def expect(self, digests: Sequence[bytes]) -> None:
-        """Say which grains will be asked for by their addresses, in this order.
+        """Announce which grains will be read by their addresses, in this order.
 
-        It changes no answer: a store on a server reads several of them at once.
+        It affects only speed: a store on a server reads several at once.
         """
         ...
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
     ) -> None:
-        """Say what will be asked of the grains whose places are walked next.
+        """Announce what will be read of the grains in the next iteration over places.
 
-        It changes no answer: a store on a server brings it along with the places.
+        It affects only speed: a store on a server returns it along with the places.
 
         Args:
-            grains: about how many of those that have all terms will be read.
-            terms: the terms that each is looked up in.
-            states: whether it is asked what became of each.
+            grains: approximate number of grains with all terms that will be read.
+            terms: the terms to look up for each grain.
+            states: whether the state of each grain will be read.
         """
         ...
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index, each as ``grain`` does.
-
-        Those that are not there are left out.
+        """Return the grains at some places of the index as ``grain`` does; skip missing ones.
 
         Raises:
-            IntegrityError: a grain does not belong at its place.
+            IntegrityError: a grain does not belong to its place.
         """
         ...
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term, in one look-up; ``_core.term`` makes its key.
 
-        At least so many as ``places`` yields; more only where grains that came last, and are not
-        in the index tables yet, are of the other sort or removed.
+        The count is never below the number that ``places`` yields. It can be higher while grains
+        in the memtable are of the other sort or removed.
         """
         ...
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each of some terms, as ``term_count`` does."""
+        """Return how many grains have each term, as ``term_count`` does."""
         ...
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Tell whether the grain at a place has a term, and is one of ``which``."""
+        """Return whether the grain at a place has a term, and is one of ``which``."""
         ...
 
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
-        """Walk the places of the grains that have a term, in order.
+        """Iterate over the places of the grains with a term, in order.
 
         Args:
             key: the term.
-            after: start behind this place; None from the start.
-            newest: downwards from the newest, instead of upwards from the oldest.
-            which: only current ones, only past ones, or all.
+            after: start after this place; None for the start.
+            newest: newest first instead of oldest first.
+            which: "current", "past" or "all" grains.
         """
         ...
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        """Walk the terms that grains have whose keys begin with a prefix, each once, sorted."""
+        """Iterate over the distinct terms of grains whose keys have a prefix, sorted."""
         ...
 
     def is_past(self, seq: int) -> bool:
-        """Tell whether a grain was superseded, retracted or restricted."""
+        """Return whether a grain was superseded, retracted or restricted."""
         ...
 
     def row(self, table: Table, key: bytes) -> bytes | None:
@@ -293,23 +291,23 @@ class Reader(Protocol):
         ...
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys that are there, in a table of life STATE.
+        """Return the values of those keys that exist, in a table of life STATE.
 
-        To ask for many so is one round trip where the store is on a server.
+        For a store on a server, this is one round trip.
         """
         ...
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk the keys and values of a table of life STATE, by rising keys.
+        """Iterate over the keys and values of a table of life STATE, by rising keys.
 
-        A writer may change rows while it walks; whether it meets those that it adds is open.
+        A writer may change rows during the iteration, which may or may not include added rows.
 
         Args:
             table: the table.
-            after: only keys beyond this one.
-            prefix: only keys that begin so.
+            after: only keys after this one.
+            prefix: only keys with this prefix.
         """
         ...
 
@@ -320,27 +318,27 @@ class Reader(Protocol):
 
 @runtime_checkable
 class KeyedReader(Protocol):
-    """A reader that has keys."""
+    """A reader with keys."""
 
     def keys_of(self, seq: int) -> UserKeys:
-        """Return the keys that seal a grain.
+        """Return the keys of a grain.
 
         Raises:
-            KeyMissingError: there are none here.
+            KeyMissingError: the keys are not here.
             ErasedError: they were destroyed.
         """
         ...
 
 
 class Writer(Reader, Protocol):
-    """A write transaction; it also reads, and sees what it has written."""
+    """A write transaction, which also reads what it has written."""
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append (digest, blob) pairs in the order given.
+        """Append (digest, blob) pairs in the given order.
 
         Returns:
-            For each, whether it is new; a digest already there, or given earlier, changes nothing.
-            One that was removed is new again, with a new number.
+            For each pair, whether it is new. An existing or repeated digest changes nothing. A
+            removed one is new again, with a new number.
         """
         ...
 
@@ -348,32 +346,32 @@ class Writer(Reader, Protocol):
         """Set the value of a key in a table of life STATE; None deletes it.
 
         Raises:
-            StoreError: a key of no bytes, or of more than 511.
+            StoreError: the key is empty, or longer than 511 bytes.
         """
         ...
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Set many keys of a table of life STATE or BLIND, in any order.
 
-        Of a table whose keys are cut, the two parts of each key, in order.
+        For a table with split keys, give the two parts of each key in order.
         """
         ...
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete rows of a table of life STATE or BLIND whose keys begin with a prefix.
+        """Delete rows of a table of life STATE or BLIND whose keys have a prefix.
 
         Args:
             table: the table.
-            prefix: what their keys begin with.
-            most: so many at the most.
+            prefix: the prefix.
+            most: maximum number of rows to delete.
 
         Returns:
-            How many there were.
+            The number of deleted rows.
         """
         ...
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Note that something happened to a grain.
+        """Write an event about a grain.
 
         Returns:
             The event's own sequence number.
@@ -385,30 +383,30 @@ class Writer(Reader, Protocol):
 
         Args:
             seq: the grain.
-            past: what ``is_past`` says of it, after its row of states-0 was set.
+            past: whether the grain is past, after its row of states-0 was set.
         """
         ...
 
     def remove(self, seq: int) -> None:
-        """Take out a grain and every row about it; its events and reviews stay.
+        """Remove a grain and all rows about it, except its events and reviews.
 
-        Removing what is not there changes nothing. If nothing else in the commit took a number,
-        one is given up, so that the last number tells a store from what it was before.
+        Removing a missing grain changes nothing. If nothing else in the commit uses a sequence
+        number, one is skipped, so that the last number identifies the state of the store.
         """
         ...
 
 
 TEXT_FILE, VECTOR_FILES = "text.db", "vectors-*.usearch*"
-"""The text index beside a store on disk, and the graphs of its vectors."""
+"""The names of the text index and of the vector graphs in a store's directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """Where a storage keeps derived data beside its tables; in memory it has no such place.
+    """The place for derived data beside a storage's tables; empty for a storage in memory.
 
     Attributes:
         folder: a directory for further files.
-        database: the database that its tables are in, for further tables.
+        database: the database with its tables, for further tables.
         store_id: the number of the store in that database.
     """
 
@@ -418,51 +416,51 @@ class Sidecar:
 
 
 class Storage(Protocol):
-    """A place for blobs. Every method may be called from any thread.
+    """A storage backend. Threads may share it.
 
-    After ``close`` and in a forked child every method but ``close`` raises StoreError.
+    After ``close``, and in a forked child, every method except ``close`` raises StoreError.
     """
 
     @property
     def name(self) -> str:
-        """Where the store is, in a few words."""
+        """A short description of the place of the store."""
         ...
 
     @property
     def readonly(self) -> bool:
-        """Whether ``write`` is refused."""
+        """Whether ``write`` raises."""
         ...
 
     @property
     def sidecar(self) -> Sidecar:
-        """Where the text index and the graphs of vectors are."""
+        """The place of the text index and the vector graphs."""
         ...
 
     def read(self) -> AbstractContextManager[Reader]:
-        """Open a snapshot. Never write while you hold one: the writer may have to wait for it."""
+        """Open a snapshot. Do not write while you hold one: the writer may have to wait for it."""
         ...
 
     def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
-        """Run ``work`` in a write transaction and return what it returned, durably.
+        """Run ``work`` in a write transaction, and return its result durably.
 
-        An exception from ``work`` takes back all it wrote. ``work`` may run more than once (the
-        file had to grow), each time over the same snapshot, so it must have no effects outside.
+        An exception in ``work`` rolls back the transaction. ``work`` may run again over the same
+        snapshot, for example after the file grew, so it must have no other effects.
 
         Args:
-            work: what to do.
-            expecting: addresses that it will look for; a store on a server does so at once.
+            work: the function to run.
+            expecting: addresses that it will look up; a store on a server fetches them in advance.
 
         Raises:
-            StoreError: read-only, full or broken; nothing was written.
+            StoreError: the store is read-only, full or damaged. Nothing was written.
         """
         ...
 
     def sync(self) -> None:
-        """Make durable what was written with ``durability="relaxed"``."""
+        """Sync what was written with ``durability="relaxed"``."""
         ...
 
     def flush(self) -> None:
-        """Write out what is held in memory for the index; nothing depends on it."""
+        """Write the memtable to disk; only speed depends on it."""
         ...
 
     def rebuild(self) -> RebuildReport:
@@ -470,21 +468,21 @@ class Storage(Protocol):
         ...
 
     def check(self) -> CheckReport:
-        """Look at every blob, address and index row."""
+        """Check every blob, address and index row."""
         ...
 
     def compact(self) -> CompactReport:
-        """Rewrite the store's file, without what was removed."""
+        """Rewrite the store's file without removed data."""
         ...
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a new place."""
+        """Copy the current store to a new place."""
         ...
 
     def stats(self) -> StoreStats:
-        """Return how much the store holds."""
+        """Return the size of the store."""
         ...
 
     def close(self) -> None:
-        """Let go of the store; a second call does nothing."""
+        """Close the store. A second call does nothing."""
         ...

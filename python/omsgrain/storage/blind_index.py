@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of sealed grains: which key seals which, and what those with the key can look up.
+"""The rows of encrypted grains: their keys, and what holders of the keys can look up.
 
-A row of blind-0 says that a grain has a term or a word, in the place of the term its HMAC under a
-key of its user. So equal values of two users have nothing in common, and only a holder of the key
-can make the token to ask for. The rows of a key are neighbours: they can all go when it does.
+A row of blind-0 says that a grain has a term or a word. Instead of the term it has an HMAC under a
+key of the user. So equal values of two users look different, and only a holder of the key can make
+the token for a query. The rows of a key are adjacent, so they can be deleted with the key.
 
     token    HMAC-SHA256(token key, key of the index row | "w" ++ word), 16 bytes
-    place    as in the index, of the sealed address; the time masked (``crypto.seal.mask``)
+    place    as in the index, for the encrypted grain's address; the time is masked
+             (``crypto.seal.mask``)
 """
 
 from __future__ import annotations
@@ -29,42 +30,42 @@ if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
 
 NUMBER = 8
-"""Bytes of the number of a key."""
+"""Bytes of a key's number."""
 TOKEN = 16
 _KEEPING = frozenset(
     ("invalidation_policy", "retention_policy", "fin:retention_years", "derived_from")
 )
-"""Fields by which a grain may have to be kept: its own rules, or those that it derives from."""
+"""Fields that can require to keep a grain: its own rules, or its sources with theirs."""
 
 PLACE = 16
 WORD = b"w"
-"""The prefix of a word where its token is made; no index row's key begins so."""
+"""Prefix of a word before its token is made; no key of an index row begins with it."""
 
-_TRIED = 1_000  # keys that are tried on a grain of which nothing says whose it is, 2 us each
+_TRIED = 1_000  # keys to try on a grain of unknown owner, 2 us each
 
 _COMPLEMENT = bytes(range(255, -1, -1))
 
 
 SEALS_RECORD = b"sealed"
-"""Whether the store has ever sealed a grain."""
+"""The record of whether the store has ever encrypted a grain."""
 NONE_SEALED, SOME_SEALED = b"\0", b"\1"
 
 
 class BlindEntry(NamedTuple):
-    """What is stored beside a sealed grain, made from what is in it."""
+    """The rows beside an encrypted grain, made from its content."""
 
-    number: bytes  # of the key that seals it
+    number: bytes  # number of the key that encrypts it
     digest: bytes  # its plain address
-    plain: bytes  # token of its plain address
-    tokens: bytes  # of its terms and words, 16 bytes each, together
+    plain: bytes  # the token of its plain address
+    tokens: bytes  # the tokens of its terms and words, 16 bytes each
     created_at: int  # ms, for its place
-    kept: bool  # it has a policy or a retention of its own, which an erasure must look at
+    kept: bool  # it has a policy or retention that an erasure must check
 
 
 class KeyTrial:
-    """Opens sealed grains of which nothing says whose they are: a blob does not tell its key.
+    """Decrypts grains of unknown owner by trying keys, because a blob does not name its key.
 
-    The key that opened one is the first that is tried on the next.
+    The key that fitted last is tried first.
     """
 
     def __init__(self, ring: KeyRing) -> None:
@@ -73,7 +74,7 @@ class KeyTrial:
         self._tried = [(keys, Sealer(keys.content)) for keys in islice(ring.users(), _TRIED)]
 
     def open(self, sealed: bytes) -> tuple[bytes, UserKeys] | None:
-        """Give what is sealed, verified, and whose key opened it; None if none of them does."""
+        """Return the verified content and the keys that decrypt it; None if no key does."""
         for n, (keys, sealer) in enumerate(self._tried):
             with suppress(KeyMissingError):
                 inner = sealer.unseal(sealed, check=True)
@@ -83,13 +84,13 @@ class KeyTrial:
 
 
 def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
-    """The place of a sealed grain in any list, before its time is masked."""
+    """Return the place of an encrypted grain in any list, before its time is masked."""
     head = created_at.to_bytes(6, "big") + digest[:6].translate(_COMPLEMENT)
     return head + SEQUENCE.pack(seq)[-4:]
 
 
 def add(writer: Writer, rows: list[tuple[int, bytes, BlindEntry]]) -> None:
-    """Write the rows of sealed grains that were just put."""
+    """Write the rows of encrypted grains that were just put."""
     blind = [(entry.number, entry.tokens, place) for _, place, entry in rows]
     writer.set_rows(BLIND, _core.blind_rows(blind))
     if writer.row(META, SEALS_RECORD) != SOME_SEALED:
@@ -103,21 +104,20 @@ def add(writer: Writer, rows: list[tuple[int, bytes, BlindEntry]]) -> None:
 
 
 def key_of(reader: Reader, seq: int) -> bytes | None:
-    """The number of the key that seals a grain; None if it is not sealed, or not with ours."""
+    """Return the number of a grain's key; None if it is plain or its key is not here."""
     return reader.row(SEALED, SEQUENCE.pack(seq))
 
 
 def seqs_of(reader: Reader, number: bytes, *, kept: bool = False) -> Iterator[int]:
-    """The grains that a key seals, oldest first."""
+    """Return the grains that a key encrypts, oldest first."""
     for key, _ in reader.rows(KEPT if kept else KEYED, prefix=number):
         yield SEQUENCE.unpack(key[NUMBER:])[0]
 
 
 def forget(writer: Writer, seq: int) -> None:
-    """Delete the rows of a sealed grain.
+    """Delete the rows of an encrypted grain.
 
-    Without its key only the places tell which rows of blind-0 are its own, so all rows of that
-    key are read.
+    Without the key, only the places identify its rows of blind-0, so all rows of the key are read.
     """
     number = key_of(writer, seq)
     if number is not None:
@@ -128,7 +128,7 @@ def forget(writer: Writer, seq: int) -> None:
 
 
 def remove(writer: Writer, seq: int, place: bytes, entry: BlindEntry) -> None:
-    """Delete the rows of a sealed grain whose key is here."""
+    """Delete the rows of an encrypted grain whose key is here."""
     number, tokens = entry.number, entry.tokens
     starts = range(0, len(tokens), TOKEN)
     blind = [number + tokens[at : at + TOKEN] + place for at in starts]
@@ -148,7 +148,7 @@ def _delete(
 
 
 def blind_entries(blobs: list[bytes], keys: list[UserKeys]) -> list[BlindEntry]:
-    """Make what is stored beside sealed grains, on all cores."""
+    """Make the rows beside encrypted grains, on all cores."""
     fields = [_core.decode(bare(blob)) for blob in blobs]
     words = [[word.encode() for word in words_of(one)] for one in fields]
     tokens = _core.blind(blobs, words, [one.token for one in keys])
@@ -163,7 +163,7 @@ def blind_entries(blobs: list[bytes], keys: list[UserKeys]) -> list[BlindEntry]:
 
 
 def masked(keys: Sequence[UserKeys], places: Sequence[bytes]) -> list[bytes]:
-    """Mask the times of places, each under the key of its user; once for each key."""
+    """Mask the times of places under the keys of their users."""
     from omsgrain.crypto.seal import mask
 
     groups: dict[bytes, list[int]] = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is every byte of a store what it must be? Run as ``python -m omsgrain.storage.check DIRECTORY``.
+"""Check every byte of a store. Run as ``python -m omsgrain.storage.check DIRECTORY``.
 
-It runs in a process of its own: LMDB trusts its pages, and a damaged one can end the process that
-reads it, or lead it round for ever. That is a finding too.
+It runs in a child process, because LMDB trusts its pages: a damaged page can crash the process or
+make it loop forever. That is a finding too.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ from omsgrain.storage.tables import (
 
 
 class CheckReader(Reader, Protocol):
-    """A snapshot that is examined."""
+    """A snapshot to check."""
 
     def has_blob(self, seq: int) -> bool:
-        """Tell whether there is a grain with a sequence number, without reading it."""
+        """Return whether a sequence number has a grain, without reading it."""
         ...
 
     def entries(self, table: Table) -> int:
@@ -81,38 +81,38 @@ class CheckReader(Reader, Protocol):
         ...
 
 
-_FLAGS = MARK + 1  # where a row of blobs-0 has the flags of a blob
+_FLAGS = MARK + 1  # the offset of a blob's flags in a row of blobs-0
 _MODEL = 4
 
 
 def sealed_problems(reader: CheckReader) -> Iterator[CheckProblem]:
-    """Walk the tables of life BLIND, and yield what is wrong."""
-    numbers: dict[bytes, bytes] = {}  # the keys, by the last four bytes of the grains they seal
+    """Check the tables of life BLIND."""
+    numbers: dict[bytes, bytes] = {}  # the keys, by the last four bytes of their grains' numbers
     keyed = 0
     for key, number in reader.rows(SEALED):
         row = reader.row(BLOBS, key) if len(key) == SEQUENCE.size else None
         if row is None or len(number) != NUMBER or not row[_FLAGS] & ENCRYPTED_BIT:
-            yield _problem(SEALED, key, "a row is damaged, or not about a sealed grain")
+            yield _problem(SEALED, key, "a row is damaged, or its grain is not encrypted")
             continue
         numbers[key[-4:]] = number
         if reader.row(KEYED, number + key) is None:
-            yield _problem(SEALED, key, "its key does not lead to it")
+            yield _problem(SEALED, key, "the row from its key is missing")
         else:
             keyed += 1
     if reader.entries(KEYED) != keyed:
-        yield _problem(KEYED, b"", "there are more rows than sealed grains")
+        yield _problem(KEYED, b"", "there are more rows than encrypted grains")
     for key, _ in reader.rows(KEPT):
         if reader.row(KEYED, key) is None:
-            yield _problem(KEPT, key[NUMBER:], "a row leads to no grain of its key")
+            yield _problem(KEPT, key[NUMBER:], "a row names no grain of its key")
     for key, value in reader.rows(PLAIN):
         if len(key) != NUMBER + TOKEN or numbers.get(value[-4:]) != key[:NUMBER]:
-            yield _problem(PLAIN, value, "a row leads to no grain of its key")
+            yield _problem(PLAIN, value, "a row names no grain of its key")
     for key, _ in reader.rows(BLIND):
         if len(key) != NUMBER + TOKEN + PLACE or numbers.get(key[-4:]) != key[:NUMBER]:
-            yield _problem(BLIND, bytes(4) + key[-4:], "a row leads to no grain of its key")
+            yield _problem(BLIND, bytes(4) + key[-4:], "a row names no grain of its key")
     for key, _ in reader.rows(VEILED):
         if len(key) != _MODEL + SEQUENCE.size or key[-4:] not in numbers:
-            yield _problem(VEILED, key[_MODEL:], "a vector of no sealed grain")
+            yield _problem(VEILED, key[_MODEL:], "a vector without an encrypted grain")
 
 
 def _problem(table: Table, key: bytes, message: str) -> CheckProblem:
@@ -123,9 +123,9 @@ _KEY = SEQUENCE.size + 16
 
 
 def signature_problems(reader: CheckReader) -> Iterator[CheckProblem]:
-    """Yield what is wrong with the signatures, and the signed grains that have none.
+    """Check the signatures, and find signed grains without a signature.
 
-    A signature by a DID that needs a resolver is only taken apart: a check asks no resolver.
+    A signature by a DID that needs a resolver is only parsed: a check calls no resolver.
     """
     numbers: list[int] = []
     envelopes: list[bytes] = []
@@ -137,14 +137,14 @@ def signature_problems(reader: CheckReader) -> Iterator[CheckProblem]:
         (seq,) = SEQUENCE.unpack_from(key)
         blob = reader.blob_at(seq)
         if blob is None:
-            yield _signature_problem(seq, "it is over a grain that is not there")
+            yield _signature_problem(seq, "its grain is missing")
             continue
         if row[:1] == signatures_SEALED and blob[1] & ENCRYPTED_BIT:
-            continue  # only its key can tell
+            continue  # it can be checked only with the key
         try:
             envelope = read_row(blob, key, row).envelope
         except IntegrityError:
-            yield _signature_problem(seq, "a row is damaged, or over a grain of other bytes")
+            yield _signature_problem(seq, "a row is damaged, or belongs to another grain")
             continue
         numbers.append(seq)
         envelopes.append(envelope)
@@ -159,7 +159,7 @@ def signature_problems(reader: CheckReader) -> Iterator[CheckProblem]:
 def _refused(numbers: list[int], envelopes: list[bytes]) -> Iterator[CheckProblem]:
     for seq, found in zip(numbers, examine_many(envelopes), strict=True):
         if isinstance(found, OmsError):
-            yield _signature_problem(seq, f"a signature does not hold ({found.code})")
+            yield _signature_problem(seq, f"a signature is invalid ({found.code})")
 
 
 def _unsigned(reader: CheckReader) -> Iterator[CheckProblem]:
@@ -167,12 +167,10 @@ def _unsigned(reader: CheckReader) -> Iterator[CheckProblem]:
     while page := reader.page(after):
         after = page[-1][0]
         for seq, blob in page:
-            # Where a key was destroyed, the signatures over what it sealed went too.
+            # A destroyed key takes the signatures over its grains with it.
             signed = len(blob) > 1 and blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) == SIGNED_BIT
             if signed and next(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)), None) is None:
-                yield _signature_problem(
-                    seq, "the grain says that it is signed, and has no signature"
-                )
+                yield _signature_problem(seq, "the grain has the signed bit but no signature")
 
 
 def _signature_problem(seq: int | None, message: str) -> CheckProblem:
@@ -182,12 +180,12 @@ def _signature_problem(seq: int | None, message: str) -> CheckProblem:
 _KINDS = get_args(Kind)
 _VECTOR_KEY = struct.Struct(">IQ")
 _FLOAT = 4
-_GONE = "it is about a grain that is not there"
+_GONE = "its grain is missing"
 _DAMAGED = "a row is damaged"
 
 
 def state_problems(reader: CheckReader) -> Iterator[CheckProblem]:
-    """Walk every table of life STATE but the audit trail, and yield what is wrong."""
+    """Check every table of life STATE except the audit trail."""
     yield from _Supersessions(reader).problems()
     yield from _about_grains(reader, COUNTERS)
     yield from _about_grains(reader, HOLDS)
@@ -199,13 +197,13 @@ def state_problems(reader: CheckReader) -> Iterator[CheckProblem]:
 
 
 class _Supersessions:
-    """The states, and the table that leads from a new grain to those that it superseded."""
+    """The states, and the table from a new grain to those that it superseded."""
 
     def __init__(self, reader: CheckReader) -> None:
         self.reader = reader
         self.absent: dict[
             bytes, int
-        ] = {}  # a successor that is not there: the first it superseded
+        ] = {}  # missing successor -> the first grain that it superseded
         self.pairs = 0
         self.removed = {
             EVENT.unpack(row)[2]
@@ -228,9 +226,7 @@ class _Supersessions:
                 continue
             yield from self._successors(seq, [bytes.fromhex(a) for a in successors])
         if self.reader.entries(SUPERSEDES) != self.pairs:
-            yield _state_problem(
-                SUPERSEDES, None, "there are more or fewer rows than the states tell of"
-            )
+            yield _state_problem(SUPERSEDES, None, "the number of rows differs from the states")
         yield from self._absent()
 
     def _successors(self, seq: int, digests: list[bytes]) -> Iterator[CheckProblem]:
@@ -240,16 +236,16 @@ class _Supersessions:
                 continue
             if self.reader.row(SUPERSEDES, SEQUENCE.pack(new) + SEQUENCE.pack(seq)) is not None:
                 self.pairs += 1
-            elif digest not in self.removed:  # else it was put again, and has superseded nothing
+            elif digest not in self.removed:  # otherwise it was put again, and superseded nothing
                 yield _state_problem(
-                    SUPERSEDES, seq, "the grain that superseded it does not lead to it"
+                    SUPERSEDES, seq, "the row from the grain that superseded it is missing"
                 )
 
     def _absent(self) -> Iterator[CheckProblem]:
-        """A successor may have been removed, and then an event says so."""
+        """Find missing successors; for a removed one there is an event."""
         for digest, seq in self.absent.items():
             if digest not in self.removed:
-                yield _state_problem(STATES, seq, "a grain that superseded it is not there")
+                yield _state_problem(STATES, seq, "a grain that superseded it is missing")
 
 
 def _about_grains(reader: CheckReader, table: Table) -> Iterator[CheckProblem]:
@@ -280,10 +276,10 @@ def _events(reader: CheckReader) -> Iterator[CheckProblem]:
         _, seq, digest = EVENT.unpack(row)
         blob = reader.row(BLOBS, SEQUENCE.pack(seq))
         if not before < number <= last or seq >= number or reader.has_blob(number):
-            yield _state_problem(EVENTS, seq, f"event {number} is out of its order")
+            yield _state_problem(EVENTS, seq, f"event {number} is out of order")
         elif blob is not None and blob[:MARK] != digest[:MARK]:
             yield _state_problem(
-                EVENTS, seq, f"event {number} is about a grain of another address"
+                EVENTS, seq, f"event {number} names another address than its grain"
             )
         before = number
 
@@ -293,11 +289,11 @@ def _reviews(reader: CheckReader) -> Iterator[CheckProblem]:
         number, review = _number(key), _unpack(row)
         if number is None or not isinstance(review, dict):
             yield _state_problem(REVIEWS, None, _DAMAGED)
-        elif review.get("operation") == "put":  # the number of the grain, which may be gone
+        elif review.get("operation") == "put":  # the number of the grain, which may be removed
             if not 0 < number <= reader.last_seq():
                 yield _state_problem(REVIEWS, None, f"no grain has had the number {number}")
         elif reader.row(EVENTS, key) is None:
-            yield _state_problem(REVIEWS, None, f"there is no event {number} that it is of")
+            yield _state_problem(REVIEWS, None, f"its event {number} is missing")
 
 
 def _vectors(reader: CheckReader) -> Iterator[CheckProblem]:
@@ -318,9 +314,9 @@ def _vectors(reader: CheckReader) -> Iterator[CheckProblem]:
             continue
         model, seq = _VECTOR_KEY.unpack(key)
         if model not in dimensions:
-            yield _state_problem(VECTORS, seq, "it is of a model that is not there")
+            yield _state_problem(VECTORS, seq, "its model is missing")
         elif len(row) != _FLOAT * dimensions[model]:
-            yield _state_problem(VECTORS, seq, "it is not as long as its model says")
+            yield _state_problem(VECTORS, seq, "its length differs from its model")
         elif not reader.has_blob(seq):
             yield _state_problem(VECTORS, seq, _GONE)
 
@@ -332,7 +328,7 @@ def _mentions(reader: CheckReader) -> Iterator[CheckProblem]:
             return
         for digest in mentions.said(EVENTS, row):
             if key not in mentions.places(reader, [digest])[0]:
-                yield _state_problem(NAMED, None, f"no row leads to event {_number(key)}")
+                yield _state_problem(NAMED, None, f"there is no row for event {_number(key)}")
 
 
 def _number(key: bytes) -> int | None:
@@ -354,22 +350,22 @@ def _state_problem(table: Table, seq: int | None, message: str) -> CheckProblem:
     return CheckProblem("state", seq, f"{table.name.decode()}: {message}")
 
 
-_MOST = 1_000  # problems that are reported one by one
+_MOST = 1_000  # problems to report
 
 Hashed = tuple[int, bytes, bytes | None]
-"""A number, a blob, and its address; no address for a damaged blob."""
+"""A number, a blob, and its address; None as the address of a damaged blob."""
 
 R = TypeVar("R", bound=CheckReader)
 
 
 class Pass(ABC, Generic[R]):
-    """One pass over the blobs of a snapshot, and what the index says of each.
+    """One pass over the blobs of a snapshot and their index rows.
 
     Attributes:
         reader: the snapshot.
-        grains: how many were met.
-        rows: how many index rows they must have.
-        blob_bytes: how long they are together.
+        grains: number of grains so far.
+        rows: number of index rows that they must have.
+        blob_bytes: total bytes of their blobs.
     """
 
     def __init__(self, reader: R) -> None:
@@ -378,17 +374,15 @@ class Pass(ABC, Generic[R]):
 
     @abstractmethod
     def problems(self) -> Iterator[CheckProblem]:
-        """Walk, and yield what is wrong."""
+        """Yield the problems found in the pass."""
 
     def of_blobs(self, page: list[Hashed]) -> Iterator[CheckProblem]:
-        """Count the blobs of a page, and yield which are no longer what was put."""
+        """Count the blobs of a page, and yield the damaged ones."""
         self.grains += len(page)
         self.blob_bytes += sum(len(blob) for _, blob, _ in page)
         bad = [seq for seq, _, digest in page if digest is None]
-        yield from (
-            CheckProblem("blob", seq, "the bytes are not those that were put") for seq in bad
-        )
-        # Of a sealed one only its address can be checked; signatures are looked at elsewhere.
+        yield from (CheckProblem("blob", seq, "the stored bytes are damaged") for seq in bad)
+        # Only the address of an encrypted grain can be checked; signatures are checked elsewhere.
         good = [(seq, blob) for seq, blob, digest in page if digest is not None]
         plain = [(seq, bare(blob)) for seq, blob in good if not blob[1] & ENCRYPTED_BIT]
         for index, error in _core.check_many([blob for _, blob in plain])[1]:
@@ -397,18 +391,16 @@ class Pass(ABC, Generic[R]):
     def of_head(
         self, last: int, head: tuple[int, int, int], addresses: tuple[int, int], rows: int
     ) -> Iterator[CheckProblem]:
-        """Compare the counts of a store with what was met."""
+        """Compare the counts of the store with the pass."""
         event = self.reader.last_row(EVENTS)
         if event is not None and len(event[0]) == SEQUENCE.size:
             last = max(last, *SEQUENCE.unpack(event[0]))
         if head[:2] != (self.grains, self.blob_bytes) or last > head[2]:
-            yield CheckProblem("head", None, "the counts of the store are not those of its blobs")
+            yield CheckProblem("head", None, "the counts of the store differ from its blobs")
         if addresses[0] != addresses[1]:
-            yield CheckProblem("address", None, "there are more or fewer addresses than grains")
+            yield CheckProblem("address", None, "the numbers of addresses and of grains differ")
         if rows != self.rows:
-            yield CheckProblem(
-                "term", None, "there are more or fewer index rows than the grains have"
-            )
+            yield CheckProblem("term", None, "the number of index rows is not the expected one")
 
 
 def examine(
@@ -417,7 +409,7 @@ def examine(
     first: tuple[CheckProblem, ...] = (),
     passing: tuple[type[OmsError], ...] = (),
 ) -> CheckReport:
-    """Look at all there is in a snapshot."""
+    """Check everything in a snapshot."""
     problems, grains, rows = [*first], 0, 0
     try:
         found = chain(
@@ -445,14 +437,14 @@ def _audit_problems(reader: CheckReader) -> Iterator[CheckProblem]:
 
 
 class BlobCheck(Pass[LmdbReader]):
-    """One pass."""
+    """One pass over the blobs of an LMDB snapshot."""
 
     def __init__(self, reader: LmdbReader) -> None:
         super().__init__(reader)
         self._addressed = 0
 
     def problems(self) -> Iterator[CheckProblem]:
-        """Walk, and yield what is wrong."""
+        """Yield the problems found in the pass."""
         head = self.reader.head
         run, before, after = Memtable(0), 0, 0
         while page := self.reader.hashed_page(after):
@@ -480,15 +472,15 @@ class BlobCheck(Pass[LmdbReader]):
             key = SEQUENCE.pack(seq)
             row = row_at(key)
             if row is None or row[MARK:] != blob:
-                yield CheckProblem("blob", seq, "the number does not lead to the grain")
+                yield CheckProblem("blob", seq, "the sequence number does not map to the grain")
             if seq <= watermark:
                 self._addressed += 1
-                # A row of another length is damage of another kind, and raised as such.
+                # A row of another length raises as another kind of damage.
                 if number_of(digest) != key and self.reader.row_of(digest) != seq:
-                    yield CheckProblem("address", seq, "the address does not lead to the grain")
+                    yield CheckProblem("address", seq, "the address does not map to the grain")
 
     def _terms(self, run: Memtable, first: int, last: int) -> Iterator[CheckProblem]:
-        """Look up every row of the grains between two numbers, each by a search of its own."""
+        """Look up every index row of the grains between two numbers."""
         past = self.reader.past_between(first, last)
         key: bytes | None = None
         with self.reader.cursor(TERMS) as current, self.reader.cursor(PAST_TERMS) as before:
@@ -506,7 +498,7 @@ class BlobCheck(Pass[LmdbReader]):
     def _missing(
         self, key: bytes, places: list[bytes], past: set[bytes]
     ) -> Iterator[CheckProblem]:
-        """Name the grains that lack a row under a key."""
+        """Yield the grains without a row under a key."""
         for place in places:
             which: Which = "past" if place[12:] in past else "current"
             if not self.reader.has_term(key, place, which):
@@ -514,12 +506,12 @@ class BlobCheck(Pass[LmdbReader]):
                 yield CheckProblem("term", seq, "an index row is missing, or in the wrong table")
 
 
-_SLOWEST = 1 << 20  # bytes a second that a check reads at the least; ten times that is usual
-_START = 60.0  # seconds for a process to begin on a busy machine
+_SLOWEST = 1 << 20  # minimum bytes per second of a check; ten times that is usual
+_START = 60.0  # seconds for a process to start on a busy machine
 
 
 def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
-    """Check the store at a path in a process of its own."""
+    """Check the store at a path in a child process."""
     if patience is None:
         file = path / DATA_FILE
         patience = _START + (file.stat().st_size if file.exists() else 0) / _SLOWEST
@@ -529,7 +521,7 @@ def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
             command, capture_output=True, text=True, check=False, timeout=patience
         )
     except subprocess.TimeoutExpired:
-        return _unread(f"no end after {patience:.0f} s")
+        return _unread(f"it did not end within {patience:.0f} s")
     if child.returncode != 0:
         how = f"signal {-child.returncode}" if child.returncode < 0 else "an error"
         return _unread(how)
@@ -539,7 +531,7 @@ def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
 
 
 def _unread(how: str) -> CheckReport:
-    problem = CheckProblem("file", None, f"the file could not be read to its end ({how})")
+    problem = CheckProblem("file", None, f"the file could not be read completely ({how})")
     return CheckReport(False, (problem,), 0, 0)
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store seen by somebody who holds keys: what is sealed is open to them.
+"""A storage as a holder of keys sees it: encrypted grains are decrypted.
 
     store = EncryptedStorage(LmdbStorage(path), ring)
 
-It is the store below, with the same rows; only reading differs. ``grain`` opens what the ring has
-a key for. ``find`` knows plain addresses too. A list of the index has the sealed grains among the
-others, in the same order, from the blind rows. What the ring has no key for stays as it is for
-everybody: header and address.
+It has the rows of the inner storage, and differs only in reading. ``grain`` decrypts grains whose
+key is in the ring. ``find`` also knows plain addresses. Lists of the index include encrypted
+grains in the same order, from the blind rows. Grains without a key in the ring show only header
+and address.
 
-To find grains of unknown users, one token is made for each user of the ring.
+To find grains of unknown users, it makes one token for each user of the ring.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import Sealer, UserKeys
 
-_COUNTED = 4_096  # rows of a blind list that are counted; more is many
+_COUNTED = 4_096  # rows of a blind list to count; an estimate needs no more
 _KEY = NUMBER + TOKEN
 
 
 class DecryptingReader:
-    """A snapshot in which sealed grains are open."""
+    """A snapshot in which encrypted grains are decrypted."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class DecryptingReader:
         self.ring = ring
         self._users = users
         self._words = [WORD + word.encode() for word in words]
-        self._plain: dict[bytes, int] = {}  # plain addresses met, with their numbers
-        self._owners: dict[bytes, UserKeys] = {}  # whose a place of a list is
+        self._plain: dict[bytes, int] = {}  # plain addresses found so far, with their numbers
+        self._owners: dict[bytes, UserKeys] = {}  # the user of a place in a list
         self._lists: dict[bytes, list[bytes]] = {}
         self._sealers: dict[bytes, Sealer] = {}
         self._trying: blind_index.KeyTrial | None = None
 
     def has_sealed(self) -> bool:
-        """Tell whether any grain is sealed with a key of the ring."""
+        """Return whether any grain is encrypted with a key of the ring."""
         after: bytes | None = None
         while (row := next(self.inner.rows(KEYED, after), None)) is not None:
             number = row[0][:NUMBER]
@@ -83,15 +83,15 @@ class DecryptingReader:
 
     @property
     def users(self) -> int:
-        """Among the grains of how many users is looked: each costs a token for each term."""
+        """Number of users whose grains are searched: each costs a token per term."""
         return self.ring.live if self._users is None else len(self._users)
 
     def narrowed(self, user_id: str | None, words: Iterable[str]) -> DecryptingReader:
-        """The same snapshot, asked for the grains of one user, or with some words, only."""
+        """Return the same snapshot for the grains of one user, or with some words, only."""
         users = self._users
         if user_id is not None:
             users = ()
-            with suppress(RangeError):  # so long a user id has no keys
+            with suppress(RangeError):  # too long for a user id, so it has no keys
                 keys = self.ring.of_user(user_id)
                 users = () if keys is None else (keys,)
         return DecryptingReader(self.inner, self.ring, users, words)
@@ -101,16 +101,16 @@ class DecryptingReader:
         return self.inner.count()
 
     def last_seq(self) -> int:
-        """Return the last sequence number given."""
+        """Return the last sequence number."""
         return self.inner.last_seq()
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the blob put under the digest, sealed if it is; or None."""
+        """Return the stored blob with a digest, or None."""
         seq = self.find([digest])[0]
         return None if seq is None else self.inner.blob_at(seq)
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the number of each grain, by its stored or its plain address."""
+        """Return the number of each grain by its stored or plain address."""
         found = self.inner.find(digests)
         for i, seq in enumerate(found):
             if seq is None:
@@ -137,15 +137,15 @@ class DecryptingReader:
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        """Return the next blobs as they are stored."""
+        """Return the next stored blobs."""
         return self.inner.page(after, grains, size)
 
     def blob_at(self, seq: int) -> bytes | None:
-        """Return the blob with a sequence number as it is stored."""
+        """Return the stored blob with a sequence number."""
         return self.inner.blob_at(seq)
 
     def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number, opened if the ring has its key."""
+        """Return the grain with a sequence number, decrypted if the ring has its key."""
         blob = self.inner.blob_at(seq)
         if blob is None:
             return None
@@ -170,7 +170,7 @@ class DecryptingReader:
         return stored_grain(plain, address)
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, stored or plain, opened and verified."""
+        """Return the grain at a stored or plain address, decrypted and verified."""
         seq = self.find([digest])[0]
         grain = None if seq is None else self.grain(seq)
         if seq is None or grain is None:
@@ -180,30 +180,30 @@ class DecryptingReader:
         return self._tried(seq) if grain.sealed else grain
 
     def expect(self, digests: Sequence[bytes]) -> None:
-        """Say which grains will be asked for by the addresses that they are stored under."""
+        """Announce which grains will be read by their stored addresses."""
         self.inner.expect(digests)
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
     ) -> None:
-        """Say what will be asked of the grains whose places are walked next."""
+        """Announce what will be read of the grains in the next iteration over places."""
         self.inner.expect_places(grains, terms, states)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index, opened as ``grain`` does."""
+        """Return the grains at some places of the index, decrypted as by ``grain``."""
         return placed(self.grain, places)
 
     def keys_of(self, seq: int) -> UserKeys:
-        """Return the keys that seal a grain."""
+        """Return the keys of a grain."""
         number = blind_index.key_of(self.inner, seq)
         if number is None:
-            raise KeyMissingError("the grain was sealed elsewhere, and no key of here opens it")
+            raise KeyMissingError("the grain was encrypted elsewhere, and no key here decrypts it")
         return self.ring.by_number(number)
 
     def _tried(self, seq: int) -> Grain:
-        """Return a sealed grain that is not open, opened with any key of the ring that opens it.
+        """Return an encrypted grain of unknown owner, decrypted by any key that fits.
 
-        It came when its key was not here, so no row says whose it is.
+        It was stored when its key was not here, so no row names its key.
         """
         blob = self.inner.blob_at(seq)
         if blob is not None and blind_index.key_of(self.inner, seq) is None:
@@ -213,11 +213,11 @@ class DecryptingReader:
                 self._trying = blind_index.KeyTrial(self.ring)
             if (opened := self._trying.open(blob)) is not None:
                 return stored_grain(open_plain(opened[0]), _core.address(blob))
-        self.keys_of(seq)  # says why it is not open
-        raise KeyMissingError("no key of here opens the grain")
+        self.keys_of(seq)  # raises with the reason
+        raise KeyMissingError("no key here decrypts the grain")
 
     def is_past(self, seq: int) -> bool:
-        """Tell whether a grain was superseded, retracted or restricted."""
+        """Return whether a grain was superseded, retracted or restricted."""
         return self.inner.is_past(seq)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
@@ -225,13 +225,13 @@ class DecryptingReader:
         return self.inner.row(table, key)
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys of a table that are there."""
+        """Return the values of those keys of a table that exist."""
         return self.inner.some_rows(table, keys)
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk the keys and values of a table, by rising keys."""
+        """Iterate over the keys and values of a table, by rising keys."""
         return self.inner.rows(table, after, prefix)
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
@@ -239,15 +239,15 @@ class DecryptingReader:
         return self.inner.last_row(table)
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        """Walk the terms of the grains that are not sealed."""
+        """Iterate over the terms of the plain grains."""
         return self.inner.keys(prefix, which)
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
-        """Return how many grains have a term; of sealed ones some thousands are counted."""
+        """Return how many grains have a term; for encrypted ones it is an estimate."""
         return self.inner.term_count(key, which) + self._count(key)
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each of some terms."""
+        """Return how many grains have each term."""
         plain = self.inner.term_counts(terms)
         return [count + self._count(key) for count, (key, _) in zip(plain, terms, strict=True)]
 
@@ -260,13 +260,13 @@ class DecryptingReader:
         return count
 
     def _tokens(self, key: bytes) -> Iterator[bytes]:
-        """What the blind rows of a term begin with, for each user."""
+        """Return the prefix of a term's blind rows for each user."""
         users = list(self._all_users())
         tokens = _core.tokens_many([keys.token for keys in users], key)
         return (keys.number + token for keys, token in zip(users, tokens, strict=True))
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Tell whether the grain at a place has a term, and is one of ``which``."""
+        """Return whether the grain at a place has a term, and is one of ``which``."""
         keys = self._owners.get(place)
         if keys is None:
             return self.inner.has_term(key, place, which)
@@ -282,7 +282,7 @@ class DecryptingReader:
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
-        """Walk the places of the grains that have a term, the sealed ones among them."""
+        """Iterate over the places of the grains with a term, including encrypted ones."""
         plain = self.inner.places(key, after, newest, which)
         if (blind := self._lists.get(key)) is None:
             blind = self._lists[key] = self._blind(key)
@@ -302,7 +302,7 @@ class DecryptingReader:
         return self.inner.is_past(int.from_bytes(place[12:], "big")) == (which == "past")
 
     def _blind(self, key: bytes) -> list[bytes]:
-        """The places of the sealed grains that have a term, sorted, with their times."""
+        """Return the sorted places of the encrypted grains with a term, with their times."""
         from omsgrain.crypto.seal import mask
 
         found: list[bytes] = []
@@ -320,7 +320,7 @@ class DecryptingReader:
         return found
 
     def _shortest(self, lists: list[bytes]) -> bytes:
-        """The masked places that are in all lists, each given as the beginning of its rows."""
+        """Return the masked places that are in all lists; each list is given by its prefix."""
         row, rows = self.inner.row, self.inner.rows
         if len(lists) > 1:
             most = _COUNTED
@@ -336,7 +336,7 @@ class DecryptingReader:
 
 
 class EncryptingWriter(DecryptingReader):
-    """A write transaction in which sealed grains are open."""
+    """A write transaction in which encrypted grains are decrypted."""
 
     inner: Writer
 
@@ -344,7 +344,7 @@ class EncryptingWriter(DecryptingReader):
         super().__init__(inner, ring)
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append blobs as they are; sealing comes before, and ``sealing.add`` after."""
+        """Append blobs unchanged; encrypt them before, and add their blind rows after."""
         self._lists.clear()
         return self.inner.put(items)
 
@@ -359,12 +359,12 @@ class EncryptingWriter(DecryptingReader):
         self.inner.set_rows(table, rows)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete rows whose keys begin with a prefix."""
+        """Delete rows whose keys have a prefix."""
         self._lists.clear()
         return self.inner.drop_rows(table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Note that something happened to a grain."""
+        """Write an event about a grain."""
         return self.inner.event(kind, seq, digest)
 
     def set_past(self, seq: int, past: bool) -> None:
@@ -372,13 +372,13 @@ class EncryptingWriter(DecryptingReader):
         self.inner.set_past(seq, past)
 
     def remove(self, seq: int) -> None:
-        """Take out a grain and every row about it."""
+        """Remove a grain and all rows about it."""
         self._lists.clear()
         self._remove_rows(seq)
         self.inner.remove(seq)
 
     def _remove_rows(self, seq: int) -> None:
-        """Take out the blind rows at once; without the key all of its user's would be read."""
+        """Remove the blind rows now; without the key, all rows of its user would be read."""
         from omsgrain.crypto.seal import mask
 
         grain = self.grain(seq)
@@ -395,7 +395,7 @@ T = TypeVar("T")
 
 
 class EncryptedStorage:
-    """A ``Storage`` whose sealed grains are open."""
+    """A ``Storage`` whose encrypted grains are decrypted."""
 
     def __init__(self, inner: Storage, ring: KeyRing) -> None:
         self.inner = inner
@@ -403,17 +403,17 @@ class EncryptedStorage:
 
     @property
     def sidecar(self) -> Sidecar:
-        """Where the text index and the graphs of vectors are."""
+        """The place of the text index and the vector graphs."""
         return self.inner.sidecar
 
     @property
     def name(self) -> str:
-        """Where the store is, in a few words."""
+        """A short description of the place of the store."""
         return self.inner.name
 
     @property
     def readonly(self) -> bool:
-        """Whether ``write`` is refused."""
+        """Whether ``write`` raises."""
         return self.inner.readonly
 
     @contextmanager
@@ -427,25 +427,25 @@ class EncryptedStorage:
         """Run ``work`` in a write transaction."""
 
         def run(writer: Writer) -> T:
-            self.ring.refresh()  # here, since the turn may have been long in coming
+            self.ring.refresh()  # here, because the transaction may have waited long
             return work(EncryptingWriter(writer, self.ring))
 
         return self.inner.write(run, expecting=expecting)
 
     def sync(self) -> None:
-        """Make durable what was written with ``durability="relaxed"``."""
+        """Sync what was written with ``durability="relaxed"``."""
         self.inner.sync()
 
     def flush(self) -> None:
-        """Write out what is held in memory for the index."""
+        """Write the memtable to disk."""
         self.inner.flush()
 
     def rebuild(self) -> RebuildReport:
-        """Rebuild the index; blind rows stay, since they cannot be made from the blobs."""
+        """Rebuild the index; blind rows stay, because they cannot be made from the blobs."""
         return self.inner.rebuild()
 
     def check(self) -> CheckReport:
-        """Look at every blob, address and index row."""
+        """Check every blob, address and index row."""
         return self.inner.check()
 
     def compact(self) -> CompactReport:
@@ -453,13 +453,13 @@ class EncryptedStorage:
         return self.inner.compact()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store; keys are not in it."""
+        """Copy the store, without the keys."""
         self.inner.backup(path)
 
     def stats(self) -> StoreStats:
-        """Return how much the store holds."""
+        """Return the size of the store."""
         return self.inner.stats()
 
     def close(self) -> None:
-        """Let go of the store; the ring stays open."""
+        """Close the store; the ring stays open."""
         self.inner.close()

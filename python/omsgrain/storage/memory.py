@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store in dicts: the same contract, nothing kept. For tests and for small passing things."""
+"""A storage in memory, for tests and small temporary stores."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ from omsgrain.storage.tables import (
 
 
 class MvccTable:
-    """Keys with their values, each value from one commit on; None where the key has none.
+    """Keys with versions of their values, by commit; None if a key has no value.
 
-    One thread writes at a time, and others read meanwhile: what they may hold is never shortened
-    or put in another order.
+    One thread writes at a time while others read: what they may hold is never shortened or
+    reordered.
     """
 
     __slots__ = ("_lock", "_order", "_rows")
 
     def __init__(self) -> None:
         self._rows: dict[bytes, tuple[tuple[int, bytes | None], ...]] = {}
-        self._order: list[bytes] | None = []  # the keys sorted; None when it must be made again
+        self._order: list[bytes] | None = []  # the sorted keys; None if they must be sorted again
         self._lock = threading.Lock()
 
     def get(self, key: bytes, commit: int) -> bytes | None:
-        """Return the value as a commit left it."""
+        """Return the value as of a commit."""
         for since, value in reversed(self._rows.get(key, ())):
             if since <= commit:
                 return value
         return None
 
     def set(self, key: bytes, value: bytes | None, commit: int) -> None:
-        """Set the value from a commit on, which is none before the last one."""
+        """Set the value from a commit on, which is not before the last one."""
         before = self._rows.get(key)
         if before is not None:
             self._rows[key] = (*(v for v in before if v[0] != commit), (commit, value))
@@ -81,11 +81,11 @@ class MvccTable:
                 self._order.append(key)  # numbers rise, so most tables are never sorted
 
     def take_back(self, key: bytes, commit: int) -> None:
-        """Forget the value that a commit set."""
+        """Roll back the value that a commit set."""
         self._keep(key, tuple(v for v in self._rows.get(key, ()) if v[0] != commit))
 
     def prune(self, key: bytes, oldest: int) -> bool:
-        """Forget the values that no snapshot from ``oldest`` on can see."""
+        """Drop the values that no snapshot from ``oldest`` on can see."""
         versions = self._rows.get(key, ())
         while len(versions) > 1 and versions[1][0] <= oldest:
             versions = versions[1:]
@@ -105,7 +105,7 @@ class MvccTable:
     def walk(
         self, after: bytes | None, prefix: bytes, commit: int
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk keys and values as a commit left them, by rising keys beyond one, with a prefix."""
+        """Iterate over keys with a prefix after a key, as of a commit, by rising keys."""
         order = self._sorted()
         start = bisect_left(order, prefix)
         if after is not None:
@@ -119,7 +119,7 @@ class MvccTable:
                 yield key, value
 
     def last(self, commit: int) -> tuple[bytes, bytes] | None:
-        """Return the highest key and its value as a commit left them."""
+        """Return the highest key and its value as of a commit."""
         for key in reversed(self._sorted()):
             value = self.get(key, commit)
             if value is not None:
@@ -137,7 +137,7 @@ T = TypeVar("T")
 
 
 class _Head(NamedTuple):
-    """What is committed: later versions of rows are a writer's own until it commits."""
+    """The committed state: later versions of rows belong to an open transaction."""
 
     commit: int = 0
     last_seq: int = 0
@@ -149,7 +149,7 @@ _Tables = dict[Table, MvccTable]
 
 
 class MemoryStorage:
-    """A ``Store`` in memory."""
+    """A ``Storage`` in memory."""
 
     readonly = False
     name = ":memory:"
@@ -157,10 +157,10 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._tables = _tables()
-        self._memtable = Memtable(0)  # the index of it all
+        self._memtable = Memtable(0)  # the whole index
         self._head = _Head()
-        self._snapshots: Counter[int] = Counter()  # open ones, by commit
-        self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to be pruned
+        self._snapshots: Counter[int] = Counter()  # open snapshots by commit
+        self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to prune
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._writer: int | None = None
@@ -182,9 +182,9 @@ class MemoryStorage:
                 self._snapshots[head.commit] -= 1
 
     def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
-        """Run ``work`` in a write transaction; an exception takes back what it wrote."""
+        """Run ``work`` in a write transaction; an exception rolls it back."""
         if self._writer == threading.get_ident():
-            raise StoreError("a write transaction inside another one of the same thread")
+            raise StoreError("this thread has a write transaction already")
         with self._exclusive():
             self._writer = threading.get_ident()
             writer = _MemoryWriter(self._tables, self._head, self._memtable)
@@ -204,18 +204,18 @@ class MemoryStorage:
     def _exclusive(self) -> Iterator[None]:
         self._check_open()
         with self._writing:
-            self._check_open()  # it may have been closed while we waited
+            self._check_open()  # the store may have been closed while waiting
             yield
 
     def _prune(self, changed: set[tuple[Table, bytes]]) -> None:
-        """Drop the versions that no snapshot sees: what was removed must not stay in memory."""
+        """Drop the versions that no snapshot sees: removed data must not stay in memory."""
         self._snapshots = +self._snapshots
         oldest = min(self._snapshots, default=self._head.commit)
         changed |= self._changed
         self._changed = {(t, key) for t, key in changed if not self._tables[t].prune(key, oldest)}
 
     def flush(self) -> None:
-        """Nothing to do: the index is in memory anyway."""
+        """Do nothing: the index is in memory."""
         self._check_open()
 
     def rebuild(self) -> RebuildReport:
@@ -227,42 +227,42 @@ class MemoryStorage:
                 return RebuildReport(reader.count(), self._memtable.tail.rows(), 0, ())
 
     def check(self) -> CheckReport:
-        """Look at every blob."""
+        """Check every blob."""
         bad = [e for page in pages(self) for e in page if not e.sound]
-        problems = tuple(CheckProblem("blob", e.seq, "not what was put") for e in bad)
+        problems = tuple(CheckProblem("blob", e.seq, "the stored bytes are damaged") for e in bad)
         return CheckReport(not bad, problems, self.stats().grains, self._memtable.tail.rows())
 
     def compact(self) -> CompactReport:
-        """Forget the index rows of removed grains; all else of them is gone already."""
+        """Drop the index rows of removed grains; all else of them is gone already."""
         with self._exclusive():
             self._memtable = Memtable(0)
         return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Refuse: there are no files to copy."""
+        """Raise UnsupportedError: there are no files to copy."""
         raise UnsupportedError("a store in memory has no files to copy")
 
     def sync(self) -> None:
-        """Nothing to do: memory is as durable as it gets."""
+        """Do nothing: memory cannot be synced."""
         self._check_open()
 
     def stats(self) -> StoreStats:
-        """Return how much the store holds."""
+        """Return the size of the store."""
         self._check_open()
         _, last_seq, blob_bytes, grains = self._head
         return StoreStats(grains=grains, blob_bytes=blob_bytes, last_seq=last_seq)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         self._closed = True
         self._tables, self._memtable = _tables(), Memtable(0)
 
     def _check_open(self) -> None:
-        """Refuse use; asked before a lock is taken, which no thread of a forked child lets go."""
+        """Refuse use before taking a lock, which a forked child could wait for forever."""
         if self._closed:
             raise StoreError("the store is closed")
         if os.getpid() != self._process:
-            raise StoreError("the store was made before a fork, and stays in that process")
+            raise StoreError("the store was opened before a fork; open it again in this process")
 
 
 def _tables() -> _Tables:
@@ -270,7 +270,7 @@ def _tables() -> _Tables:
 
 
 class _MemoryReader:
-    """Rows as the commit left them that was the last one when the snapshot was taken."""
+    """Rows as of the last commit before the snapshot."""
 
     def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
         self._tables = tables
@@ -357,14 +357,14 @@ class _MemoryReader:
                 yield key
 
     def _is_seen(self, place: bytes, which: Which) -> bool:
-        """Whether the grain at a place is there, and one of ``which``."""
+        """Whether the grain at a place exists, and is one of ``which``."""
         seq = int.from_bytes(place[12:], "big")
         if self.blob_at(seq) is None:
             return False
         return which == "all" or self.is_past(seq) == (which == "past")
 
     def _parts(self) -> list[tuple[Memtable, int, int]]:
-        """Index rows, and between which numbers this may see them."""
+        """Return index rows with the numbers between which they are visible."""
         self._memtable.load_rows(self, self.head.last_seq)
         return [(self._memtable, 0, self.head.last_seq)]
 
@@ -384,12 +384,12 @@ class _MemoryReader:
 
 
 class _MemoryWriter(_MemoryReader):
-    """Writes versions of the next commit, which readers do not see before it."""
+    """Writes versions for the next commit, which readers see only after it."""
 
     def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
         super().__init__(tables, head, memtable)
         self._base = _MemoryReader(tables, head, memtable)
-        self._own = Memtable(head.last_seq)  # index rows that may be taken back
+        self._own = Memtable(head.last_seq)  # index rows that may be rolled back
         self._commit += 1
         self.head = head._replace(commit=self._commit)
         self.changed: set[tuple[Table, bytes]] = set()
@@ -416,7 +416,7 @@ class _MemoryWriter(_MemoryReader):
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         if not 0 < len(key) <= LONGEST_KEY:
-            raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+            raise StoreError("invalid length of a key", found=f"{len(key)} bytes")
         self._set(table, key, value)
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
@@ -426,17 +426,17 @@ class _MemoryWriter(_MemoryReader):
             self.set_row(table, key, value)
 
     def set_past(self, seq: int, past: bool) -> None:
-        """Nothing to do: the states say what is past."""
+        """Do nothing: the states say which grains are past."""
 
     def remove(self, seq: int) -> None:
         key = SEQUENCE.pack(seq)
         blob = self.row(BLOBS, key)
         if blob is None:
             return
-        self._base._parts()  # older snapshots need the index rows, and the blob is gone after this
+        self._base._parts()  # older snapshots need the index rows, which need the blob
         forget(self, seq)
         digest = sha256(blob).digest()
-        if self.row(ADDRESSES, digest) != key:  # it was put under another one
+        if self.row(ADDRESSES, digest) != key:  # it was put under another digest
             digest = next(d for d, row in self.rows(ADDRESSES) if row == key)
         self._set(ADDRESSES, digest, None)
         self._set(BLOBS, key, None)

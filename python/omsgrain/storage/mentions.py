@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an address is named: by events, and as a successor in states.
+"""Where addresses occur: in events, and as successors in states.
 
-An erased grain's address must go from every row that names it. To read all rows for it would cost
-the more, the more was ever erased. So the table named-0 leads from an address to the rows:
+An erasure must replace an address in every row that contains it. Reading all rows would take
+longer with every erasure. So the table named-0 leads from an address to the rows:
 
     key    the first 8 bytes of the address
     value  9 bytes each: "E" ++ number of an event | "S" ++ number of a grain with that successor
 
-Writers do not keep it. An erasure brings it up first, by the events that came since the last
-time; the record ``named`` has the last one. Each event is read once for it, whatever wrote it.
+Writers do not maintain it. An erasure first updates it by the events since the last update; the
+record ``named`` has the last event. So each event is read once, whatever wrote it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _DIGEST = 32
 _PREFIX = 8
 _EVENT, _STATE = b"E", b"S"
 _PLACE = 1 + SEQUENCE.size
-_EVENTS = 20_000  # a transaction
-_ROWS = 100_000  # dropped at a time
+_EVENTS = 20_000  # events per transaction
+_ROWS = 100_000  # rows to drop at a time
 
 
 def said(table: Table, row: bytes) -> list[bytes]:
-    """Return the addresses that a row of events-0 or states-0 names; none of a damaged one."""
+    """Return the addresses in a row of events-0 or states-0; none for a damaged row."""
     if table is EVENTS:
         return [row[-_DIGEST:]] if len(row) == EVENT.size else []
     if not row[:1] or not row[0] & PAST_BIT:
@@ -48,11 +48,11 @@ def said(table: Table, row: bytes) -> list[bytes]:
     try:
         return [digest for digest in msgpack.unpackb(row[1:])["s"] if len(digest) == _DIGEST]
     except (ValueError, KeyError, TypeError, msgpack.UnpackException):
-        return []  # `check` tells it
+        return []  # `check` reports it
 
 
 def prepare(store: Storage) -> None:
-    """Bring the table up before something is erased, in transactions of a bearable size."""
+    """Update the table before an erasure, in small transactions."""
     with store.read() as reader:
         late = next(reader.rows(EVENTS, after=reader.row(META, NAMED_RECORD)), None)
     while late is not None and store.write(catch_up) == _EVENTS:
@@ -60,7 +60,7 @@ def prepare(store: Storage) -> None:
 
 
 def catch_up(writer: Writer) -> int:
-    """Bring the table up by some events; return how many they were, 20,000 at the most."""
+    """Update the table by at most 20,000 events; returns their number."""
     rows = list(islice(writer.rows(EVENTS, after=writer.row(META, NAMED_RECORD)), _EVENTS))
     if not rows:
         return 0
@@ -81,7 +81,7 @@ def catch_up(writer: Writer) -> int:
 
 
 def places(reader: Reader, digests: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Return the keys of the events and of the states that may name some addresses."""
+    """Return the keys of the events and of the states that may contain the addresses."""
     found = reader.some_rows(NAMED, list({digest[:_PREFIX] for digest in digests}))
     keys: dict[bytes, dict[bytes, None]] = {_EVENT: {}, _STATE: {}}
     for row in found.values():
@@ -91,9 +91,9 @@ def places(reader: Reader, digests: Sequence[bytes]) -> tuple[list[bytes], list[
 
 
 def replace(writer: Writer, marks: Mapping[bytes, bytes]) -> None:
-    """Put marks in the place of addresses, in all events and states that name them.
+    """Replace addresses by marks in all events and states that contain them.
 
-    What the grains superseded stays past.
+    Grains that an erased grain superseded stay past.
     """
     if not marks:
         return

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What finds secrets and personal data in a text, a file for each family.
+"""Detectors of secrets and personal data in a text.
 
-base       what a detector is; the text as detectors see it; words that tell what comes after
-secrets    private keys, tokens, keys of providers, keys and passwords that a word names
+base       the protocol, the text as detectors see it, and words that announce a value
+secrets    private keys, tokens, provider keys, named keys and passwords
 numbers    payment cards, IBANs, social security numbers
 personal   e-mail addresses, IP addresses, phone numbers
-custom     detectors of one's own
+custom     your own detectors
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from omsgrain.privacy.detectors.secrets import (
     BearerTokens,
     Jwts,
     NamedKeys,
+    NamedPasswords,
     PasswordsInAddresses,
-    PasswordsTold,
     PrivateKeys,
     ProviderKeys,
 )
@@ -35,11 +35,11 @@ __all__ = [
 
 
 def detectors_of(region: str | None = None) -> tuple[Detector, ...]:
-    """All detectors, the first before the others where they overlap.
+    """Return all detectors; earlier ones name the marker where findings overlap.
 
     Args:
-        region: a country by its two letters, whose phone numbers are found as they are dialled
-            there.
+        region: a two-letter country code, to find phone numbers in that country's national
+            format.
     """
     return (
         PrivateKeys(),
@@ -47,7 +47,7 @@ def detectors_of(region: str | None = None) -> tuple[Detector, ...]:
         Jwts(),
         BearerTokens(),
         NamedKeys(),
-        PasswordsTold(),
+        NamedPasswords(),
         PasswordsInAddresses(),
         Cards(),
         SocialSecurityNumbers(),

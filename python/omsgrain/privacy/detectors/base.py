@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a detector is."""
+"""The protocol of detectors, and the text as they see it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checka
 from omsgrain.errors import UnsupportedError, packages_of
 
 Spans = Iterator[tuple[int, int]]
-"""Where something is: its first code point, and the one after its last."""
+"""Places: the first code point, and the one after the last."""
 
 HOLE = "\0"
-"""Stands for what is redacted already. Detectors of ours never match across it."""
+"""Replaces redacted text. The built-in detectors never match across it."""
 
 
 class Detector(Protocol):
     """Finds one type of thing in a text.
 
     Attributes:
-        type: the name in the marker, such as ``email``: a-z and _, at most 32.
-        secret: whether it gives access to something (a key), or is about a person (a phone).
+        type: the name in the marker, such as ``email``: a-z and _, at most 32 characters.
+        secret: True if it grants access (a key), False if it is about a person (a phone number).
     """
 
     @property
@@ -37,47 +37,53 @@ class Detector(Protocol):
     def secret(self) -> bool: ...  # noqa: D102 - described above
 
     def find(self, text: str) -> Spans:
-        """Yield where it is, in any order; spans may overlap.
+        """Yield the places of findings in any order; spans may overlap.
 
         Args:
-            text: a view of the text. Digits, spaces, dashes, quotes and full-width letters of
-                any script are in ASCII, and what was redacted before is a hole. A second view,
-                of a text that has such, is without invisible characters, and with entities of HTML
-                and compatibility forms as plain letters. Places are those of the view.
+            text: a view of the text, with places in that view. Digits, spaces, dashes, quotes and
+                full-width letters of any script are ASCII, and redacted text is a hole. If needed,
+                a second view has no invisible characters, and has HTML entities and compatibility
+                forms as plain letters.
         """
         ...
 
 
 @runtime_checkable
 class KeyAware(Detector, Protocol):
-    """A detector that also learns from the key of the object that a text is the value of."""
+    """A detector that also uses the key of the object whose value the text is."""
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield what it finds because of the key; ``find`` is asked besides."""
+        """Yield findings that depend on the key, in addition to ``find``.
+
+        Args:
+            key: the key.
+            text: the text, as for ``find``.
+        """
         ...
 
 
 _MARKER = r"\[REDACTED:[a-z][a-z_]{0,31}\]"
 MARKER = re.compile(_MARKER)
-"""The marker of something redacted. No digits: a secret cannot hide as the name of a type."""
+"""A redaction marker. It has no digits, so that no secret can hide in a type name."""
 
 NO_SPACES = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af"
     "\U00020000-\U0003ffff"
 )
-"""Scripts that run on without a space, as a part of a class: Thai to Khmer, Kana, Han, Hangul."""
+"""Scripts without spaces, for a character class: Thai to Khmer, Kana, Han, Hangul."""
 
 MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
-"""Accents and vowels that belong to the letter before, and that no ``\\w`` matches."""
+"""Combining accents and vowels, which ``\\w`` does not match."""
 
 IGNORED = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Default_Ignorable_Code_Point of Unicode, as a part of a class: invisible characters."""
+"""Unicode's Default_Ignorable_Code_Point, for a character class: invisible characters."""
 
-_UNSEEN = f"{IGNORED}\\x00-\\x08\\x0e-\\x1b\\x7f-\\x84\\x86-\\x9f"  # and controls but spaces
+# And control characters except spaces
+_UNSEEN = f"{IGNORED}\\x00-\\x08\\x0e-\\x1b\\x7f-\\x84\\x86-\\x9f"
 _LIKE = {
     "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63",
     " ": "".join(map(chr, (0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000))),
@@ -88,7 +94,7 @@ _PLAIN = {odd: plain for plain, many in _LIKE.items() for odd in many}
 _PLAIN |= {chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)}
 _ODD = re.compile(rf"(?![0-9])\d|[{''.join(map(re.escape, _PLAIN))}]")
 
-# However long what was redacted is, it is one hole: so a text looks as its redaction does.
+# Redacted text of any length is one hole, so a text and its redaction look the same.
 _HOLES = re.compile(rf"(?P<hole>(?:{HOLE}|{_MARKER})+)")
 # Escaped once or more: &#64; &#x40; &commat; &amp;#64;
 _ENTITY = (
@@ -101,7 +107,7 @@ _UNSEEN_ONE = re.compile(f"[{_UNSEEN}]")
 
 
 class _Piece(NamedTuple):
-    """A part of a view that is not as long as what it was made of."""
+    """A part of a view whose length differs from the text."""
 
     seen_from: int
     seen_to: int
@@ -113,7 +119,7 @@ class TextView(NamedTuple):
     """A text as detectors see it.
 
     Attributes:
-        text: look-alikes are ASCII, what was redacted is one hole.
+        text: the text with look-alikes as ASCII and redacted text as one hole.
         pieces: where the view and the text differ in length, from left to right.
     """
 
@@ -121,9 +127,9 @@ class TextView(NamedTuple):
     pieces: tuple[_Piece, ...] = ()
 
     def places(self, start: int, end: int) -> tuple[int, int]:
-        """Where something is in the text itself; a piece that it touches belongs to it whole.
+        """Convert a place in the view to one in the text; a touched piece counts as a whole.
 
-        Invisible characters at its edges stay outside.
+        Invisible characters at the edges are excluded.
         """
         return self._place(start)[0], self._place(end - 1)[1]
 
@@ -139,12 +145,11 @@ class TextView(NamedTuple):
 
 
 def views(text: str) -> tuple[TextView, ...]:
-    """The text as it is, and, if that differs, as a reader takes it.
+    """Return the text as it is and, if that differs, as a reader sees it.
 
-    In the first, invisible characters part words. In the second they are gone, entities of HTML
-    are the characters they name, and compatibility forms (full-width, mathematical, circled) are
-    plain letters. What is found in either is found: a zero-width space may hide an address, or
-    end one.
+    In the first view, invisible characters separate words. In the second they are removed, HTML
+    entities are decoded, and compatibility forms (full-width, mathematical, circled) are plain
+    letters. Findings in either view count: a zero-width space may hide an address, or end one.
 
     Cost: linear.
     """
@@ -160,12 +165,12 @@ def views(text: str) -> tuple[TextView, ...]:
 
 
 def folded_key(key: str) -> str:
-    """The key of an object as a reader takes it."""
+    """Return an object's key as a reader sees it."""
     return views(key)[-1].text
 
 
 def lower(text: str) -> str:
-    """The text in small letters, as long as it was."""
+    """Return the text in lower case with the same length."""
     small = text.lower()
     if len(small) == len(text):
         return small
@@ -173,7 +178,7 @@ def lower(text: str) -> str:
 
 
 def _view(text: str, odd: re.Pattern[str], instead: Callable[[re.Match[str]], str]) -> TextView:
-    """The text with something else in the place of each match, and where lengths differ."""
+    """Return the text with each match replaced, and the places where lengths differ."""
     parts, pieces, at, size = [], [], 0, 0
     for found in odd.finditer(text):
         start, end = found.span()
@@ -203,7 +208,7 @@ def _read(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=65_536)
 def _plain_letters(odd: str) -> str:
-    """What one code point is for a reader: nothing, itself, or plain letters."""
+    """Return what a reader sees for one code point: nothing, itself, or plain letters."""
     return _ODD.sub(_plain, _UNSEEN_ONE.sub("", unicodedata.normalize("NFKC", odd)))
 
 
@@ -214,7 +219,7 @@ def _plain(found: re.Match[str]) -> str:
 
 @cache
 def library(module: str) -> Any:
-    """Import a module."""
+    """Import a module of the extra ``privacy``."""
     try:
         return import_module(module)
     except ImportError:
@@ -246,14 +251,14 @@ _QUOTED = re.compile(
     r"|'((?:\\[^\n\0]|[^'\\\n\0]){1,1000})'"
     r"|`([^`\n\0]{1,1000})`"
 )
-# Up to a space, or to the next of a list of names with values: ;User=x in a connection string.
+# Up to a space, or to the next name of a list with values: ;User=x in a connection string.
 _NEXT = r"(?![;&,][\w .-]{1,30}=)"
 _ASCII = re.compile(rf"""(?:{_NEXT}[^\s\0"'`<{NO_SPACES}])+""")
 _ANY = re.compile(rf"""(?:{_NEXT}[^\s\0"'`<、。])+""")
 _TRAILING = ".,;:)]}>"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NEAR = 40
-# Documents have few keys, over and over.
+# Documents repeat few keys.
 _LONGEST_NAME, _MOST_NAMES = 64, 4_096
 _RUNS_ON = re.compile(f"[{NO_SPACES}]")
 
@@ -265,11 +270,11 @@ PLACEHOLDER = re.compile(
     r"|required|optional|redacted|hidden|removed|masked|omitted|unknown|empty|todo|tbd",
     re.IGNORECASE,
 )
-"""What people write in the place of a value."""
+"""Placeholders that people write instead of a value."""
 
 
 class Words:
-    """Words to look for, in small letters."""
+    """Lower-case words to search for."""
 
     def __init__(self, words: Iterable[str], ends: Iterable[str] = ()) -> None:
         self._words = [(w, _RUNS_ON.match(w) is None) for w in words]
@@ -277,17 +282,17 @@ class Words:
         self._names: dict[str, bool] = {}
 
     def places(self, small: str) -> Iterator[list[int]]:
-        """Yield, for each word that is there, the places where it ends, in order."""
+        """Yield, for each word that occurs, the places where it ends, in order."""
         for word, alone in self._words:
             if word in small and (ends := list(_ends(small, word, alone))):
                 yield ends
 
     def before(self, text: str, start: int) -> bool:
-        """Tell whether one of the words comes shortly before a place."""
+        """Return whether one of the words occurs shortly before a place."""
         return any(True for _ in self.places(lower(text[max(0, start - _NEAR) : start])))
 
     def name(self, key: str) -> bool:
-        """Tell whether a key of an object ends with one of the words: ``userPassword``."""
+        """Return whether an object's key ends with one of the words, as in ``userPassword``."""
         known = self._names.get(key)
         if known is None:
             known = self._name(key)
@@ -310,14 +315,14 @@ Join: TypeAlias = Literal["sign", "word", "space"]
 
 
 class LabelledValue(NamedTuple):
-    """A value after a telling word.
+    """A value after a label.
 
     Attributes:
         start: its first code point.
-        end: the one after its last.
-        quoted: whether it stood in quotes.
-        join: what stood between: a sign such as a colon, a word such as "is", or only space, to
-            which the end of a line counts in any case.
+        end: the code point after its last.
+        quoted: whether it was in quotes.
+        join: what separates label and value: a "sign" such as a colon, a "word" such as "is", or
+            only "space". After a line break it is always "space".
     """
 
     start: int
@@ -327,9 +332,9 @@ class LabelledValue(NamedTuple):
 
 
 def said(text: str, words: Words) -> Iterator[LabelledValue]:
-    """Yield what is said after each of the words.
+    """Yield the value after each of the words.
 
-    Cost: linear. What a value covers is not looked at again for the same word.
+    Cost: linear. The text of a value is not searched again for the same word.
     """
     for ends in words.places(lower(text)):
         past = 0
@@ -341,7 +346,7 @@ def said(text: str, words: Words) -> Iterator[LabelledValue]:
                 join = "sign" if found["sign"] else "word"
             value = _value(text, found.end(), join)
             if value is not None:
-                # After a mere space it may be another telling word, as in "password token: x".
+                # After only a space, the value may be another label, as in "password token: x".
                 past = past if join == "space" else value.end
                 yield value
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detectors of one's own, from a pattern that cannot take long."""
+"""Your own detectors, from patterns with linear time."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from omsgrain.privacy.detectors.base import Spans
 _sre: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
 MOST_WAYS = 10_000
-"""Ways in which a pattern may be tried at one place; more are refused."""
+"""Maximum number of ways to match a pattern at one place."""
 
 _TYPE = re.compile(r"[a-z][a-z_]{0,31}")
 
 
 class PatternDetector(NamedTuple):
-    """What ``pattern_detector`` made; see there."""
+    """A detector made by ``pattern_detector``."""
 
     type: str
     pattern: re.Pattern[str]
     secret: bool
 
     def find(self, text: str) -> Spans:
-        """Yield where the pattern matches; of one with a group ``value``, where that is."""
+        """Yield the matches of the pattern, or of its group ``value``."""
         group = "value" if "value" in self.pattern.groupindex else 0
         for found in self.pattern.finditer(text):
             if found.start(group) >= 0:
@@ -37,34 +37,36 @@ class PatternDetector(NamedTuple):
 def pattern_detector(
     type: str, pattern: str | re.Pattern[str], *, secret: bool = False
 ) -> PatternDetector:
-    r"""Make a detector of a regular expression.
+    r"""Make a detector from a regular expression.
 
     Args:
         type: the name in the marker, of a-z and _.
-        pattern: with bounded repeats only, such as ``\d{4,12}``, so that its time stays linear;
-            its last part may be unbounded, as in ``EMP-\d+``. The group ``value``, if there is
-            one, is what is redacted; else all that matches.
-        secret: it gives access to something; else it is about a person.
+        pattern: only with bounded repeats, such as ``\d{4,12}``, so that matching stays linear.
+            Its last part may be unbounded, as in ``EMP-\d+``. With a group ``value``, only that
+            group is redacted.
+        secret: True if it grants access, False if it is about a person.
 
     Raises:
-        SchemaError: the type or the pattern is not such.
+        SchemaError: the type or the pattern is invalid.
     """
     if not isinstance(type, str) or _TYPE.fullmatch(type) is None:
-        raise SchemaError("no type of a detector", field="/type", expected="a-z and _, at most 32")
+        raise SchemaError(
+            "invalid type of a detector", field="/type", expected="at most 32 of a-z and _"
+        )
     given = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
-    if not isinstance(given, str):  # one of bytes would compile, and fail at the first text
-        raise SchemaError("no pattern", field="/pattern", expected="one of texts")
+    if not isinstance(given, str):  # a bytes pattern would compile, but fail on a text
+        raise SchemaError("invalid pattern", field="/pattern", expected="a text pattern")
     try:
         compiled = re.compile(pattern)
         tree = _sre.parse(compiled.pattern, compiled.flags)
     except (re.error, OverflowError, RecursionError):
-        raise SchemaError("no pattern", field="/pattern") from None
+        raise SchemaError("invalid pattern", field="/pattern") from None
     least, _ = tree.getwidth()
     if least == 0:
-        raise SchemaError("the pattern matches nothing at all", field="/pattern")
+        raise SchemaError("the pattern matches the empty text", field="/pattern")
     if _ways(tree, last=True) > MOST_WAYS:
-        expected = r"bounded repeats, such as \w{1,40}, few of them one after the other"
-        raise SchemaError("the pattern may take long", field="/pattern", expected=expected)
+        expected = r"few bounded repeats, such as \w{1,40}"
+        raise SchemaError("the pattern may be slow", field="/pattern", expected=expected)
     return PatternDetector(type, compiled, secret)
 
 
@@ -72,9 +74,9 @@ _TOO_MANY = MOST_WAYS + 1
 
 
 def _ways(tree: Any, *, last: bool) -> int:
-    """In how many ways a pattern may be tried at one place, at the most.
+    """Return the maximum number of ways to match a pattern at one place.
 
-    A repeat at the very end is taken as it is found, and never tried again.
+    A repeat at the very end never backtracks.
     """
     ways = 1
     items = list(tree)
@@ -103,5 +105,5 @@ def _one(kind: str, value: Any, *, last: bool) -> int:
         return min(_TOO_MANY, sum(_ways(branch, last=last) for branch in value[1]))
     if kind in ("ASSERT", "ASSERT_NOT"):
         return _ways(value[1], last=False)
-    # A reference back, and what depends on a group, cannot be counted.
+    # Backreferences and group conditions cannot be counted.
     return _TOO_MANY if kind.startswith("GROUPREF") else 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of payment cards, IBANs and social security numbers.
+"""Find payment card numbers, IBANs and social security numbers.
 
-A card's number has 12 to 19 digits that an issuer uses, with the check digit of Luhn.
+A card number has 12 to 19 digits, a known issuer's prefix, and a valid Luhn check digit.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ WORDS = Words(
     ends=("kreditkarte", "kreditkartennummer", "cardnumber", "creditcard", "card_number"),
 )  # fmt: skip
 
-# Digits in groups, with one separator between; the whole run, however long.
+# Groups of digits with one separator between them, of any length.
 _RUN = re.compile(r"(?<![\w.\0])\d+(?:[ .-]\d+)*(?![\w\0])", re.ASCII)
 _GROUP = re.compile(r"\d+", re.ASCII)
-# How cards are written: in fours, and as American Express, Diners and Maestro do.
+# Groupings of card numbers: in fours, and as American Express, Diners and Maestro print them.
 _SHAPES = {
     (4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 4, 4, 2), (4, 4, 4, 4, 1),
     (4, 4, 5), (4, 4, 4, 1), (4, 4, 4, 2), (4, 4, 4, 3), (6, 13), (8, 8), (4, 5, 6), (4, 12),
 }  # fmt: skip
 _FIRST = {shape[0] for shape in _SHAPES}
-# Digits with which a card's number begins, and how long it then is: Visa, Mastercard, American
-# Express, Discover, JCB, Diners, UnionPay, Mir, RuPay, Troy, Maestro.
+# Issuer prefixes with the lengths of their numbers: Visa, Mastercard, American Express, Discover,
+# JCB, Diners, UnionPay, Mir, RuPay, Troy, Maestro.
 _ISSUED = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})"
     r"|(?:5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)\d*(?<=^.{16})"
@@ -40,11 +40,11 @@ _ISSUED = re.compile(
     r"|9792\d{12}|(?:50|5[6-9]|6[0-9])\d*(?<=^.{16})",
     re.ASCII,
 )
-_MOST_TOLD = 40
+_MOST_NAMED = 40
 
 
 class Cards:
-    """In groups as cards have them, or in one. After a word for a card, any grouping."""
+    """Card numbers in usual groupings or ungrouped; after a word for a card, in any grouping."""
 
     type = "credit_card"
     secret = False
@@ -52,7 +52,7 @@ class Cards:
     def find(self, text: str) -> Spans:
         """Yield the numbers.
 
-        Cost: linear; from each group, as many more as 19 digits have.
+        Cost: linear; from each group, it reads at most 19 digits ahead.
         """
         for run in _RUN.finditer(text):
             if run.end() - run.start() >= LEAST:
@@ -68,7 +68,7 @@ class Cards:
 
 
 def luhn(digits: str) -> bool:
-    """Tell whether the last digit fits the others."""
+    """Return whether the Luhn check digit is valid."""
     total = sum(map(int, digits[-1::-2]))
     total += sum(d * 2 - 9 * (d > 4) for d in map(int, digits[-2::-2]))
     return total % 10 == 0
@@ -78,7 +78,7 @@ def _cards(text: str, start: int, end: int, named: bool) -> Spans:
     groups = [m.span() for m in _GROUP.finditer(text, start, end)]
     first = 0
     while first < len(groups):
-        named = named and first < _MOST_TOLD
+        named = named and first < _MOST_NAMED
         length = groups[first][1] - groups[first][0]
         if named or length in _FIRST or LEAST <= length <= MOST:
             last = _last(text, groups, first, named)
@@ -109,7 +109,7 @@ def _decimal(text: str, start: int, end: int) -> bool:
     return text[start - 1 : start] == "." or (after[:1] == "." and after[1:].isdigit())
 
 
-# In one, or in groups of four with a space, a dash or a dot between.
+# Ungrouped, or in groups of four with a space, a dash or a dot between them.
 _IBAN_RUN = re.compile(
     r"(?<![A-Za-z0-9\0])[A-Za-z]{2}\d{2}"
     r"(?:[A-Za-z0-9]{11,30}|(?:[ .-][A-Za-z0-9]{4}){2,7}(?:[ .-][A-Za-z0-9]{1,3})?)"
@@ -120,13 +120,13 @@ _SIZES = re.compile(r"(\d+)!")
 
 
 class Ibans:
-    """Of the countries that have them, with their length, their form and their check digits."""
+    """IBANs with the length, form and check digits of their country."""
 
     type = "iban"
     secret = False
 
     def find(self, text: str) -> Spans:
-        """Yield the numbers; groups that follow one are left."""
+        """Yield the numbers; further groups after a number are left out."""
         valid = library("stdnum.iban").is_valid
         run = _IBAN_RUN.search(text)
         while run is not None:
@@ -140,13 +140,13 @@ class Ibans:
 
 @cache
 def _length(country: str) -> int:
-    """Letters and digits of a country's numbers; 0 if it has none."""
+    """Return the length of a country's IBANs; 0 if it has none."""
     ((_, known), *_rest) = library("stdnum.numdb").get("iban").info(country)
     return 4 + sum(map(int, _SIZES.findall(known["bban"]))) if known else 0
 
 
 def _cut(run: str, length: int) -> str | None:
-    """So many letters and digits of what may have more groups after it."""
+    """Return the first ``length`` letters and digits, if a group ends there."""
     if not length:
         return None
     size = 0
@@ -169,11 +169,11 @@ SSN_WORDS = Words(
 )  # fmt: skip
 
 _DASHED = re.compile(r"(?<![\w.\0-])\d{3}-\d{2}-\d{4}(?![\w\0]|-\w|\.\d)", re.ASCII)
-_TOLD = re.compile(r"(?<![\w\0])\d{3}([ .-]?)\d{2}\1\d{4}(?![\w\0])", re.ASCII)
+_NAMED = re.compile(r"(?<![\w\0])\d{3}([ .-]?)\d{2}\1\d{4}(?![\w\0])", re.ASCII)
 
 
 class SocialSecurityNumbers:
-    """With dashes and of numbers that are issued; after a word for one, any nine digits."""
+    """Issued numbers with dashes; after a word for one, any nine digits."""
 
     type = "ssn"
     secret = False
@@ -184,12 +184,12 @@ class SocialSecurityNumbers:
         for found in _DASHED.finditer(text):
             if valid(found[0]):
                 yield found.span()
-        for found in _TOLD.finditer(text):
+        for found in _NAMED.finditer(text):
             if SSN_WORDS.before(text, found.start()):
                 yield found.span()
 
     def find_under(self, key: str, text: str) -> Spans:
         """Yield the numbers in a text whose key is such a word."""
         if SSN_WORDS.name(key):
-            for found in _TOLD.finditer(text):
+            for found in _NAMED.finditer(text):
                 yield found.span()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""E-mail addresses, those with letters of any script too (RFC 6531); IP addresses; phones."""
+"""Find e-mail addresses in any script (RFC 6531), IP addresses and phone numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from omsgrain.privacy.detectors.base import MARKS, NO_SPACES, Spans, Words, libr
 
 _AT = re.compile(r"@|%40")
 _SIGNS = rf"\w{MARKS}.!#$%&'*+/=?^`{{|}}~-"
-# Read from the @ to the left. Text in a script without spaces runs on to an address in ASCII, so
-# such letters belong to an address only if the one beside the @ is of them too.
+# Matched from the @ to the left. Text without spaces can precede an ASCII address, so letters of
+# such scripts belong to an address only if the letter beside the @ is one of them.
 _LOCAL = re.compile(rf"(?:(?![{NO_SPACES}])[{_SIGNS}])+")
 _LOCAL_ANY = re.compile(rf"[{_SIGNS}]+")
 _QUOTED = re.compile(r'"[^"\n\0]{1,64}"')
@@ -31,7 +31,7 @@ MOST_HOST = 253
 
 
 class Emails:
-    """An ``@`` with a name before it and a domain after it."""
+    """E-mail addresses: a name, ``@`` and a domain."""
 
     type = "email"
     secret = False
@@ -39,7 +39,7 @@ class Emails:
     def find(self, text: str) -> Spans:
         """Yield the addresses, without ``mailto:``.
 
-        Cost: linear; from one @ no further than to the next.
+        Cost: linear; from one @, it reads only to the next one.
         """
         past = 0
         ats = list(_AT.finditer(text))
@@ -70,7 +70,7 @@ def _local_start(text: str, past: int, at: int) -> int | None:
     if run is None:
         return None
     name = run[0][::-1]
-    # What comes before in code, markup or a URL: ?to=bob@example.com
+    # Cut what precedes it in code, markup or a URL: ?to=bob@example.com
     for sign in "=&?/|":
         if sign in name:
             name = name[name.rfind(sign) + 1 :]
@@ -79,7 +79,7 @@ def _local_start(text: str, past: int, at: int) -> int | None:
 
 
 def _no_email(text: str, start: int, at: re.Match[str], end: int) -> bool:
-    """Tell a user in a URL, a repository for scp and a picture of twice the size."""
+    """Return whether it is a user in a URL, an scp repository or an image file name."""
     if _IMAGE.fullmatch(text, at.end(), end) is not None:
         return True
     if at[0] != "@":
@@ -94,7 +94,7 @@ def _no_email(text: str, start: int, at: re.Match[str], end: int) -> bool:
 _V4 = re.compile(r"(?<![\w.\0])\d{1,3}(?:\.\d{1,3}){3}(?![\w\0]|\.\w)", re.ASCII)
 _V6 = re.compile(r"[0-9A-Fa-f:.]{3,}")
 _V6_MOST = 45
-# What has four numbers with dots between as well.
+# Other things with four numbers and dots.
 _NUMBERED = re.compile(
     r"(?:versions?|ver|vers|release|build|firmware|oid|section|sections|chapter|clause|article|art|paragraph|kapitel|abschnitt|ziffer|artículo|sección|раздел|пункт|§|版本"
     r"|バージョン|버전|versión|versão|версия|chrome|safari|firefox|edge|opera)"
@@ -105,7 +105,7 @@ _PAIRS = re.compile(r"(?:[0-9A-Fa-f]{2}:){7}[0-9A-Fa-f]{2}")
 
 
 class IpAddresses:
-    """Whatever ``ipaddress`` reads, but versions, and the eight bytes of other identifiers."""
+    """IP addresses that ``ipaddress`` parses, without versions and other identifiers."""
 
     type = "ip_address"
     secret = False
@@ -124,7 +124,7 @@ class IpAddresses:
 def _v6(text: str) -> Spans:
     for run in _V6.finditer(text):
         start, end = run.span()
-        # A sentence may end after it, and a list or a key begin before: "from: ::1".
+        # A sentence may end after the address, and a list or key may precede it: "from: ::1".
         while end > start and text[end - 1] in ".:" and text[end - 2 : end] != "::":
             end -= 1
         if text[start] == ":" and text[start : start + 2] != "::":
@@ -139,7 +139,7 @@ def _v6(text: str) -> Spans:
 
 
 def _likely(address: str) -> bool:
-    """Tell it from a time, a name in C++ and other bytes with colons."""
+    """Return whether it is not a time, a C++ name or other bytes with colons."""
     if _PAIRS.fullmatch(address) is not None:
         return False
     if not any(c.isdigit() for c in address):
@@ -182,12 +182,12 @@ WORDS = Words(
     ends=("phonenumber", "phone_number", "telefonnummer", "mobilephone"),
 )  # fmt: skip
 
-# With the country in front: +49 or 0049.
+# International: +49 or 0049.
 _ABROAD = re.compile(
     r"(?<![\w+\0])(?:\+|00(?=[1-9]))[ ]?\(?[1-9](?:[ ().\-/]{0,3}\d){6,14}(?!\d)",
     re.ASCII,
 )
-# A number padded with zeros looks like 00 and a country; a word of counting says what it is.
+# A number padded with zeros looks like 00 and a country; a word before it reveals its kind.
 _COUNTED = re.compile(
     r"(?:\b(?:order|invoice|ticket|case|ref|reference|item|id|sku|part|serial|batch|lot|article"
     r"|customer|account|barcode|ean|gtin|isbn|auftrag|rechnung|kunde|artikel|vorgang|bestellung"
@@ -195,16 +195,16 @@ _COUNTED = re.compile(
     r"[\s:.#=(\"']{0,3}(?:(?:no|nr|num|number|nummer|id|is)\b[\s:.]{0,3}){0,2}$",
     re.IGNORECASE,
 )
-# As North America writes them; nothing else looks so. 555 is no area, but what people invent.
+# North American format, which nothing else has. 555 is not an area code, but fictional.
 _AMERICAN = re.compile(
     r"(?<![\w.\0+-])(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d-)\d{3}-\d{4}(?![\w\0]|[.-]\d)",
     re.ASCII,
 )
-# At home: seven to fifteen digits, with signs between. What it means is left to the word before.
+# National: seven to fifteen digits with separators. It needs a word for a phone before it.
 _DIGITS = r"\(?\d(?:[ ()./\-]{0,3}\d){6,14}(?![\w\0]|[.,-]\d)"
 _HOME = re.compile(rf"(?<![\w.,\0+-]){_DIGITS}", re.ASCII)
-_TOLD = re.compile(rf"\+?{_DIGITS}", re.ASCII)
-# Of two words that begin alike, the longer one is tried first.
+_NAMED = re.compile(rf"\+?{_DIGITS}", re.ASCII)
+# Among words with a common beginning, try the longer one first.
 _FILL = "|".join(
     sorted(
         (
@@ -232,7 +232,7 @@ _TRIES = 5
 
 
 class Phones:
-    """Numbers with their country anywhere, others after a word for a phone."""
+    """Phone numbers: international ones anywhere, others after a word for a phone."""
 
     type = "phone"
     secret = False
@@ -243,7 +243,7 @@ class Phones:
     def find(self, text: str) -> Spans:
         """Yield the numbers.
 
-        Cost: linear, but a number that is none costs some tens of microseconds.
+        Cost: linear, but a rejected candidate takes tens of microseconds.
         """
         phones = library("phonenumbers")
         if _DIGIT.search(text) is None:
@@ -252,7 +252,7 @@ class Phones:
             yield from _numbers(phones, text, _ABROAD, _counted, None)
         for found in _AMERICAN.finditer(text):
             yield found.span()
-        yield from _told(text)
+        yield from _labelled(text)
         if self.region is not None:
             yield from _numbers(phones, text, _HOME, _no_phone, self.region)
 
@@ -271,7 +271,7 @@ def _numbers(
     is_other: Callable[[str, re.Match[str]], bool],
     region: str | None,
 ) -> Spans:
-    """The valid numbers among what a pattern matches; the next search begins behind each."""
+    """Yield the valid numbers among the matches of a pattern; search on after each."""
     found = pattern.search(text)
     while found is not None:
         end = None if is_other(text, found) else _valid(phones, found[0], region)
@@ -291,20 +291,20 @@ def _no_phone(_text: str, found: re.Match[str]) -> bool:
     return _NO_PHONE.fullmatch(found[0]) is not None
 
 
-def _told(text: str) -> Spans:
+def _labelled(text: str) -> Spans:
     for ends in WORDS.places(lower(text)):
         for end in ends:
             between = _BETWEEN.match(text, end)
             start = between.end() if between else end
-            # The last character between may be the bracket that opens the number.
+            # The last character between can be the opening bracket of the number.
             start -= start > end and text[start - 1] == "("
-            found = _TOLD.match(text, start)
+            found = _NAMED.match(text, start)
             if found and _NO_PHONE.fullmatch(found[0]) is None:
                 yield found.span()
 
 
 def _valid(phones: Any, candidate: str, region: str | None) -> int | None:
-    """Where the longest number ends that begins the candidate; groups after it are left."""
+    """Return the end of the longest valid number at the start of the candidate."""
     for _ in range(_TRIES):
         if len(_DIGIT.findall(candidate)) < 7:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys, tokens and passwords: those that a word names, and those that their form tells."""
+"""Find keys, tokens and passwords by their label or by their form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORDS = Words(
     ends=(*_SURE, "secret", "token"),
 )  # fmt: skip
 
-# At least eight letters of those that keys are made of.
+# At least eight characters of those in keys.
 _LETTERS = re.compile(r"[A-Za-z0-9_\-./+=~!@#$%^*:|]{8,4096}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.Z+-]*")
 _MANY_PLAIN = re.compile(r"[A-Za-z]{16,}|[0-9]{20,}|[0-9-]{24,}")
@@ -40,7 +40,7 @@ _WORDS = re.compile(r"(?:[A-Za-z]{2,}|\d{1,4})(?:[-_./:](?:[A-Za-z]{2,}|\d{1,4})
 
 
 class NamedKeys:
-    """Values after such words, if they look like a key."""
+    """Values after a word for a key, if they look like a key."""
 
     type = "api_key"
     secret = True
@@ -54,7 +54,7 @@ class NamedKeys:
                     yield value.start, value.end
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the whole text, if it looks like a key."""
+        """Yield the whole text if it looks like a key."""
         bare = text.strip()
         if bare and len(bare) <= 4096 and WORDS.name(key) and looks_secret(bare):
             start = text.index(bare)
@@ -62,9 +62,9 @@ class NamedKeys:
 
 
 def looks_secret(value: str, sign: bool = True) -> bool:
-    """Tell a key from a name, a path, a time or a placeholder.
+    """Return whether a value looks like a key, not like a name, path, time or placeholder.
 
-    After a sign, a long name with a number is taken for one too: ``secret: my-secret-value-1``.
+    After a sign, a long name with a number counts too: ``secret: my-secret-value-1``.
     """
     if _LETTERS.fullmatch(value) is None or "://" in value:
         return False
@@ -92,7 +92,7 @@ PASSWORD_WORDS = Words(
     ),
 )  # fmt: skip
 
-# What follows "password is" without being one.
+# Words that follow "password is" without being a password.
 _NO_PASSWORD = frozenset(
     (
         "must should may at minimum min max expire required optional wrong incorrect "
@@ -118,13 +118,13 @@ _CLI = re.compile(
 )
 _CURL = re.compile(r"(?:-u|--user)[ \t=]{1,2}[\"']?[\w.@-]{1,64}:([^\s\0\"']{3,255})")
 MOST_UNDER_A_KEY = 256
-"""Code points of a text that is a password as a whole, because of its key."""
+"""Maximum code points of a text that its key marks as a password."""
 
 
 _SSHPASS = re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,2}([^\s\0\"']{3,255})")
 
 
-class PasswordsTold:
+class NamedPasswords:
     """``password: x``, ``password is x``, ``--password x``, and a text under such a key."""
 
     type = "password"
@@ -148,7 +148,7 @@ class PasswordsTold:
 
 
 class PasswordsInAddresses:
-    """The password in the part of a URL before ``@``."""
+    """Passwords in URLs, before the ``@``."""
 
     type = "password"
     secret = True
@@ -157,9 +157,9 @@ class PasswordsInAddresses:
     _USER = re.compile(r"[^/?#:@]{0,200}:")
 
     def find(self, text: str) -> Spans:
-        """Yield the passwords, without the names before.
+        """Yield the passwords, without the user names.
 
-        Cost: linear; an address ends where the next begins.
+        Cost: linear; a URL ends where the next one begins.
         """
         at = text.find("://")
         while at >= 0:
@@ -169,7 +169,7 @@ class PasswordsInAddresses:
             user = run and self._USER.match(text, start, run.end())
             if run is None or user is None:
                 continue
-            # One that holds / or @ unescaped, against the rule, is taken up to the last @.
+            # An invalid password with an unescaped / or @ ends at the last @.
             host = text.rfind("@", user.end(), run.end())
             path = text.find("/", user.end(), run.end())
             port = 0 <= path < host and text[user.end() : path].isdigit()
@@ -191,7 +191,7 @@ def _is_password(text: str, value: LabelledValue) -> bool:
         return len(word) >= 3 and word.lower() not in _NO_PASSWORD
     if word.lower() in _NO_PASSWORD or len(word) < 4:
         return False
-    # After "is", a plain word is one only at the end of the sentence.
+    # After "is", a plain word counts only at the end of the sentence.
     return _TELLING_LETTERS.search(word) is not None or bool(_ENDS_HERE.match(text, value.end))
 
 
@@ -200,23 +200,23 @@ def _mixed(word: str) -> bool:
 
 
 class PrivateKeys:
-    """From ``-----BEGIN ... PRIVATE KEY-----`` to its end; without one, as far as base64 goes."""
+    """From ``-----BEGIN ... PRIVATE KEY-----`` to its end, or to the end of the base64 text."""
 
     type = "private_key"
     secret = True
 
     _BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
     _END = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-    # Line breaks may be written as \n, as in JSON within a text.
+    # A text can contain JSON, where line breaks are written as \n.
     _BREAK = r"(?:\s|\\[nr])"
     _BODY = re.compile(
         rf"{_BREAK}*(?:[A-Za-z0-9+/=]{{20,}}{_BREAK}*){{1,100000}}[A-Za-z0-9+/=]{{0,19}}"
     )
 
     def find(self, text: str) -> Spans:
-        """Yield the keys, with their first and last line.
+        """Yield the keys with their first and last lines.
 
-        Cost: linear; what one key covers is not looked at again, and no end is looked for twice.
+        Cost: linear; a found key and a found end are not searched again.
         """
         begin = self._BEGIN.search(text) if "-----BEGIN" in text else None
         end = begin and self._END.search(text, begin.end())
@@ -232,13 +232,13 @@ class PrivateKeys:
 
 
 class Provider(NamedTuple):
-    """The keys of one provider.
+    """The key format of a provider.
 
     Attributes:
-        name: of the provider.
-        prefixes: what they begin with; found by plain search, so they keep the rest cheap.
-        body: what comes after, as a pattern of which no part can match in two ways.
-        before: letters of the key that come before the prefix.
+        name: the provider.
+        prefixes: how its keys begin; a plain search for them keeps the cost low.
+        body: a pattern for the rest, in which no part can match in two ways.
+        before: number of characters of the key before the prefix.
     """
 
     name: str
@@ -279,7 +279,8 @@ PROVIDERS = (
     _row("Google", "AIza", rf"{_URL}{{30,}}"),
     _row("Google", "ya29.", rf"{_URL}{{20,}}(?:\.{_URL}+)*"),
     _row("Google", "GOCSPX-", rf"{_URL}{{20,}}"),
-    # OpenAI, Anthropic, OpenRouter, DeepSeek and others. One part is long, or "sk-learn" is a key.
+    # OpenAI, Anthropic, OpenRouter, DeepSeek and others. One part must be long: "sk-learn" is no
+    # key.
     _row(
         "OpenAI, Anthropic and alike",
         "sk-",
@@ -322,15 +323,15 @@ PROVIDERS = (
 
 
 class ProviderKeys:
-    """The keys of ``PROVIDERS``."""
+    """Keys with a format of ``PROVIDERS``."""
 
     type = "api_key"
     secret = True
 
     def find(self, text: str) -> Spans:
-        """Yield the keys with their prefix; without it, if it is the name of a value.
+        """Yield the keys with their prefix, or without it if the prefix is a label.
 
-        Cost: linear; what one search has looked at is not looked at again for the same prefix.
+        Cost: linear; matched text is not searched again for the same prefix.
         """
         for provider in PROVIDERS:
             for prefix in provider.prefixes:
@@ -354,7 +355,7 @@ def _letter(letter: str) -> bool:
 
 
 class Jwts:
-    """JSON Web Tokens: a header that begins with ``{"``, a payload, a signature that may lack."""
+    """JSON Web Tokens: a header that begins with ``{"``, a payload, and perhaps a signature."""
 
     type = "token"
     secret = True
@@ -364,7 +365,7 @@ class Jwts:
     def find(self, text: str) -> Spans:
         """Yield the tokens.
 
-        Cost: linear; a token begins only where no letter of a token comes before.
+        Cost: linear; a token begins only after a character that tokens cannot contain.
         """
         at = text.find("eyJ")
         while at >= 0:
@@ -398,13 +399,13 @@ class BearerTokens:
                 end = at + len(word)
                 if found := then.match(text, end):
                     start, end = found.span(1)
-                    # After the bare word, prose may follow: "bearer authentication-method".
+                    # Prose may follow the bare word: "bearer authentication-method".
                     if word == "authorization" or any(c.isdigit() for c in found[1]):
                         yield start, end - (found[1][-1] == ".")
                 at = small.find(word, end)
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield what a header of that name holds."""
+        """Yield the credentials in a header of that name."""
         if key.lower() in ("authorization", "proxy-authorization", "cookie", "set-cookie"):
             first, space, rest = text.strip().partition(" ")
             start = text.find(rest) if space and first.isalpha() else 0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit trail: who did what to which grains, each entry bound to all before it by a hash.
+"""The audit trail: who did what to which grains, in a hash chain.
 
-``append`` adds an entry in the transaction of the work that it tells of, so there is no work
-without its entry and no entry without its work. Editing, swapping or dropping an entry later
-breaks the chain, and ``verify`` says where. A tail that was cut off can be seen only with a
-``Checkpoint`` that was kept outside of the store.
+``append`` adds an entry in the transaction of the work that it describes, so neither exists
+without the other. Editing, swapping or dropping an entry later breaks the chain, and ``verify``
+says where. A cut-off tail can be detected only with a ``Checkpoint`` that was kept outside the
+store.
 """
 
 from __future__ import annotations

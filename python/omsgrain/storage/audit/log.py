@@ -13,10 +13,9 @@
     "m"  hash of the note           "d"  details, a map
     "x"  how many notes it erased   "k"  in the first entry: hash of the key of the tags
 
-A tag is HMAC-SHA256 of an address under a key that only this store has, so that a copy of the
-trail tells nobody which grains it is about. No content of a grain stands in an entry, since it
-could not be erased without breaking the chain. A reason in words is a note, in a row of its own
-that can go.
+A tag is the HMAC-SHA256 of an address under a key that only this store has, so a copy of the trail
+does not reveal which grains it is about. Entries contain no content of grains, because erasing it
+would break the chain. A reason in words is a note in a row of its own, which can be erased.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Operation = Literal[
 ]  # fmt: skip
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
 STORING = frozenset(("put", "import", "restore"))
-"""Operations whose grains can be found by the sequence numbers that they took."""
+"""Operations whose grains can be found by their sequence numbers."""
 
 HEAD_RECORD = b"audit.head"
 HEAD_VALUE = struct.Struct(">Q32s")
@@ -55,9 +54,9 @@ SALT = 16
 NOTHING = bytes(HASH)
 """The hash before the first entry."""
 ENTRY_BYTES = 1 << 16
-"""No entry is longer: a thousand tags, and texts that are bounded."""
+"""Maximum size of an entry: a thousand tags, and limited texts."""
 
-_BLOCK = 64  # of SHA-256
+_BLOCK = 64  # the block size of SHA-256
 _INNER = bytes(b ^ 0x36 for b in range(256))
 _OUTER = bytes(b ^ 0x5C for b in range(256))
 
@@ -75,21 +74,21 @@ class AuditEntry:
 
     Attributes:
         number: from 1, without gaps.
-        sound: the row could be read; otherwise all but the number is empty.
+        sound: False if the row is damaged; then only ``number`` is set.
         time: ms since 1970.
-        operation: what was done.
-        actor: who did it.
-        count: how many grains it is about.
-        tags: the tags of their addresses; empty where many were put at once.
-        batch_tag: one tag over all addresses then.
-        reason_code: a word for the reason.
+        operation: the operation.
+        actor: who performed it.
+        count: number of grains concerned.
+        tags: the tags of their addresses; empty for large batches.
+        batch_tag: for a large batch, one tag over all addresses.
+        reason_code: the reason, one word.
         note: the reason in words.
-        note_erased: there was a note, and it is gone.
-        details: what else is to be known of the operation; numbers and names.
+        note_erased: whether the note was erased.
+        details: further facts about the operation, as numbers and names.
         last_seq: the last sequence number of the store after it.
-        grains: how many grains were in the store after it.
-        notes_erased: how many notes of other entries it erased.
-        hash: of this entry and, by those before it, of all of them.
+        grains: number of grains in the store after it.
+        notes_erased: number of notes of other entries that it erased.
+        hash: the hash of this entry, which covers all entries before it.
     """
 
     number: int
@@ -111,7 +110,7 @@ class AuditEntry:
 
 
 def check_operation(operation: str) -> None:
-    """Refuse an operation that there is not."""
+    """Refuse an unknown operation."""
     if operation not in OPERATIONS:
         expected = ", ".join(sorted(OPERATIONS))
         raise SchemaError("unknown operation", field="/operation", expected=expected)
@@ -126,8 +125,8 @@ def _begun(key: bytes) -> tuple[Any, Any]:
 def hmac(key: bytes, message: bytes) -> bytes:
     """HMAC-SHA256 (RFC 2104) under a key of 32 bytes.
 
-    Hashes that have taken in the key are kept and copied: ``hmac.digest`` begins anew each time,
-    which takes half as long again, and an entry of a single put is paid for in microseconds.
+    It copies hash states that already include the key. ``hmac.digest`` starts over each time and
+    takes 1.5 times as long, which counts for the entry of a single put.
     """
     inner, outer = _begun(key)
     inner, outer = inner.copy(), outer.copy()
@@ -138,17 +137,17 @@ def hmac(key: bytes, message: bytes) -> bytes:
 
 
 def link(previous: bytes, body: bytes) -> bytes:
-    """The hash of an entry that stands behind another."""
+    """Return the hash of an entry that follows another."""
     return sha256(previous + body).digest()
 
 
 def note_hash(row: bytes) -> bytes:
-    """What an entry says of its note: salted, so that a short note cannot be guessed from it."""
+    """Return the hash of a note, salted so that a short note cannot be guessed."""
     return sha256(row).digest()
 
 
 def read_entry(row: bytes) -> dict[str, Any] | None:
-    """Read the body of a row; None if it is not one."""
+    """Parse the body of a row; None if it is invalid."""
     if not HASH < len(row) <= ENTRY_BYTES:
         return None
     try:
@@ -157,7 +156,8 @@ def read_entry(row: bytes) -> dict[str, Any] | None:
         return None
     if type(body) is not dict or not _ALWAYS <= body.keys():
         return None
-    for name, value in body.items():  # loops and not generators: a trail has millions of entries
+    # Loops are faster than generators; a trail has millions of entries
+    for name, value in body.items():
         if type(value) is not _KINDS.get(name):
             return None
     for name in _HASHES:
@@ -173,10 +173,10 @@ def read_entry(row: bytes) -> dict[str, Any] | None:
 
 
 MOST_TAGS = 1_000
-"""Addresses that an entry can tag one by one; an operation on more is split into several entries,
-or has one tag over all, by which none of them is found again."""
+"""Maximum number of addresses with single tags in an entry. An operation on more grains is split
+into several entries, or has one tag over all, which finds none of them."""
 
-_MOST_STORED = 16  # these are found by their sequence numbers, and a tag costs 2 us
+_MOST_STORED = 16  # more are found by their sequence numbers; a tag costs 2 us
 _MOST_TEXT = 256
 _MOST_DETAILS = 16
 _MOST_NOTE = 1 << 16  # bytes
@@ -196,25 +196,25 @@ def append(
     note: str | None = None,
     details: Mapping[str, int | str] | None = None,
 ) -> int:
-    """Add an entry, in the transaction of its work and after all else in it.
+    """Add an entry, as the last step in the transaction of its work.
 
     Args:
-        writer: the transaction; what it holds now is what the entry says the store held.
-        operation: what was done, one of ``OPERATIONS``.
-        actor: who did it: a DID, a user, a service.
+        writer: the transaction; the entry records its current counts.
+        operation: the operation, one of ``OPERATIONS``.
+        actor: who performed it: a DID, a user or a service.
         time: ms since 1970.
-        digests: the grains that it is about; of a put and an import those that were new, in the
-            order in which they were put.
-        reason_code: a word for the reason.
+        digests: the grains concerned; for a put or an import the new ones, in the order of the
+            put.
+        reason_code: the reason, one word.
         note: the reason in words, which can be erased later.
-        details: what else is to be known; numbers, and names without white space.
+        details: further facts: numbers, and names without spaces.
 
     Returns:
         The number of the entry.
 
     Raises:
-        SchemaError: an operation that there is not, or a text that does not belong in the chain.
-        StoreError: the end of the chain, or the key of its tags, is damaged or gone.
+        SchemaError: the operation is unknown, or a text is not allowed in the chain.
+        StoreError: the end of the chain, or the key of its tags, is damaged or missing.
     """
     return _append(writer, _body(operation, actor, time, reason_code, details), digests, note)
 
@@ -231,22 +231,24 @@ def _body(
     body: dict[str, object] = {"i": 0, "t": time, "o": operation}
     if actor is not None:
         if _ACTOR.fullmatch(actor) is None:
-            raise SchemaError("not a name", field="/actor", expected="a line of 1 to 256 letters")
+            raise SchemaError(
+                "invalid actor", field="/actor", expected="a line of 1 to 256 characters"
+            )
         body["a"] = actor
     if reason_code is not None:
         body["r"] = _name(reason_code, "/reason_code")
     if details:
         if len(details) > _MOST_DETAILS or not all(map(_KEY.fullmatch, details)):
-            expected = f"{_MOST_DETAILS} names at the most, of a-z, 0-9 and _"
-            raise SchemaError("not the names of details", field="/details", expected=expected)
+            expected = f"at most {_MOST_DETAILS} names of a-z, 0-9 and _"
+            raise SchemaError("invalid names of details", field="/details", expected=expected)
         body["d"] = {key: _detail(value, f"/details/{key}") for key, value in details.items()}
     return body
 
 
 def _name(value: str, field: str) -> str:
     if _NAME.fullmatch(value) is None:
-        expected = f"1 to {_MOST_TEXT} letters without white space; prose belongs in the note"
-        raise SchemaError("not a word for the audit trail", field=field, expected=expected)
+        expected = f"1 to {_MOST_TEXT} characters without spaces; use the note for a sentence"
+        raise SchemaError("not one word", field=field, expected=expected)
     return value
 
 
@@ -254,7 +256,7 @@ def _detail(value: int | str, field: str) -> int | str:
     if type(value) is not int:
         return _name(str(value), field)
     if not -(2**63) <= value < 2**64:
-        raise SchemaError("not a number of 64 bits", field=field)
+        raise SchemaError("not a 64-bit integer", field=field)
     return value
 
 
@@ -267,7 +269,7 @@ def _append(
         number, previous, key = 1, NOTHING, _begin(writer)
         body["k"] = sha256(key).digest()
     elif len(head) != HEAD_VALUE.size or key is None or len(key) != KEY_BYTES:
-        raise StoreError("the end of the audit trail, or the key of its tags, is damaged")
+        raise StoreError("the record of the audit trail's end or of its key is damaged")
     else:
         number, previous = HEAD_VALUE.unpack(head)
         number += 1
@@ -283,7 +285,7 @@ def _append(
     if note is not None:
         row = os.urandom(SALT) + note.encode("utf-8", "replace")
         if len(row) > _MOST_NOTE:
-            raise SchemaError("the note is too long", field="/note", expected="64 KiB at the most")
+            raise SchemaError("the note is too long", field="/note", expected="at most 64 KiB")
         body["m"] = note_hash(row)
         writer.set_row(NOTES, place, row)
     body["s"], body["c"] = writer.last_seq(), writer.count()
@@ -295,9 +297,9 @@ def _append(
 
 
 def _begin(writer: Writer) -> bytes:
-    """Make the key of the tags; an old trail that lost its end is not written over."""
+    """Create the key of the tags; refuse to overwrite a trail without its end."""
     if writer.last_row(AUDIT) is not None:
-        raise StoreError("there is an audit trail, and the record of its end is gone")
+        raise StoreError("the record of the audit trail's end is missing")
     key = os.urandom(KEY_BYTES)
     writer.set_row(META, KEY_RECORD, key)
     return key
@@ -311,10 +313,10 @@ def erase_notes(
     time: int,
     reason_code: str | None = None,
 ) -> int:
-    """Erase the notes of entries, and add an entry that says how many.
+    """Erase the notes of entries, and add an entry with their number.
 
     Returns:
-        How many notes there were to erase; with none, no entry is added.
+        The number of erased notes. If there are none, no entry is added.
     """
     places = {NUMBER.pack(number) for number in numbers if 0 < number < 2**64}
     there = [place for place in places if writer.row(NOTES, place) is not None]

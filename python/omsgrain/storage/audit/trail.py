@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the audit trail."""
+"""``store.audit``: read and verify the audit trail."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.signers import Signer
 
-_PAGE = 1_000  # entries read in one snapshot
+_PAGE = 1_000  # entries per snapshot
 
 
 def tag(reader: Reader, address: str) -> bytes | None:
-    """Return the tag that entries have for an address; None where nothing was written yet.
+    """Return the tag of an address in entries; None if the trail is empty.
 
     Raises:
-        HashFormatError, HashLengthError: that is no address.
+        HashFormatError, HashLengthError: the argument is not an address.
     """
     digest = _core.parse_address(address)
     key = reader.row(META, KEY_RECORD)
@@ -48,7 +48,7 @@ class AuditLog:
     """The audit trail of a store.
 
     Args:
-        store: whose trail it is.
+        store: the storage of the trail.
     """
 
     __slots__ = ("_store",)
@@ -59,24 +59,23 @@ class AuditLog:
     def entries(
         self, after: int = 0, *, address: str | None = None, operation: str | None = None
     ) -> Iterator[AuditEntry]:
-        """Walk the entries, those that arrive meanwhile too.
+        """Iterate over the entries, including those added meanwhile.
 
-        Each thousand is a snapshot of its own, so that a long walk holds back no pages of the
-        file.
+        Each page of a thousand is a snapshot of its own, so a long iteration does not make the
+        file grow.
 
         Args:
-            after: the last number already seen; 0 from the start.
-            address: only entries about the grain with this address. Grains that came in large
-                batches are found by their sequence number; that of an erased grain is unknown.
+            after: the number of the last entry that you have processed; 0 for all.
+            address: only entries about this grain. Grains of large batches are found by their
+                sequence number, which is unknown for an erased grain.
             operation: only entries of this operation.
 
         Yields:
-            The entries in order; one whose row is damaged has ``sound`` False, and comes whatever
-            was asked for.
+            The entries in order. A damaged one has ``sound`` False, and is always returned.
 
         Raises:
-            SchemaError: an operation that there is not.
-            HashFormatError, HashLengthError: that is no address.
+            SchemaError: the operation is unknown.
+            HashFormatError, HashLengthError: the argument is not an address.
         """
         with self._store.read() as reader:
             walk = _TrailWalk(reader, after, address, operation)
@@ -95,36 +94,38 @@ class AuditLog:
         signer: str | None = None,
         resolver: Resolver | None = None,
     ) -> AuditReport:
-        """Verify the whole trail, in one snapshot; see the function ``verify``.
+        """Verify the whole trail in one snapshot.
+
+        Every entry must follow from the one before it, and the counts of the store must fit.
+        Without a checkpoint, a tail that was cut off with the record of the end cannot be
+        detected.
 
         Args:
-            checkpoint: an end that the trail once had. If it is signed, the signature is verified
-                before anything is read.
-            grains: also read every grain.
+            checkpoint: an end that the trail once had. A signed one is verified first.
+            grains: also read every grain, and compare it with its entry.
             signer: the DID that must have signed the checkpoint.
-            resolver: finds the key of a DID that is no did:key.
+            resolver: resolves DIDs other than did:key.
 
         Raises:
-            SignatureError: the signature of the checkpoint does not hold, or is somebody else's,
-                or there is none where there must be one.
-            DidError: no key was found for its DID.
+            SignatureError: the checkpoint's signature is invalid, of another signer, or missing.
+            DidError: no key was found for its signer.
         """
         if checkpoint is not None and (signer is not None or checkpoint.signature is not None):
             checkpoint.proof(resolver=resolver, signer=signer)
         elif signer is not None:
-            raise SignatureError("there is no checkpoint that is signed")
+            raise SignatureError("signer needs a signed checkpoint")
         with self._store.read() as reader:
             return verify(reader, checkpoint, grains=grains)
 
     def checkpoint(self, signer: Signer | None = None, *, iat: int | None = None) -> Checkpoint:
-        """Return the end of the trail, to be kept outside of the store.
+        """Return the end of the trail, to keep outside the store.
 
         Args:
-            signer: who signs it; without one it proves the tail only to who kept it himself.
-            iat: when, in epoch seconds; left out, if not given.
+            signer: signs it, so that others can trust it without trusting its keeper.
+            iat: the time of the signature in epoch seconds; default: left out.
 
         Raises:
-            SignatureError: the signer gave no signature that holds.
+            SignatureError: the signer returned an invalid signature.
         """
         with self._store.read() as reader:
             end = checkpoint(reader)
@@ -132,7 +133,7 @@ class AuditLog:
 
 
 class _TrailWalk:
-    """A walk that can go on in another snapshot."""
+    """An iteration that can continue in another snapshot."""
 
     def __init__(
         self, reader: Reader, after: int, address: str | None, operation: str | None
@@ -143,7 +144,7 @@ class _TrailWalk:
         self._after = NUMBER.pack(min(max(after, 0), 2**64 - 1))
         self._tag: bytes | None = None
         self._numbers: set[int] | None = None
-        self._last_seq = 0  # of the entry before
+        self._last_seq = 0  # of the previous entry
         if address is not None:
             self._tag = tag(reader, address)
             self._numbers = _numbers(reader, _core.parse_address(address))
@@ -152,7 +153,7 @@ class _TrailWalk:
             self._last_seq = 0 if body is None else body["s"]
 
     def page(self, reader: Reader) -> list[AuditEntry] | None:
-        """Read the next entries, and give those that were asked for; None at the end."""
+        """Read the next entries, and return those that match; None at the end."""
         rows = list(islice(reader.rows(AUDIT, self._after), _PAGE))
         if not rows:
             return None
@@ -173,7 +174,7 @@ class _TrailWalk:
         if self._tag is None:
             return self._numbers is None
         if self._tag in body.get("g", b""):
-            return self._tag in _tags(body)  # and not half of one tag and half of the next
+            return self._tag in _tags(body)  # not parts of two adjacent tags
         if "h" not in body or body["o"] not in STORING:
             return False
         return any(low < seq <= body["s"] for seq in self._numbers or ())
@@ -185,7 +186,7 @@ def _tags(body: dict[str, Any]) -> tuple[bytes, ...]:
 
 
 def _numbers(reader: Reader, digest: bytes) -> set[int]:
-    """The sequence numbers that a grain has and had, as far as its deletion tells them."""
+    """Return the sequence numbers that a grain has or had, as far as events reveal them."""
     found = {seq for seq in reader.find([digest]) if seq is not None}
     for _, row in reader.rows(EVENTS):
         if row.endswith(digest) and len(row) == EVENT.size and row[:1] == DELETED:

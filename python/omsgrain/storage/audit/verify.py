@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Are the grains of a store those that its audit trail names?"""
+"""Verify that the grains of a store are those in its audit trail, and the chain itself."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 class Arrivals:
-    """One walk over all blobs, in step with a walk over the entries.
+    """An iteration over all blobs, in step with the entries.
 
-    A grain arrived with the first entry whose last sequence number is not below its own.
+    A grain belongs to the first entry whose last sequence number reaches its own.
     """
 
     __slots__ = ("_blobs", "_key", "_next")
@@ -51,14 +51,14 @@ class Arrivals:
         self._next = next(self._blobs, None)
 
     def skip(self, last_seq: int) -> None:
-        """Pass over what arrived up to a sequence number."""
+        """Skip grains up to a sequence number."""
         for _ in self._until(last_seq):
             pass
 
     def are_named(self, body: dict[str, Any], count: int) -> bool:
-        """Tell whether the grains that arrived with an entry, and are left, are those it names.
+        """Return whether an entry names the grains that it added and that are left.
 
-        Of a large batch this is known only while all of it is left.
+        For a large batch, this is known only while all of it is left.
         """
         if "h" not in body:
             tags = body.get("g", b"")
@@ -88,21 +88,21 @@ def _walk(reader: Reader) -> Iterator[tuple[int, bytes]]:
 
 
 _DIGITS = set("0123456789abcdef")
-_MOST = 1_000  # letters; one line of four values
-_MOST_SIGNED = 4_000  # a signature names its signer, whose DID can be long
+_MOST = 1_000  # characters; one line of four values
+_MOST_SIGNED = 4_000  # a signature contains its signer's DID, which can be long
 _KIND = "omsgrain audit checkpoint 1"
 _KEYS = {"hash", "kind", "number", "time"}
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where an audit trail ended at some time; kept outside of the store it proves the tail.
+    """The end of an audit trail at some time. Kept outside the store, it proves the tail.
 
     Attributes:
-        number: the last entry; 0 before the first.
+        number: the number of the last entry; 0 for an empty trail.
         hash: its hash, 64 hex digits.
         time: its time, ms since 1970.
-        signature: a COSE_Sign1 over the line of JSON without it; None of an unsigned one.
+        signature: a COSE_Sign1 over the JSON without it; None if unsigned.
     """
 
     number: int
@@ -111,21 +111,21 @@ class Checkpoint:
     signature: bytes | None = None
 
     def to_json(self) -> str:
-        """One line of JSON, always the same for the same checkpoint, so that it can be signed."""
+        """Return one line of JSON, always identical for the same checkpoint."""
         row = {"hash": self.hash, "kind": _KIND, "number": self.number, "time": self.time}
         if self.signature is not None:
             row["signature"] = b64encode(self.signature).decode("ascii")
         return json.dumps(row, separators=(",", ":"), sort_keys=True)
 
     def signed(self, signer: Signer, *, iat: int | None = None) -> Checkpoint:
-        """The same checkpoint with a signature: its keeper need not be trusted.
+        """Return the checkpoint with a signature, so that its keeper need not be trusted.
 
         Args:
-            signer: who signs.
-            iat: when, in epoch seconds; left out, if not given.
+            signer: the signer.
+            iat: the time of the signature in epoch seconds; default: left out.
 
         Raises:
-            SignatureError: the signer gave no signature that holds.
+            SignatureError: the signer returned an invalid signature.
         """
         from omsgrain.crypto.detached import sign_detached
 
@@ -135,16 +135,16 @@ class Checkpoint:
         """Verify the signature.
 
         Args:
-            resolver: finds the key of a DID that is no did:key.
-            signer: the DID that must have signed; without one, anybody may have.
+            resolver: resolves DIDs other than did:key.
+            signer: the DID that must have signed; default: any.
 
         Returns:
-            Who signed.
+            The proof, with the signer.
 
         Raises:
-            SignatureError: there is none, it does not hold, or it is somebody else's.
+            SignatureError: the signature is missing, invalid, or of another signer.
             DidError: no key was found for the signer's DID.
-            CorruptError: it is no signature.
+            CorruptError: the signature is malformed.
         """
         from omsgrain.crypto.detached import verify_detached
 
@@ -152,19 +152,22 @@ class Checkpoint:
             raise SignatureError("the checkpoint is not signed")
         found = verify_detached(self.signature, self.signed_bytes(), resolver=resolver)
         if signer not in (None, found.signer):
-            raise SignatureError("the checkpoint is signed by somebody else")
+            raise SignatureError("another signer signed the checkpoint")
         return found
 
     def signed_bytes(self) -> bytes:
-        """What the signature is made over."""
+        """Return the bytes that the signature covers."""
         return replace(self, signature=None).to_json().encode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Checkpoint:
-        """Read what ``to_json`` wrote.
+        """Parse what ``to_json`` returned.
+
+        Args:
+            text: the JSON.
 
         Raises:
-            FormatError: it is something else.
+            FormatError: it is not a checkpoint.
         """
         try:
             row = json.loads(text) if len(text) < _MOST_SIGNED else None
@@ -173,15 +176,15 @@ class Checkpoint:
         signature = row.pop("signature", None) if isinstance(row, dict) else None
         most = _MOST if signature is None else _MOST_SIGNED
         if not isinstance(row, dict) or row.keys() != _KEYS or len(text) >= most:
-            raise FormatError("not a checkpoint of an audit trail", expected=_KIND)
+            raise FormatError("not an audit checkpoint", expected=_KIND)
         if row["kind"] != _KIND:
-            raise FormatError("not a checkpoint that is known", field="/kind", expected=_KIND)
+            raise FormatError("unknown kind of checkpoint", field="/kind", expected=_KIND)
         for name in ("number", "time"):
             if type(row[name]) is not int or not 0 <= row[name] < 2**64:
-                raise FormatError("not a number", field=f"/{name}", expected="0 to 2^64 - 1")
+                raise FormatError("invalid number", field=f"/{name}", expected="0 to 2^64 - 1")
         digits = row["hash"]
         if type(digits) is not str or len(digits) != 2 * HASH or set(digits) - _DIGITS:
-            raise FormatError("not a hash", field="/hash", expected="64 hex digits")
+            raise FormatError("invalid hash", field="/hash", expected="64 hex digits")
         return cls(row["number"], digits, row["time"], _signature(signature))
 
 
@@ -193,11 +196,11 @@ def _signature(text: object) -> bytes | None:
             return b64decode(text, validate=True)
     except ValueError:
         pass
-    raise FormatError("not a signature", field="/signature", expected="base64")
+    raise FormatError("invalid signature", field="/signature", expected="base64")
 
 
 def checkpoint(reader: Reader) -> Checkpoint:
-    """Return the end of the trail as its record says; ``verify`` first if you doubt it."""
+    """Return the end of the trail by its record, without verifying the trail."""
     head = reader.row(META, HEAD_RECORD)
     if head is None or len(head) != HEAD_VALUE.size:
         return Checkpoint(0, NOTHING.hex(), 0)
@@ -209,13 +212,13 @@ def checkpoint(reader: Reader) -> Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class AuditProblem:
-    """Something that a verification found.
+    """A finding of a verification.
 
     Attributes:
-        number: the entry that it is about, if it is about one.
+        number: the number of the entry concerned, or None.
         message: what is wrong.
-        where: ``chain``: entries are not those that were written. ``note``: a note is not.
-            ``store``: the chain may be as it was, and the store holds more or less than it says.
+        where: ``chain``: an entry was changed, moved or dropped. ``note``: a note was changed or
+            is missing. ``store``: the store has more or fewer grains than the chain says.
     """
 
     number: int | None
@@ -225,14 +228,14 @@ class AuditProblem:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What a verification found.
+    """The result of a verification.
 
     Attributes:
-        ok: nothing is wrong.
-        entries: how many entries there are.
-        problems: what is wrong, the first thousand.
-        notes: how many notes are there and as they were written.
-        notes_gone: how many were erased.
+        ok: whether nothing is wrong.
+        entries: number of entries.
+        problems: the first thousand findings.
+        notes: number of intact notes.
+        notes_gone: number of erased notes.
     """
 
     ok: bool
@@ -247,17 +250,16 @@ class AuditReport:
 def verify(
     reader: Reader, checkpoint: Checkpoint | None = None, *, grains: bool = False
 ) -> AuditReport:
-    """Verify the whole trail. It never raises on damaged rows: it reports them.
+    """Verify the whole trail. Damaged rows are reported, and never raise.
 
     Args:
         reader: the snapshot.
-        checkpoint: an end that the trail once had, kept outside of the store. Without one, a tail
-            that was cut off together with the record of the end cannot be seen.
-        grains: also read every grain and look whether it is the one that was put.
+        checkpoint: an end that the trail once had, kept outside the store. Without it, a tail that
+            was cut off with the record of the end cannot be detected.
+        grains: also read every grain, and compare it with its entry.
 
     Returns:
-        What was found. An entry is named by its number; where two entries do not fit together and
-        each fits to itself, the later one is named.
+        The findings. Where two entries do not fit, the later one is named.
     """
     found = _Verification(reader, checkpoint, grains)
     problems: list[AuditProblem] = []
@@ -271,11 +273,11 @@ def verify(
 
 @dataclass(slots=True)
 class _Last:
-    """What the next entry must follow: the one before it, and whether that one was in its place.
+    """What the next entry must follow: the previous one, and whether it was in its place.
 
-    ``hashes`` are what it says its hash is and, if that is not so, what it should be: where only
-    the former was damaged, the entries behind it are sound. Behind an entry that is out of place
-    or cannot be read, it is unknown whether the next one is to blame.
+    ``hashes`` are its stated hash and, if that is wrong, the correct one: if only the stated hash
+    was damaged, the following entries are sound. After an entry that is out of place or
+    unreadable, the next one cannot be judged.
     """
 
     number: int = 0
@@ -285,7 +287,7 @@ class _Last:
 
 
 class _Verification:
-    """One pass over the entries, and over the grains beside them if they are asked for."""
+    """One pass over the entries, and optionally over the grains."""
 
     def __init__(self, reader: Reader, checkpoint: Checkpoint | None, grains: bool) -> None:
         self.reader = reader
@@ -298,7 +300,7 @@ class _Verification:
     def problems(self) -> Iterator[AuditProblem]:
         for place, row in self.reader.rows(AUDIT):
             if len(place) != NUMBER.size:
-                yield AuditProblem(None, "a row whose key is no number")
+                yield AuditProblem(None, "a row has an invalid key")
                 continue
             self.entries += 1
             yield from self._entry(NUMBER.unpack(place)[0], place, row)
@@ -319,16 +321,16 @@ class _Verification:
         if body is None:
             yield AuditProblem(number, "the entry cannot be read")
         elif not in_place:
-            yield AuditProblem(number, f"entry {body['i']} is in its place")
+            yield AuditProblem(number, f"entry {body['i']} has taken its place")
         elif follows and last.in_place and not linked:
-            what = "the entry was changed, or does not follow from the one before it"
+            what = "the entry was changed, or does not follow from the previous one"
             yield AuditProblem(number, what)
         elif number == 1 and body.get("k") != sha256(self.key or b"").digest():
-            yield AuditProblem(1, "the key of the tags is not the one that the trail began with")
+            yield AuditProblem(1, "the key of the tags is not the original one")
         if body is not None and ("m" in body or "x" in body):
             yield from self._note(number, place, body)
         if number == self.checkpoint.number and stated.hex() != self.checkpoint.hash:
-            yield AuditProblem(number, "the entry is not the one that the checkpoint names")
+            yield AuditProblem(number, "the entry differs from the checkpoint")
         if body is not None and in_place:
             yield from self._account(number, last.body if follows else None, body)
         known = (stated,) if linked or not follows else (stated, hashes[0])
@@ -349,7 +351,7 @@ class _Verification:
     def _account(
         self, number: int, before: dict[str, Any] | None, body: dict[str, Any]
     ) -> Iterator[AuditProblem]:
-        """What came and went between two entries must be what the later one tells of."""
+        """Compare the change between two entries with what the later one says."""
         count = body.get("n", len(body.get("g", b"")) // TAG)
         if number == 1 and body["o"] in STORING and body["c"] == count:
             before = {"s": 0, "c": 0}  # the trail is as old as the store
@@ -360,29 +362,27 @@ class _Verification:
         grown = body["c"] - before["c"]
         least, most = _growth(body["o"], count)
         if not least <= grown <= most:
-            what = f"the store changed by {grown:+} grains where the entry is about {count}"
+            what = f"the store changed by {grown:+} grains but the entry is about {count}"
             yield AuditProblem(number, what, "store")
         if body["s"] < before["s"]:
-            yield AuditProblem(number, "the sequence numbers went back", "store")
+            yield AuditProblem(number, "the sequence numbers decrease", "store")
         if self.arrivals is not None and not self.arrivals.are_named(body, count):
-            yield AuditProblem(number, "other grains are in the store than it names", "store")
+            yield AuditProblem(number, "the store has other grains than the entry names", "store")
 
     def _end(self) -> Iterator[AuditProblem]:
         row, last = self.reader.row(META, HEAD_RECORD), self.last
         end = last.number
         if row is None:
             if self.entries or self.key is not None:
-                yield AuditProblem(None, "the record of the end is gone")
+                yield AuditProblem(None, "the record of the end is missing")
         elif len(row) != HEAD_VALUE.size:
-            yield AuditProblem(None, "the record of the end cannot be read")
+            yield AuditProblem(None, "the record of the end is damaged")
         else:
             end, digest = HEAD_VALUE.unpack(row)
             if end == last.number and digest != last.hashes[0]:
-                yield AuditProblem(
-                    end, "the entry is not the one that the record of the end names"
-                )
+                yield AuditProblem(end, "the entry differs from the record of the end")
             elif end < last.number:
-                yield AuditProblem(end + 1, "there are entries behind the record of the end")
+                yield AuditProblem(end + 1, "there are entries after the record of the end")
         end = max(end, self.checkpoint.number)
         if end > last.number:
             yield _missing(last.number + 1, end)
@@ -392,7 +392,7 @@ class _Verification:
         if more > 0:
             yield AuditProblem(None, f"{more} notes belong to no entry", "note")
         if self.gone > self.erased:
-            what = f"{self.gone - self.erased} notes are gone that no entry erased"
+            what = f"{self.gone - self.erased} notes are missing that no entry erased"
             yield AuditProblem(None, what, "note")
 
     def _store(self) -> Iterator[AuditProblem]:
@@ -403,7 +403,7 @@ class _Verification:
             what = f"the store changed by {grown:+} grains since the last entry"
             yield AuditProblem(None, what, "store")
         elif self.reader.last_seq() != body["s"]:
-            yield AuditProblem(None, "the store was changed since the last entry", "store")
+            yield AuditProblem(None, "the store changed since the last entry", "store")
 
 
 def _missing(first: int, last: int) -> AuditProblem:
@@ -413,7 +413,7 @@ def _missing(first: int, last: int) -> AuditProblem:
 
 
 def _growth(operation: str, count: int) -> tuple[float, float]:
-    """By how many grains a store may grow with an operation on so many."""
+    """Return the minimum and maximum growth of a store by an operation on so many grains."""
     bounds: dict[str, tuple[float, float]] = {
         "put": (count, count),
         "import": (0, count),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rights of the people that grains are about: report, restrict, erase. Spec: OMS §9."""
+"""Data protection: report, restrict and erase personal data. Spec: OMS §9."""

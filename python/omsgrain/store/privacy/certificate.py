@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A signed statement that a person or a tenant was erased, for the person or a regulator.
+"""A signed certificate of an erasure, for the person, the tenant or a regulator.
 
-It says when and why, counts what was destroyed and what was kept, and names the end of the audit
-trail. It has no name and no address. The signature is a detached COSE_Sign1 over the canonical
-text (RFC 8785) of the statement without it.
+It has the time, the reason, counts of what was destroyed and kept, and the end of the audit trail.
+It contains no name and no address. The signature is a detached COSE_Sign1 over the canonical JSON
+(RFC 8785) of the certificate without its signature.
 """
 
 from __future__ import annotations
@@ -26,32 +26,31 @@ if TYPE_CHECKING:
 KIND: Final = "omsgrain erasure certificate 1"
 _SIGNATURE: Final = "signature"
 _DEPTH: Final = 4
-_MOST: Final = 64 << 10  # bytes; a certificate has about one thousand
+_MOST: Final = 64 << 10  # bytes; a certificate has about 1,000
 _COUNTS: Final = ("keys_destroyed", "grains_unreadable", "grains_removed", "grains_named")
 _FLAGS: Final = ("files_rewritten", "key_file_rewritten", "complete")
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What an erasure did.
+    """The result of an erasure, without names.
 
     Attributes:
-        time: when it was certified, ms since 1970.
-        reason_code: why.
+        time: when the certificate was made, ms since 1970.
+        reason_code: the reason, one word.
         of: ``person`` or ``tenant``.
-        keys_destroyed: how many keys were destroyed.
-        grains_unreadable: how many grains nobody can read any more.
-        grains_removed: how many grains were removed that were not encrypted; copies that were made
-            before still hold them.
-        grains_named: how many grains of others only bear a name, and stay.
-        kept: how many grains stay, restricted, by the rule that keeps them.
-        files_rewritten: whether the files hold no bytes of what was removed.
-        files_due: by when they must not, ms since 1970, if they still may.
+        keys_destroyed: number of destroyed keys.
+        grains_unreadable: number of grains that cannot be decrypted any more.
+        grains_removed: number of removed plain grains. Earlier copies still contain them.
+        grains_named: number of other people's grains that have one of the names; they stay.
+        kept: number of grains that stay, restricted, by the rule that keeps them.
+        files_rewritten: whether the files contain no removed bytes.
+        files_due: deadline for rewriting the files, ms since 1970; None if they are rewritten.
         key_file_rewritten: whether the key file was rewritten.
         complete: whether nothing is left to do.
-        incomplete: what is left, as ``ErasureReport`` has it.
+        incomplete: what is left, as in ``ErasureReport``.
         checkpoint: the end of the audit trail after the erasure.
-        signature: over all of that; None of an unsigned one.
+        signature: the signature over all other fields; None if unsigned.
     """
 
     time: int
@@ -80,7 +79,7 @@ class Certificate:
         of: Literal["person", "tenant"],
         time: int,
     ) -> Certificate:
-        """Make the certificate of an erasure, without a signature."""
+        """Make the unsigned certificate of an erasure."""
         check_reason(reason_code)
         return cls(
             time,
@@ -100,17 +99,22 @@ class Certificate:
         )
 
     def signed(self, signer: Signer, *, iat: int | None = None) -> Certificate:
-        """The same certificate with a signature."""
+        """Return the certificate with a signature.
+
+        Args:
+            signer: the signer.
+            iat: the time of the signature in epoch seconds; default: left out.
+        """
         from omsgrain.crypto.detached import sign_detached
 
         return replace(self, signature=sign_detached(self.signed_bytes(), signer, iat=iat))
 
     def signed_bytes(self) -> bytes:
-        """What the signature is made over."""
+        """Return the bytes that the signature covers."""
         return _canonical(replace(self, signature=None).to_json().encode())
 
     def to_json(self) -> str:
-        """The certificate as JSON that a person can read."""
+        """Return the certificate as readable JSON."""
         row: dict[str, Any] = {"kind": KIND, **asdict(self)}
         row["checkpoint"] = json.loads(self.checkpoint.to_json())
         del row[_SIGNATURE]
@@ -120,11 +124,15 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: bytes) -> Certificate:
-        """Read what ``to_json`` wrote; the signature is not verified."""
+        """Parse what ``to_json`` returned, without verifying the signature.
+
+        Raises:
+            FormatError: it is not a certificate.
+        """
         try:
             if len(data) > _MOST:
                 raise ValueError
-            _canonical(data)  # refuses what could be read in two ways
+            _canonical(data)  # refuses ambiguous JSON
             row = json.loads(data)
             signature = row.pop(_SIGNATURE, None)
             kind, end = row.pop("kind"), row.pop("checkpoint")
@@ -146,7 +154,7 @@ def _canonical(data: bytes) -> bytes:
 
 
 def _is_sound(made: Certificate) -> bool:
-    """Whether each value is of its kind."""
+    """Whether each value has the right type."""
     numbers = [made.time, *(getattr(made, name) for name in _COUNTS)]
     if not isinstance(made.kept, dict) or made.checkpoint.signature is not None:
         return False
@@ -161,4 +169,4 @@ def _is_sound(made: Certificate) -> bool:
 
 
 def _none() -> FormatError:
-    return FormatError("not a certificate of an erasure", expected=KIND)
+    return FormatError("not an erasure certificate", expected=KIND)

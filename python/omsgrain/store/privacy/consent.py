@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consents: which are withdrawn, what was stored on their ground, and withdrawing them.
+"""Withdraw consents, and find withdrawn ones and the grains that depend on them.
 
-A withdrawal is a grain. It takes back the consent that it names and all versions of it that were
-given by then; a version given later is a new consent. A withdrawal that was itself superseded or
-retracted takes nothing back. Spec: OMS §9, "Consent"
+A withdrawal is a grain. It withdraws the consent that it names, and all versions that were given
+until then. A later version is a new consent. A superseded or retracted withdrawal has no effect.
+Spec: OMS §9, "Consent"
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _UNDONE = SUPERSEDED | RETRACTED
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A consent that is in the store.
+    """A consent in the store.
 
     Attributes:
-        seq: its number.
+        seq: its sequence number.
         grain: the grain.
-        names: the addresses that other grains may name it by.
+        names: the addresses by which other grains may refer to it.
     """
 
     seq: int
@@ -63,16 +63,16 @@ def consent_at(reader: Reader, address: str) -> Consent:
     if seq is None or grain is None:
         raise NotFoundError("no grain with this address is in the store", expected=address)
     if grain.type != _TYPE:
-        raise SchemaError("the grain is no consent", field="/type", expected=_TYPE)
+        raise SchemaError("the grain is not a consent", field="/type", expected=_TYPE)
     if grain.sealed:
-        raise KeyMissingError("the consent is sealed, and no key here opens it")
+        raise KeyMissingError("the consent is encrypted, and its key is missing")
     if grain.get("is_withdrawal") is True:
         raise SchemaError("the grain is a withdrawal", field="/is_withdrawal", expected="false")
     return _consent(seq, grain)
 
 
 def withdrawal_of(reader: Reader, consent: Consent) -> Grain | None:
-    """Return the grain that withdrew a consent; None if it stands."""
+    """Return the grain that withdrew a consent; None if the consent is valid."""
     named = {name: True for name in consent.names}
     for version in _versions(reader, consent):
         named |= {name: named.get(name, False) for name in version.names}
@@ -85,7 +85,7 @@ def withdrawal_of(reader: Reader, consent: Consent) -> Grain | None:
 
 
 def _withdrawals(reader: Reader, name: str) -> Iterator[Grain]:
-    """What takes back the consent of this name, and was not undone."""
+    """Return the withdrawals of a consent that were not undone."""
     for place in reader.places(_core.term("link", name), None, False):
         seq = int.from_bytes(place[12:], "big")
         grain = reader.grain(seq)
@@ -99,20 +99,20 @@ def _withdrawals(reader: Reader, name: str) -> Iterator[Grain]:
             yield grain
 
 
-def stands(reader: Reader, seq: int) -> bool:
-    """Whether the consent with a number stands; one that is gone, or was destroyed, does not."""
+def is_valid(reader: Reader, seq: int) -> bool:
+    """Whether a consent is valid; a removed or destroyed one is not."""
     grain = reader.grain(seq)
     if grain is None or grain.type != _TYPE or destroyed(reader, seq):
         return False
     if grain.sealed:
-        raise KeyMissingError("the consent is sealed, and no key here opens it")
+        raise KeyMissingError("the consent is encrypted, and its key is missing")
     return withdrawal_of(reader, _consent(seq, grain)) is None
 
 
 def based_on(reader: Reader, consent: Consent, withdrawal: Grain) -> Iterator[tuple[int, Grain]]:
-    """Walk the grains that were stored on the ground of a withdrawn consent, each once.
+    """Iterate over the grains that depend on a withdrawn consent, each once.
 
-    Current and past ones, on the ground of any version that the withdrawal takes back.
+    These are current and past grains, under any version that the withdrawal withdraws.
     """
     seen: set[int] = set()
     for version in _versions(reader, consent):
@@ -128,7 +128,7 @@ def based_on(reader: Reader, consent: Consent, withdrawal: Grain) -> Iterator[tu
 
 
 def is_asked(preset: Preset, grain: Grain) -> bool:
-    """Whether a preset asks on what ground a grain is stored."""
+    """Whether a preset requires a processing basis for a grain."""
     from omsgrain.policy.rules import Require
 
     return any(
@@ -145,7 +145,7 @@ def check_basis(
     arriving: Collection[str] = (),
     withdrawn: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
-    """Refuse a grain that stands on a consent that there is not, or that was withdrawn."""
+    """Refuse a grain whose consent is missing, retracted or withdrawn."""
     basis = grain.get(_BASIS)
     if not is_address(basis):
         return
@@ -153,19 +153,19 @@ def check_basis(
         consent = consent_at(reader, basis)
     except NotFoundError as error:
         if basis not in arriving:
-            raise _refusal("no consent that can be read here") from error
+            raise _refusal("no readable consent") from error
         _refuse_withdrawn(reader, (basis,), withdrawn)
         if next(_withdrawals(reader, basis), None) is not None:
-            raise _refusal("a consent that was withdrawn") from None
+            raise _refusal("a withdrawn consent") from None
         return
     except (SchemaError, KeyMissingError) as error:
-        raise _refusal("no consent that can be read here") from error
+        raise _refusal("no readable consent") from error
     _refuse_withdrawn(reader, consent.names, withdrawn)
     state = reader.row(STATES, SEQUENCE.pack(consent.seq))
     if state is not None and state[0] & RETRACTED:
-        raise _refusal("a consent that was retracted")
+        raise _refusal("a retracted consent")
     if withdrawal_of(reader, consent) is not None:
-        raise _refusal("a consent that was withdrawn")
+        raise _refusal("a withdrawn consent")
 
 
 def _refuse_withdrawn(
@@ -173,11 +173,11 @@ def _refuse_withdrawn(
 ) -> None:
     coming = [_core.parse_address(new) for name in names for new in withdrawn.get(name, ())]
     if None in reader.find(coming):
-        raise _refusal("a consent that is withdrawn in the same step")
+        raise _refusal("a consent that the same transaction withdraws")
 
 
 def withdrawal_fields(consent: Consent, now: int) -> dict[str, Any]:
-    """The fields of the grain that withdraws a consent."""
+    """Return the fields of the grain that withdraws a consent."""
     kept = (
         "subject_did",
         "grantee_did",
@@ -199,16 +199,16 @@ def withdrawal_fields(consent: Consent, now: int) -> dict[str, Any]:
 
 def _refusal(found: str) -> SchemaError:
     return SchemaError(
-        "personal data is stored on the ground of a consent that stands",
+        "personal data needs a valid consent",
         field=f"/{_BASIS}",
-        expected="the address of a consent in the store",
+        expected="the address of a valid consent in the store",
         found=found,
         rule=_TYPE,
     )
 
 
 def _versions(reader: Reader, consent: Consent) -> Iterator[Consent]:
-    """All versions of a consent, itself among them; what another person gave is none."""
+    """Return all versions of a consent by the same person, including itself."""
     subject = consent.grain.get("subject_did")
     for seq in sorted(members(reader, consent.seq)):
         grain = consent.grain if seq == consent.seq else reader.grain(seq)
@@ -219,7 +219,7 @@ def _versions(reader: Reader, consent: Consent) -> Iterator[Consent]:
 
 
 def _consent(seq: int, grain: Grain) -> Consent:
-    # One that was sealed goes by the address it has in the store, and by that of what it says.
+    # An encrypted consent has two addresses: its stored one and its plain one.
     return Consent(seq, grain, tuple({grain.address: 0, _core.address(grain.blob): 0}))
 
 
@@ -229,23 +229,24 @@ def _is_undone(reader: Reader, seq: int) -> bool:
 
 
 SLA_DAYS = 30
-"""Within so many days, at the most, what a withdrawn consent allowed must be erased."""
+"""Maximum number of days until grains under a withdrawn consent must be erased."""
 
 _DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawalReport:
-    """What the withdrawal of a consent means for the grains that were stored on its ground.
+    """The effect of withdrawing a consent on the grains that depend on it.
 
     Attributes:
-        consent: the consent.
-        withdrawal: the grain that withdraws it.
-        deadline: when the queued grains must be gone, ms since 1970; None if there are none.
-        queued: grains that are to be erased: their policy is consent_cascade, or they are in the
-            scope of such a one.
-        others: grains that stay, and have lost their ground.
-        complete: all grains could be looked at; False if some are sealed and cannot be opened.
+        consent: the address of the consent.
+        withdrawal: the address of the grain that withdraws it.
+        deadline: the time by which the queued grains must be erased, ms since 1970; None if there
+            are none.
+        queued: grains to be erased: their policy is ``consent_cascade``, or they are in the scope
+            of such a policy.
+        others: dependent grains that stay, now without a valid consent.
+        complete: False if encrypted grains could not be examined.
     """
 
     consent: str
@@ -266,18 +267,18 @@ def withdraw_consent(
     sla_days: int | None = None,
     signer: Signer | None = None,
 ) -> WithdrawalReport:
-    """Withdraw a consent, at once."""
+    """Withdraw a consent."""
     days = SLA_DAYS if sla_days is None else sla_days
     if type(days) is not int or not 0 <= days <= SLA_DAYS:
-        raise RangeError("not a time for erasing", field="/sla_days", expected="0 to 30 days")
+        raise RangeError("sla_days out of range", field="/sla_days", expected="0 to 30 days")
     if not isinstance(reason, str | None):
-        raise SchemaError("a reason is a text", field="/reason")
+        raise SchemaError("reason must be a text", field="/reason")
     with context.storage.read() as reader:
         consent = consent_at(reader, consent_address)
         withdrawn = withdrawal_of(reader, consent) is not None
         now = max(context.settings.clock(), time_of(consent.grain))
         fields = withdrawal_fields(consent, now)
-        # One like it may be there and be undone; that one stays undone.
+        # An identical, undone withdrawal may exist; it must stay undone.
         while not withdrawn and _is_there(reader, fields):
             fields["created_at"] += 1
     if withdrawn:
@@ -303,18 +304,18 @@ def _cascade(
     reason: str | None,
     given: PreparedGrains | None,
 ) -> WithdrawalReport:
-    """Put the withdrawal, if it is not there by now, and queue what goes with the consent."""
+    """Store the withdrawal if it is missing, and queue the dependent grains."""
     consent = consent_at(writer, address)
     withdrawal = withdrawal_of(writer, consent)
     fresh = withdrawal is None and given is not None
     if fresh and given is not None:
         put_admitted(context, writer, given, True, False)
         withdrawal = withdrawal_of(writer, consent)
-    if withdrawal is None:  # it was undone since this was asked
-        raise SchemaError("the consent is not withdrawn any more; ask again")
+    if withdrawal is None:  # it was undone meanwhile
+        raise SchemaError("the withdrawal was undone meanwhile; try again")
     queued, others = _sorted(writer, consent, withdrawal, context.settings.clock())
     before = _queued(writer, consent, queued)
-    # By its own time, so that whoever finishes this later does not put it off.
+    # Count from the withdrawal, so that a later call does not extend the deadline.
     deadline = min(time_of(withdrawal), context.settings.clock()) + days * _DAY
     added = [seq for seq in queued if seq not in before]
     for seq in added:
@@ -349,7 +350,7 @@ def _cascade(
 def _queued(
     reader: Reader, consent: Consent, seqs: Collection[int]
 ) -> dict[int, erasure_queue.QueuedErasure]:
-    """What is in the queue for this consent, or another version of it, by the grain's number."""
+    """Return the queue entries for any version of this consent, by grain number."""
     versions = members(reader, consent.seq)
     return {
         entry.seq: entry
@@ -368,17 +369,17 @@ def _is_there(reader: Reader, fields: dict[str, Any]) -> bool:
 def _sorted(
     reader: Reader, consent: Consent, withdrawal: Grain, now: int
 ) -> tuple[dict[int, str], dict[int, str]]:
-    """What goes with a consent, and what stays on its ground: addresses by number."""
+    """Return the grains to erase and the other dependent grains, as addresses by number."""
     queued: dict[int, str] = {}
     others: dict[int, str] = {}
-    walked: set[int] = set()  # lineages: often all of their versions have the same ground
+    walked: set[int] = set()  # versions of lineages that are done
     for seq, grain in based_on(reader, consent, withdrawal):
         policy = modes.read(grain, now)
         if grain.type == "consent" or policy.mode != "consent_cascade":
             others[seq] = grain.address
             continue
         queued[seq] = grain.address
-        # A scope that nobody knows widens what a policy protects, and never what it erases.
+        # An unknown scope can extend what a policy protects, but never what it erases.
         scope = policy.terms.get("scope")
         if scope == "subtree":
             queued |= dict(_derived(reader, seq, grain))
@@ -390,7 +391,7 @@ def _sorted(
 
 
 def _derived(reader: Reader, seq: int, grain: Grain) -> Iterator[tuple[int, str]]:
-    """What was made from a grain, up to 16 derivations away."""
+    """Return the grains derived from a grain, at most 16 derivations away."""
     seen, level = {seq}, [grain]
     for _ in range(HOPS):
         below: list[Grain] = []

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Erasing a person: keys first, then all that stands in the clear, then the bytes left behind.
+"""Erase a person: destroy the keys, remove plain grains, then rewrite the files.
 
-    request     in the queue, so that a crash at any point is gone on from
-    keys      destroyed at once, whatever the number of grains, unless one must be kept
-    grains    by pages: rows beside sealed ones, then what stands in the clear
-    scrub     the store's files are rewritten, without free pages
+    request    is queued first, so that an erasure resumes after a crash at any point
+    keys       are destroyed at once, however many grains they encrypt, unless a grain must be kept
+    grains     page by page: rows about encrypted grains, then plain grains
+    scrub      the store's files are rewritten without free pages
 
 Spec: OMS §9, §20
 """
@@ -39,28 +39,28 @@ if TYPE_CHECKING:
     from omsgrain.store.privacy.certificate import Certificate
 
 ERASE: Final = "erase"
-"""The kind of an erasure under way."""
+"""The kind of an erasure in progress."""
 RELEASE: Final = "release"
-"""The kind of what was kept by a hold, or for a time, and goes when that ends."""
+"""The kind of grains that a hold or a retention keeps for now."""
 SCRUB: Final = erasure_queue.SCRUB
-"""The kind of a compaction: free pages still have bytes of what was erased."""
+"""The kind of a compaction: free pages still contain erased bytes."""
 
-_KNOWN = 10_000  # names that are remembered
+_KNOWN = 10_000  # names to cache
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
-    """What is to be erased.
+    """A queued erasure.
 
     Attributes:
-        numbers: of the keys.
-        marks: of the names.
-        last: the last number that the store had given; what came later is new.
-        reason_code: a word for the reason.
-        mentions: also what only bears the name.
-        tenant: what belongs to another user stays, and the rest goes that bears the name.
-        ciphertext: also what nobody can read any more.
-        seqs: grains that were kept, of a release.
+        numbers: the numbers of the keys.
+        marks: the marks of the names.
+        last: the last sequence number at the time of the request; later grains are not erased.
+        reason_code: the reason, one word.
+        mentions: also erase grains that only have one of the names.
+        tenant: also erase grains that only have one of the names, except other users' grains.
+        ciphertext: also remove grains that cannot be decrypted any more.
+        seqs: for a release, the grains that were kept.
     """
 
     numbers: tuple[bytes, ...]
@@ -73,20 +73,20 @@ class ErasureRequest:
     tenant: bool = False
 
     def takes(self, found: PersonalGrain) -> bool:
-        """Whether a grain about the person is to go."""
+        """Whether to erase a grain about the person."""
         return not found.other if self.tenant else found.own or self.mentions
 
     def what(self, kind: str) -> dict[str, Any]:
-        """The entry of the queue."""
+        """Return the queue entry."""
         return {"kind": kind, **asdict(self)}
 
     def covers(self, other: ErasureRequest) -> bool:
-        """Whether all that another one waits for is waited for by this one."""
+        """Whether this request includes another one."""
         return {*other.seqs} <= {*self.seqs} and {*other.numbers} <= {*self.numbers}
 
     @classmethod
     def of(cls, entry: QueuedErasure) -> ErasureRequest:
-        """Read an entry of the queue."""
+        """Read a queue entry."""
         what = {name: value for name, value in entry.what.items() if name != "kind"}
         try:
             for name in ("numbers", "marks", "seqs"):
@@ -94,11 +94,11 @@ class ErasureRequest:
             return cls(**what)
         except (KeyError, TypeError):
             pass
-        raise IntegrityError("an erasure that is due cannot be read: its row is damaged")
+        raise IntegrityError("the row of a queued erasure is damaged")
 
 
 def under_way(reader: Reader, name: str) -> int:
-    """The last number that an erasure of a name still has to look at; 0 if none is under way."""
+    """Return the last number that a pending erasure of a name covers; 0 if none is pending."""
     marks = {tombstones.mark(key, "identity", name) for key in tombstones.keys(reader)}
     if not marks:
         return 0
@@ -109,7 +109,7 @@ def under_way(reader: Reader, name: str) -> int:
 
 
 class MarkedIdentities(Identities):
-    """The names of a person of which only marks are known."""
+    """The names of a person, of which only the marks are known."""
 
     __slots__ = ("_keys", "_known", "_marks")
 
@@ -117,7 +117,7 @@ class MarkedIdentities(Identities):
         self._names = frozenset()
         self._keys = keys
         self._marks = frozenset(marks)
-        self._known: dict[str, bool] = {}  # grains say the same names again and again
+        self._known: dict[str, bool] = {}  # names recur in many grains
 
     def __contains__(self, item: object) -> bool:
         """Whether a string is one of the names."""
@@ -133,17 +133,17 @@ class MarkedIdentities(Identities):
         return found
 
     def search(self) -> None:
-        """No bytes can be searched for: each grain is looked into."""
+        """Return None: without the names, each grain must be decoded."""
 
 
-_PAGE = 1_000  # grains a transaction; an entry of the audit trail tags no more
-_ROWS = 20_000  # blind rows a transaction
+_PAGE = 1_000  # grains per transaction: the limit of an audit entry
+_ROWS = 20_000  # blind rows per transaction
 _DAY = 86_400_000
 
 
 @dataclass(slots=True)
 class Done:
-    """What was done of an request so far."""
+    """The progress of a request."""
 
     keys: int = 0
     sealed: int = 0
@@ -157,7 +157,7 @@ class Done:
 def _carry_out(
     context: Context, key: bytes, request: ErasureRequest, selection: Selection, days: int
 ) -> Done:
-    """Do all of an request but the scrubbing, which is put into the queue."""
+    """Carry out a request, and queue the scrub."""
     mentions.prepare(context.storage)
     done = Done()
     if request.numbers:
@@ -174,7 +174,7 @@ def _carry_out(
 
 
 def _destroy_keys(context: Context, request: ErasureRequest, done: Done) -> None:
-    """Destroy the keys of an request that no grain keeps, and what stood beside their grains."""
+    """Destroy the keys that no kept grain needs, and the rows about their grains."""
     before = key_destruction.DestroyedKeys()
     keys = context.storage.write(lambda writer: _destroy(context, writer, request, before))
     done.keys, done.kept_keys = len(keys.gone), keys.kept
@@ -193,13 +193,13 @@ def _destroy(
     now = context.settings.clock()
     keys = key_destruction.destroy(writer, context.settings, request, now, before)
     if keys.gone:
-        told: dict[str, int | str] = {"keys_destroyed": len(keys.gone)}
-        context.note(writer, "erase", [], reason_code=request.reason_code, details=told)
+        details: dict[str, int | str] = {"keys_destroyed": len(keys.gone)}
+        context.note(writer, "erase", [], reason_code=request.reason_code, details=details)
     return keys
 
 
 def sweep(context: Context, number: bytes, work: Callable[..., int]) -> int:
-    """Take out what stood beside the grains of a key that was destroyed."""
+    """Remove the rows about the grains of a destroyed key."""
     for table in key_destruction.TABLES:
         drop = partial(_drop_rows, table=table, number=number)
         while context.storage.write(drop) == _ROWS:
@@ -220,7 +220,7 @@ def _unseal(
     keys: UserKeys | None,
     request: ErasureRequest,
 ) -> int:
-    """Take out what stood beside some sealed grains, or these themselves."""
+    """Remove the rows about encrypted grains, or the grains themselves."""
     now, code = context.settings.clock(), request.reason_code
     found = {seq: one for seq in seqs if (one := key_destruction.opened(writer, seq, keys))}
     names = [name for name, _ in found.values()]
@@ -242,7 +242,7 @@ def _unseal(
 def _clear(
     context: Context, page: Sequence[PersonalGrain], request: ErasureRequest, done: Done
 ) -> None:
-    """Remove those of some grains that are to go."""
+    """Remove the grains of a page that the request covers."""
     wanted = [found for found in page if request.takes(found)]
     done.named += [(f.address, f.fields) for f in page if not request.takes(f)]
     if wanted:
@@ -261,7 +261,7 @@ def _take_out(
     code: str,
     now: int | None = None,
 ) -> tuple[int, dict[int, tuple[str, str]]]:
-    """Remove grains that nothing keeps, and restrict the others: how many, and which."""
+    """Remove grains that no rule keeps; restrict and return the others."""
     now = context.settings.clock() if now is None else now
     gone: dict[int, Grain] = {}
     kept: dict[int, tuple[str, str]] = {}
@@ -288,25 +288,25 @@ def _take_out(
 
 
 def _note_consents(context: Context, writer: Writer, grains: Sequence[Grain], code: str) -> None:
-    """Keep of consents what the audit needs: that they were there, their scope and times."""
+    """Note in the audit trail which consents were erased, with scope and times."""
     for grain in grains:
         if grain.type != "consent":
             continue
         known = field_of("scope").open_enum
-        told: dict[str, int | str] = {"withdrawal": int(grain.get("is_withdrawal") is True)}
+        details: dict[str, int | str] = {"withdrawal": int(grain.get("is_withdrawal") is True)}
         if type(given := grain.get("created_at")) is int:
-            told["given"] = given
+            details["given"] = given
         scope = grain.get("scope")
         if words := [word for word in known if isinstance(scope, list) and word in scope]:
-            told["scope"] = ",".join(words)
+            details["scope"] = ",".join(words)
         digest = bytes.fromhex(grain.address)
-        context.note(writer, "erase", [digest], reason_code=code, details=told)
+        context.note(writer, "erase", [digest], reason_code=code, details=details)
 
 
 def _close_request(
     context: Context, writer: Writer, key: bytes, request: ErasureRequest, done: Done, days: int
 ) -> None:
-    """Take an request out of the queue; what was kept, and the scrubbing, go into it."""
+    """Remove a request from the queue; add an entry for kept grains, and one for the scrub."""
     now = context.settings.clock()
     erasure_queue.done(writer, key)
     if done.kept or done.kept_keys:
@@ -319,7 +319,7 @@ def _close_request(
 
 
 def run_request(context: Context, entry: erasure_queue.QueuedErasure, now: int) -> bool:
-    """Resume an erasure, or do what was left of one; False if it must wait."""
+    """Resume a queued erasure; returns False if it must wait."""
     if entry.kind == SCRUB:
         return _scrub(context)
     if entry.kind not in (ERASE, RELEASE):
@@ -334,20 +334,20 @@ def run_request(context: Context, entry: erasure_queue.QueuedErasure, now: int) 
         there = reader.row(DUE, entry.key) is not None
     if not there or not keys:
         return True
-    removal.mark_erased(context.storage)  # of what an older version had removed by then
+    removal.mark_erased(context.storage)  # for grains that an older version removed
     people = Selection(context.storage, MarkedIdentities(keys, request.marks))
     done = _carry_out(context, entry.key, request, people, WITHIN)
-    return not done.unopened  # what was not looked into may be the person's
+    return not done.unopened  # unreadable grains may be the person's
 
 
 def _release(
     context: Context, writer: Writer, entry: erasure_queue.QueuedErasure, now: int
 ) -> bool:
-    """Remove what is kept no longer, and then the keys that nothing needs any more."""
+    """Remove the grains that no rule keeps any more, then the keys that no grain needs."""
     if writer.row(DUE, entry.key) is None:
         return True
     request, ring = ErasureRequest.of(entry), context.settings.keys
-    # What another erasure has made unreadable since is not kept: it only cannot be opened.
+    # Grains whose key another erasure destroyed meanwhile are not kept, only unreadable.
     seqs = [seq for seq in request.seqs if not destroyed(writer, seq)]
     gone, kept = _take_out(context, writer, seqs, request.reason_code, now)
     if gone:
@@ -355,14 +355,14 @@ def _release(
     erasure_queue.done(writer, entry.key)
     left: list[bytes] = []
     for number in request.numbers:
-        # Grains that came after the request are new, and theirs the key is now.
+        # Grains stored after the request are new and need the key.
         if ring is not None and next(writer.rows(KEYED, prefix=number), None) is None:
             try:
                 ring.erase([ring.user_id_of(number)])
             except KeyMissingError:
                 left.append(number)
             except OmsError:
-                pass  # it is destroyed already
+                pass  # the key is destroyed already
     if kept or left:
         rest = replace(request, seqs=tuple(kept), numbers=request.numbers if kept else tuple(left))
         erasure_queue.add(writer, entry.deadline, rest.what(RELEASE))
@@ -370,7 +370,7 @@ def _release(
 
 
 def scrub_due(context: Context) -> int | None:
-    """By when the files must be rewritten; None if nothing asks for that."""
+    """Return the deadline for rewriting the files; None if no erasure requires it."""
     with context.storage.read() as reader:
         entries = (
             entry for entry in erasure_queue.due(reader) if entry.kind == erasure_queue.SCRUB
@@ -379,9 +379,9 @@ def scrub_due(context: Context) -> int | None:
 
 
 def _scrub(context: Context) -> bool:
-    """Rewrite the files; False if it cannot be."""
+    """Rewrite the files; returns False on failure."""
     try:
-        Maintenance(context).compact()  # takes it out of the queue
+        Maintenance(context).compact()  # removes the queue entry
     except OmsError:
         return False
     return True
@@ -393,20 +393,20 @@ def _drop_rows(writer: Writer, table: Table, number: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """What became of the erasure of a person. It names no person.
+    """The result of an erasure. It contains no name.
 
     Attributes:
-        keys: how many keys were destroyed.
-        sealed: how many grains nobody can read any more.
-        erased: how many grains were removed.
-        named: grains that only bear the name, with the fields that do; they stay.
+        keys: number of destroyed keys.
+        sealed: number of grains that cannot be decrypted any more.
+        erased: number of removed grains.
+        named: grains that only have one of the names, with the fields that have it; they stay.
         kept: grains that stay, restricted, each with the rule that keeps it.
-        scrubbed: the files hold no bytes of what was removed.
-        scrub_due: by when they must not, ms since 1970, if they still may.
-        rekeyed: the key file was rewritten.
-        incomplete: what is not done: ``kept``; ``unopened``: grains that could not be looked into,
-            for want of a key or by damage; ``key``: a key that could not be destroyed; ``scrub``;
-            ``rekey``.
+        scrubbed: whether the files contain no removed bytes.
+        scrub_due: deadline for rewriting the files, ms since 1970; None if none is pending.
+        rekeyed: whether the key file was rewritten.
+        incomplete: what is not done: ``kept``; ``unopened``: grains that could not be read,
+            because a key is missing or they are damaged; ``key``: a key that could not be
+            destroyed; ``scrub``; ``rekey``.
     """
 
     keys: int
@@ -423,17 +423,17 @@ class ErasureReport:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it is done."""
+        """Whether nothing is left to do."""
         return not self.incomplete
 
     @property
     def matched(self) -> bool:
-        """Whether anything in the store bore one of the names, or may have."""
+        """Whether any grain has one of the names, or may have."""
         counts = self.keys, self.sealed, self.erased, self.named, self.kept
         return any(counts) or not {"unopened", "key"}.isdisjoint(self.incomplete)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values."""
+        """Return the report as JSON-ready values."""
         return {"complete": self.complete, **asdict(self)}
 
 
@@ -448,16 +448,16 @@ def erase(
     within_days: int = WITHIN,
     rekey: MasterKey | None = None,
 ) -> ErasureReport:
-    """Erase a person: their keys, the grains that are theirs, and what tells of these."""
+    """Erase a person's keys and grains, and what refers to these grains."""
     from omsgrain.crypto.master_key import load_master
 
     people = Identities(identities)
     _check(reason_code, mentions, scrub, within_days)
     ring = context.settings.keys
     if rekey is not None and ring is None:
-        raise SchemaError("the store was opened without keys", field="/rekey")
+        raise SchemaError("rekey needs a store that was opened with keys", field="/rekey")
     if rekey is not None:
-        load_master(rekey)  # one that is none must not be found out at the end
+        load_master(rekey)  # refuse an invalid master key before anything is erased
     request = ErasureRequest(
         () if ring is None else _numbers(context, ring, people, ciphertext),
         (),
@@ -468,7 +468,7 @@ def erase(
         tenant=mentions == "tenant",
     )
     key, request = context.storage.write(partial(_place, context, people=people, request=request))
-    context.storage.sync()  # before a key is gone the disk must know what goes with it
+    context.storage.sync()  # the request must be on disk before a key is destroyed
     done = _carry_out(context, key, request, select(context.storage, people), within_days)
     incomplete = ["kept"] * bool(done.kept) + ["unopened"] * bool(done.unopened)
     incomplete += ["key"] * bool(done.kept_keys and not done.kept)
@@ -496,7 +496,7 @@ def erase(
 def _numbers(
     context: Context, ring: KeyRing, people: Identities, ciphertext: bool
 ) -> tuple[bytes, ...]:
-    """The numbers of a person's keys, and of those that were destroyed without this store."""
+    """Return the numbers of a person's keys, including keys that another store destroyed."""
     live = key_destruction.numbers_of(ring, people)
     with context.storage.read() as reader:
         gone = key_destruction.left_behind(reader, ring, people, ciphertext=ciphertext)
@@ -512,7 +512,7 @@ def certify(
     of: Literal["person", "tenant"] = "person",
     iat: int | None = None,
 ) -> Certificate:
-    """Certify an erasure: a signed statement without names, for the person or a regulator."""
+    """Certify an erasure in a signed certificate without names."""
     from omsgrain.storage.audit.verify import checkpoint
     from omsgrain.store.privacy.certificate import Certificate
 
@@ -526,15 +526,15 @@ def certify(
 def _place(
     context: Context, writer: Writer, people: Identities, request: ErasureRequest
 ) -> tuple[bytes, ErasureRequest]:
-    """Put the request into the queue, and remember that these names were erased."""
+    """Queue the request, and add tombstones for the names."""
     now, shared = context.settings.clock(), tombstones.key(writer)
     marks = tuple(tombstones.mark(shared, "identity", name) for name in people)
     for name in people:
         tombstones.again(writer, "identity", name, now, request.reason_code)
     request = replace(request, marks=marks, last=writer.last_seq())
     key = erasure_queue.add(writer, now, request.what(ERASE))
-    told: dict[str, int | str] = {"keys": len(request.numbers)}
-    context.note(writer, "erase", [], reason_code=request.reason_code, details=told)
+    details: dict[str, int | str] = {"keys": len(request.numbers)}
+    context.note(writer, "erase", [], reason_code=request.reason_code, details=details)
     return key, request
 
 
@@ -542,8 +542,8 @@ def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> Non
     check_reason(reason_code)
     if mentions not in ("list", "erase", "tenant"):
         expected = '"list", "erase" or "tenant"'
-        raise SchemaError("what to do with names", field="/mentions", expected=expected)
+        raise SchemaError("unknown choice for mentions", field="/mentions", expected=expected)
     if scrub not in ("now", "queued"):
-        raise SchemaError("when to scrub", field="/scrub", expected='"now" or "queued"')
+        raise SchemaError("unknown choice for scrub", field="/scrub", expected='"now" or "queued"')
     if type(within_days) is not int or not 0 <= within_days <= WITHIN:
-        raise RangeError("not a time for erasing", field="/within_days", expected="0 to 30 days")
+        raise RangeError("within_days out of range", field="/within_days", expected="0 to 30 days")

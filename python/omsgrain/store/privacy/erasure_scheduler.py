@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the erasures that are due: withdrawn consents, retention periods, unfinished orders."""
+"""Run due erasures: withdrawn consents, ended retentions, interrupted requests."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from omsgrain.store.privacy import removal
 from omsgrain.store.privacy.erasure import run_request, scrub_due
 from omsgrain.store.privacy.removal import remove_grains
 
-_PAGE = 1_000  # grains a transaction: as many as an entry of the audit trail can name
+_PAGE = 1_000  # grains per transaction: the limit of an audit entry
 _DAY = 86_400_000
 _CODES = {erasure_queue.CONSENT: "consent_withdrawn", erasure_queue.RETENTION: "retention_over"}
-"""The kinds that are about grains, and the word for the reason."""
+"""The kinds that concern single grains, with their reason codes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueErasure:
-    """An erasure that is to be done.
+    """A queued erasure.
 
     Attributes:
-        deadline: when it must have been done, ms since 1970.
-        kind: ``consent``: a consent was withdrawn; ``retention``: the terms that it was imported
-            under end; other kinds are parts of erasing a person.
-        address: the grain, if it is about one.
-        overdue: the deadline is over.
+        deadline: the time by which it must be done, ms since 1970.
+        kind: ``consent`` (a consent was withdrawn), ``retention`` (the retention of an imported
+            grain ends), or a step of erasing a person.
+        address: the grain, if it concerns a single one.
+        overdue: whether the deadline has passed.
     """
 
     deadline: int
@@ -49,20 +49,19 @@ class DueErasure:
 
 @dataclass(frozen=True, slots=True)
 class DueReport:
-    """What ``run_due`` did.
+    """The result of ``run_due``.
 
     Attributes:
-        erased: how many grains are gone because a consent was withdrawn.
-        expired: how many are gone because a preset, or the terms that they were imported under,
-            keep them no longer.
-        dropped: entries that had nothing to erase any more: the grain was gone, or the consent
-            stands again.
-        finished: entries of other kinds that were done.
-        kept: grains that stay, restricted, with the rule that keeps them.
-        waiting: entries of other kinds that could not be done yet; and erasures that are done but
-            for grains that could not be looked into, for want of a key or by damage.
-        scrub_due: by when the files must be free of what was erased, ms since 1970; until then
-            their free space can hold its bytes. None: nothing waits for that.
+        erased: number of grains erased because a consent was withdrawn.
+        expired: number of grains removed because their retention ended, by a preset or by the
+            terms of their import.
+        dropped: entries without effect: the grain was gone, or the consent is valid again.
+        finished: completed entries of other kinds.
+        kept: grains that stay, restricted, each with the rule that keeps it.
+        waiting: entries of other kinds that cannot be completed yet, including erasures with
+            unreadable grains: their key is missing, or they are damaged.
+        scrub_due: deadline for rewriting the files, ms since 1970; until then, free pages can
+            contain erased bytes. None if no rewrite is pending.
     """
 
     erased: int = 0
@@ -77,12 +76,12 @@ class DueReport:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that was due is left; what ``scrub_due`` tells of may be due later."""
+        """Whether nothing due is left. ``scrub_due`` may be later."""
         return not self.kept and not self.waiting
 
 
 def due_erasures(context: Context, until: int | None = None) -> list[DueErasure]:
-    """Return the erasures that are queued, by their deadlines."""
+    """Return the queued erasures by deadline."""
     now = context.settings.clock()
     with context.storage.read() as reader:
         return [
@@ -94,12 +93,12 @@ def due_erasures(context: Context, until: int | None = None) -> list[DueErasure]
 
 
 def retention_due(context: Context, now: int | None = None) -> Iterator[str]:
-    """Walk the grains that the preset keeps no longer, by its rules on how long at most."""
+    """Return the addresses of grains whose retention by the preset ended."""
     return (address for _, address in _expired(context, _time(context, now)))
 
 
 def run_due(context: Context, *, now: int | None = None, everything: bool = False) -> DueReport:
-    """Erase what is due: what withdrawn consents allowed, and what may be kept no longer."""
+    """Erase grains under withdrawn consents, and grains whose retention ended."""
     at = _time(context, now)
     with context.storage.read() as reader:
         entries = list(erasure_queue.due(reader, None if everything else at))
@@ -135,20 +134,20 @@ def _erase(
     now: int,
     code: str,
 ) -> tuple[int, int, list[tuple[str, str]]]:
-    """Erase what is due: how many, how many entries were void, and what stays."""
+    """Erase due grains; returns their number, the number of void entries, and the kept grains."""
     gone: dict[int, bytes] = {}
     kept: list[tuple[str, str]] = []
     restricted: list[bytes] = []
     dropped = 0
-    stands: dict[int, bool] = {}  # by the number of the consent
+    valid: dict[int, bool] = {}  # by the number of the consent
     for entry in page:
         if entry.seq is None or writer.row(DUE, entry.key) is None:
-            continue  # somebody else has done it
+            continue  # another call has done it
         address = _address(writer, entry.seq)
         given: int | None = entry.what.get("consent")
-        if given is not None and given not in stands:
-            stands[given] = _stands(context, writer, given)
-        back = given is not None and stands[given]
+        if given is not None and given not in valid:
+            valid[given] = _is_valid(context, writer, given)
+        back = given is not None and valid[given]
         if address is None or destroyed(writer, entry.seq) or back:
             dropped += 1
             erasure_queue.done(writer, entry.key)
@@ -182,16 +181,16 @@ def _remove(
     )
 
 
-def _stands(context: Context, writer: Writer, given: int) -> bool:
-    """Whether a consent was given again since the entry was made."""
+def _is_valid(context: Context, writer: Writer, given: int) -> bool:
+    """Whether a consent was given again after the entry was queued."""
     try:
-        return consents.stands(writer, given)
+        return consents.is_valid(writer, given)
     except KeyMissingError:
-        return False  # it was withdrawn when somebody could read it
+        return False  # it was withdrawn while it was readable
 
 
 def _refusal(context: Context, writer: Writer, seq: int, now: int) -> str | None:
-    """The rule that keeps a grain from what nobody asks for by name; None if it may go."""
+    """Return the rule that keeps a grain from automatic removal; None if it may go."""
     try:
         grain = writer.grain(seq)
         if grain is None or grain.sealed:
@@ -203,12 +202,12 @@ def _refusal(context: Context, writer: Writer, seq: int, now: int) -> str | None
         return removal.refusal(writer, context.settings, grain, now)
     except StoreError:
         raise
-    except OmsError as error:  # damaged: what keeps it cannot be told
+    except OmsError as error:  # damaged: its rules are unknown
         return error.code
 
 
 def _expired(context: Context, now: int) -> Iterator[tuple[int, str]]:
-    """The grains that the preset keeps no longer: number and address."""
+    """Return the numbers and addresses of grains whose retention by the preset ended."""
     from omsgrain.policy.rules import Expire
 
     preset = context.settings.preset
@@ -227,7 +226,7 @@ def _expired(context: Context, now: int) -> Iterator[tuple[int, str]]:
 
 
 def _lapsed(context: Context, reader: Reader, seq: int, now: int) -> Grain | None:
-    """The grain with a number, if the preset keeps it no longer and nobody holds it."""
+    """Return a grain if its retention by the preset ended and it is not held."""
     preset = context.settings.preset
     try:
         grain = reader.grain(seq)
@@ -235,13 +234,13 @@ def _lapsed(context: Context, reader: Reader, seq: int, now: int) -> Grain | Non
             return None
     except StoreError:
         raise
-    except OmsError:  # damaged, or no key: `check` tells it
+    except OmsError:  # damaged, or no key: `check` reports it
         return None
     return grain if reader.row(HOLDS, SEQUENCE.pack(seq)) is None else None
 
 
 def _expire(context: Context, now: int) -> int:
-    """Remove what the preset keeps no longer; how many grains."""
+    """Remove grains whose retention by the preset ended; returns their number."""
     expired = _expired(context, now)
     count = 0
     while page := [seq for seq, _ in islice(expired, _PAGE)]:
@@ -256,7 +255,7 @@ def _remove_expired(context: Context, writer: Writer, page: Sequence[int], now: 
         if grain is not None and _refusal(context, writer, seq, now) is None:
             gone[seq] = bytes.fromhex(grain.address)
     if gone:
-        # No tombstones: that it was kept long enough is no order to refuse it.
+        # No tombstones: the end of a retention does not forbid a new import.
         _remove(context, writer, gone, "retention", tombstone=False)
         context.note(writer, "delete", list(gone.values()), reason_code="retention")
     return len(gone)
@@ -272,6 +271,6 @@ def _time(context: Context, now: int | None) -> int:
 
 
 def _address(reader: Reader, seq: int | None) -> str | None:
-    """The address under which a grain is stored."""
+    """Return the stored address of a grain."""
     blob = None if seq is None else reader.blob_at(seq)
     return None if blob is None else _core.address(blob)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which grains are about a person: the one selector of reports, restrictions and erasures.
+"""Select the grains about a person, for reports, restrictions and erasures.
 
-A person is a set of names: user ids, DIDs, e-mail addresses. A grain is theirs, or names them,
-where a field is one of these, letter for letter in NFC; a part of a text never counts.
+A person is a set of names: user ids, DIDs, e-mail addresses. A grain is about the person if the
+whole value of one of these fields equals a name in NFC. A part of a text never matches.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ FIELDS = (
     "owner",
     "witness_dids",
 )
-"""Where a grain can name somebody."""
+"""Fields that can name a person."""
 
 OWN = frozenset(name for name in FIELDS if name == "user_id" or name.endswith(("_did", "_dids")))
-"""Where it names nobody else: other people may bear the same name, and no other DID."""
+"""Fields that identify a person: other people may have the same name, but no other DID."""
 
 _ABOUT = OWN - {"author_did"}
-"""Where it says whom it is about; who wrote it is another question."""
+"""Fields that say whom a grain is about; its author need not be that person."""
 
 MOST = 1_000
-"""GrainAddresses of one person."""
+"""Maximum number of names of one person."""
 
 _OPAQUE = ENCRYPTED_BIT | COMPRESSED_BIT
 
 
 def is_about_nobody(grain: Grain) -> bool:
-    """Whether no field of a grain that can be read says whom it is about; its author does not.
+    """Whether no readable field says whom a grain is about; its author does not count.
 
-    Then its policy decides in a restriction, and in an erasure from outside.
+    Its policy then decides about restrictions, and about erasures from outside.
     """
     return not grain.sealed and not any(grain.get(name) for name in _ABOUT)
 
 
 class Identities:
-    """The names of a person, or of several: user ids, DIDs, e-mail addresses."""
+    """The names of one or several people: user ids, DIDs, e-mail addresses."""
 
     __slots__ = ("_names",)
 
@@ -70,11 +70,11 @@ class Identities:
         if isinstance(names, Identities):
             self._names = names._names
             return
-        # One text would be taken for a list of its letters.
+        # A text is iterable too, but it is not a list of names.
         given = None if isinstance(names, str | bytes) else list(names)
         if given is None or not 0 < len(given) <= MOST or not all(map(_is_name, given)):
-            expected = f"a list of 1 to {MOST} strings that are not empty"
-            raise SchemaError("not the names of a person", field="/identities", expected=expected)
+            expected = f"a list of 1 to {MOST} non-empty strings"
+            raise SchemaError("invalid names of a person", field="/identities", expected=expected)
         self._names = frozenset(unicodedata.normalize("NFC", name) for name in given)
 
     def __contains__(self, item: object) -> bool:
@@ -82,7 +82,7 @@ class Identities:
         return item in self._names
 
     def __iter__(self) -> Iterator[str]:
-        """Walk the names, sorted."""
+        """Iterate over the sorted names."""
         return iter(sorted(self._names))
 
     def __len__(self) -> int:
@@ -95,13 +95,13 @@ class Identities:
         return hash(self._names)
 
     def __repr__(self) -> str:
-        """How many; who it is belongs in no log."""
+        """Return only the number of names, because logs must not contain them."""
         return f"<Identities {len(self._names)}>"
 
     def search(self) -> Callable[[bytes], object] | None:
-        """Make the search for the names as the codecs write them, the length of the string first.
+        """Return a search for the names as the codecs write them, with their length before them.
 
-        None if grains cannot be told apart so.
+        Returns None if blobs cannot be searched.
         """
         by_head: dict[bytes, list[bytes]] = {}
         for name in self:
@@ -121,22 +121,22 @@ def _is_name(value: object) -> bool:
         return False
     try:
         value.encode()
-    except UnicodeEncodeError:  # half a character of UTF-16: no grain has that
+    except UnicodeEncodeError:  # an unpaired surrogate, which no grain contains
         return False
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class PersonalGrain:
-    """A grain that is about the person.
+    """A grain about the person.
 
     Attributes:
-        seq: its number.
-        address: the address it is stored under.
-        fields: where it names the person.
-        own: it is theirs; if not, it bears a name that others may have too.
-        other: it belongs to another user.
-        number: of the key that seals it; None if it stands in the clear.
+        seq: its sequence number.
+        address: its stored address.
+        fields: the fields that name the person.
+        own: whether it is the person's; if not, it only has a name that others may have too.
+        number: the number of the key that encrypts it; None for a plain grain.
+        other: whether it belongs to another user.
     """
 
     seq: int
@@ -149,15 +149,15 @@ class PersonalGrain:
 
 @dataclass(slots=True)
 class Selection:
-    """The grains about a person that are there now, in order of arrival; a walk through all.
+    """The current grains about a person, in storage order.
 
-    Whoever walks may write: each page is a snapshot that is closed before its grains are given.
-    A blob that does not hold the bytes of a name is not decoded.
+    You may write during the iteration: each page's snapshot is closed before its grains are
+    returned. A blob without the bytes of a name is not decoded.
 
     Attributes:
-        unopened: how many grains met so far could not be read, for want of a key or by damage.
-            They may be about the person too.
-        destroyed: how many met so far nobody can read any more, since their key was destroyed.
+        unopened: number of grains so far that could not be read, because a key is missing or
+            they are damaged. They may be about the person too.
+        destroyed: number of grains so far whose key was destroyed.
     """
 
     store: Storage = field(repr=False)
@@ -166,7 +166,7 @@ class Selection:
     destroyed: int = 0
 
     def __iter__(self) -> Iterator[PersonalGrain]:
-        """Walk from the start."""
+        """Iterate from the start."""
         self.unopened = self.destroyed = 0
         search = self.identities.search()
         with self.store.read() as reader:
@@ -202,22 +202,19 @@ class Selection:
 
 
 def select(store: Storage, identities: Identities | Iterable[str]) -> Selection:
-    """Select the grains about a person; nothing is read before the walk.
-
-    Spec: OMS §9
-    """
+    """Return the grains about a person; they are read by iterating. Spec: OMS §9."""
     return Selection(store, Identities(identities))
 
 
 def by_pages(found: Iterable[PersonalGrain], most: int) -> Iterator[list[PersonalGrain]]:
-    """Give grains by as many as a transaction should have."""
+    """Return grains in pages for one transaction each."""
     rest = iter(found)
     while page := list(islice(rest, most)):
         yield page
 
 
 def fields_of(grain: Grain, identities: Identities) -> tuple[str, ...]:
-    """Return the fields in which a grain names the person. Spec: OMS §9."""
+    """Return the fields that name the person. Spec: OMS §9."""
     fields = grain.fields
     return tuple(
         name
@@ -227,7 +224,7 @@ def fields_of(grain: Grain, identities: Identities) -> tuple[str, ...]:
 
 
 def unopened(reader: Reader) -> bool:
-    """Whether there are sealed grains of which a walk by the index would not know."""
+    """Whether the store has encrypted grains that the index cannot find for these keys."""
     sealed = _core.term("sealed", None)
     if not isinstance(reader, DecryptingReader):
         return next(reader.places(sealed, None, False), None) is not None
@@ -242,14 +239,14 @@ def unopened(reader: Reader) -> bool:
             return True
         known += sum(1 for _ in reader.rows(KEYED, prefix=number))
         after = number + b"\xff" * SEQUENCE.size
-    # Each that was sealed here has a row under its key. The cheap count can be too high.
+    # Grains encrypted here have a row under their key. The cheap count can be too high.
     return known < reader.term_count(sealed) and known < sum(
         1 for _ in reader.places(sealed, None, False)
     )
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All strings of a value, however deep; the keys of maps too."""
+    """Return all strings in a value at any depth, including keys of maps."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -264,12 +261,12 @@ def _texts(value: Any) -> Iterator[str]:
 def _candidates(
     page: list[tuple[int, bytes]], search: Callable[[bytes], object] | None
 ) -> Iterator[int]:
-    """The numbers of blobs that may name the person: those with a name, and those in no clear."""
+    """Return the numbers of blobs that may name the person: with a name, or not searchable."""
     if search is None:
         yield from (seq for seq, _ in page)
         return
     opaque = any(blob[1] & _OPAQUE for _, blob in page)
-    # Most pages name the person nowhere, and one search over all their bytes tells it.
+    # Most pages do not name the person, so search all their bytes at once first.
     if opaque or search(b"".join([blob for _, blob in page])) is not None:
         for seq, blob in page:
             if blob[1] & _OPAQUE or search(blob) is not None:
@@ -277,7 +274,7 @@ def _candidates(
 
 
 def _heads(size: int) -> tuple[bytes, bytes]:
-    """What stands before a string of so many bytes, in MessagePack and in CBOR."""
+    """Return the bytes before a string of this size in MessagePack and in CBOR."""
     if size < 24:
         return bytes((0xA0 + size,)), bytes((0x60 + size,))
     if size < 32:

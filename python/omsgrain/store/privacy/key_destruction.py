@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destroying the keys of a person, and what goes with them: what was found by them."""
+"""Destroy the keys of a person, and the rows that belong to the keys."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from omsgrain.store.privacy.erasure import ErasureRequest
 
 TABLES = (BLIND, PLAIN, KEPT)
-"""What could be looked up with a key, or made its grains stay: of no use without it."""
+"""Tables of rows that are useless without their key."""
 
 _NUMBER = 8
 
 
 class DestroyedKeys:
-    """What became of the keys of an request.
+    """The keys of a request, by what happened to them.
 
     Attributes:
-        gone: destroyed now. They stay in memory for a moment: of the plain addresses of what they
-            sealed tombstones are made.
+        gone: destroyed now; kept in memory until tombstones for their grains' plain addresses are
+            written.
         spent: destroyed before.
-        kept: not destroyed, since a grain must be kept.
+        kept: not destroyed, because a grain must be kept.
     """
 
     __slots__ = ("gone", "kept", "spent")
@@ -49,12 +49,12 @@ class DestroyedKeys:
 
 
 def numbers_of(ring: KeyRing, people: Identities) -> tuple[bytes, ...]:
-    """Return the numbers of the keys of a person that are not destroyed."""
+    """Return the numbers of a person's keys that are not destroyed."""
     found = []
     for name in people:
         try:
             keys = ring.of_user(name)
-        except RangeError:  # so long a name is no user's
+        except RangeError:  # the name is too long for a user id
             continue
         if keys is not None:
             found.append(keys.number)
@@ -64,14 +64,14 @@ def numbers_of(ring: KeyRing, people: Identities) -> tuple[bytes, ...]:
 def left_behind(
     reader: Reader, ring: KeyRing, people: Identities, *, ciphertext: bool
 ) -> tuple[bytes, ...]:
-    """Return the numbers of keys of a person that were destroyed without this store.
+    """Return the numbers of a person's keys that were destroyed through another store.
 
-    A ring may serve several stores, and only the one that erases is swept.
+    A key ring can serve several stores, and an erasure sweeps only one of them.
     """
     from omsgrain.crypto.seal import LONGEST
 
     names = [name for name in people if len(name.encode()) <= LONGEST]
-    table = KEYED if ciphertext else PLAIN  # every sealed grain has a row in both until a sweep
+    table = KEYED if ciphertext else PLAIN  # every encrypted grain has rows in both until a sweep
     return tuple(
         number
         for number in ring.destroyed(names)
@@ -82,10 +82,10 @@ def left_behind(
 def destroy(
     writer: Writer, settings: Settings, request: ErasureRequest, now: int, before: DestroyedKeys
 ) -> DestroyedKeys:
-    """Destroy the keys of an request that no grain keeps.
+    """Destroy the keys of a request that no kept grain needs.
 
-    It is done in a transaction, so that nobody can put a hold meanwhile; what is destroyed stays
-    so, whatever becomes of the transaction.
+    It runs in a transaction, so that no hold can be added meanwhile. A destroyed key stays
+    destroyed even if the transaction fails.
     """
     ring, done = settings.keys, DestroyedKeys()
     done.gone = before.gone
@@ -99,7 +99,7 @@ def destroy(
         except ErasedError:
             done.spent.append(number)
             continue
-        except KeyMissingError:  # of another key file
+        except KeyMissingError:  # from another key file
             done.kept.append(number)
             continue
         if removal.keeps_key(writer, settings, number, now):
@@ -115,7 +115,7 @@ def destroy(
 def sealed_page(
     reader: Reader, number: bytes, after: bytes | None, most: int
 ) -> tuple[list[int], bytes | None]:
-    """Return the next grains that a key has sealed, and where to go on; None at the end."""
+    """Return the next grains of a key, and the cursor to resume from; None at the end."""
     rows = list(islice(reader.rows(KEYED, after, number), most))
     seqs = [SEQUENCE.unpack(row[_NUMBER:])[0] for row, _ in rows]
     return seqs, rows[-1][0] if rows else None
@@ -124,7 +124,7 @@ def sealed_page(
 def opened(
     reader: Reader, seq: int, keys: UserKeys | None
 ) -> tuple[GrainAddresses, Grain | None] | None:
-    """Return the addresses of a sealed grain, and the grain if there is a key to it."""
+    """Return the addresses of an encrypted grain, and the grain if its key is given."""
     from omsgrain.crypto.seal import Sealer, open_plain
 
     blob = reader.blob_at(seq)
@@ -141,7 +141,7 @@ def opened(
 
 
 def drop_beside(writer: Writer, seqs: Sequence[int]) -> None:
-    """Delete vectors and signatures of grains."""
+    """Delete the vectors and signatures of grains."""
     for seq in seqs:
         key = SEQUENCE.pack(seq)
         for row, _ in list(writer.rows(SIGNATURES, prefix=key)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``store.privacy``: the rights of the people that grains are about. Spec: OMS §9."""
+"""``store.privacy``: report, restrict and erase personal data. Spec: OMS §9."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Privacy(StorePart):
-    """``store.privacy``: what a store owes to the people that its grains are about."""
+    """``store.privacy``: report, restrict and erase personal data."""
 
     __slots__ = ()
 
@@ -40,37 +40,41 @@ class Privacy(StorePart):
         within_days: int = WITHIN,
         rekey: MasterKey | None = None,
     ) -> ErasureReport:
-        """Erase a person: their keys, the grains that are theirs, and what tells of these.
+        """Erase a person: their keys, their grains, and what refers to these grains.
 
-        The keys go first, at once. Grains whose ``user_id``, ``subject_did``, ``grantee_did``,
-        ``author_did``, ``observer_did`` or ``witness_dids`` is one of the names are removed;
-        grains that only bear a name are listed, for others may bear it. Locks do not keep a grain,
-        holds and minimum retentions do: it stays restricted, with the key that seals it, and goes
-        with ``run_due`` once nothing keeps it any more.
+        The keys are destroyed first. Then grains are removed whose ``user_id``, ``subject_did``,
+        ``grantee_did``, ``author_did``, ``observer_did`` or ``witness_dids`` is one of the names.
+        Grains that have a name elsewhere are listed, because other people may have the same name.
+        A lock does not keep a grain. A hold or a minimum retention does: the grain and its key
+        stay, restricted, until ``run_due`` removes them after the end of the hold or retention.
 
-        Call it again after a crash, or let ``run_due`` go on.
+        If a crash interrupts the erasure, call it again, or let ``run_due`` resume it.
+        Spec: OMS §9, §20.
 
         Args:
             identities: the person's names: user ids, DIDs, e-mail addresses.
-            reason_code: a word for the reason; it goes into the audit trail, so nothing personal.
-            mentions: ``erase``: also what only bears the name; ``tenant``: that, too, but nothing
-                that belongs to another user, whatever names it bears.
-            scrub: ``now``: rewrite the store's files, which takes as long as ``compact``;
-                ``queued``: leave that to ``run_due``.
-            ciphertext: also remove what nobody can read any more.
-            within_days: by when the files must be free of it, if not now.
-            rekey: rewrite the key file under this master key, for media that do not overwrite
-                in place; then destroy the old master key.
+            reason_code: the reason, one word. It goes into the audit trail, so do not use personal
+                data.
+            mentions: "list" lists grains that only have a name. "erase" erases them too. "tenant"
+                erases them, but nothing that belongs to another user.
+            scrub: "now" rewrites the store's files, which takes as long as ``compact``. "queued"
+                leaves that to ``run_due``.
+            ciphertext: also remove grains that cannot be decrypted any more.
+            within_days: with "queued", days until the files must be rewritten, 0 to 30.
+            rekey: rewrite the key file under this new master key. Use it on media that do not
+                overwrite in place, and then destroy the old master key.
+
+        Returns:
+            What was erased, what stays, and what is left to do. It contains no name.
 
         Raises:
-            SchemaError: not the names of a person, not a word for the reason, or ``rekey`` without
-                keys. Nothing was done.
-            StoreError: read-only, full or broken; what was erased stays erased, and the rest is in
-                the queue.
-            KeyMissingError, OSError: the key file cannot be changed; nothing was erased yet, and
-                the order is in the queue.
-
-        Spec: OMS §9, §20
+            SchemaError: the names, the reason or another argument is invalid, or ``rekey`` is
+                given without keys. Nothing was done.
+            RangeError: ``within_days`` is out of range. Nothing was done.
+            StoreError: the store is read-only, full or damaged. Erased data stays erased, and the
+                rest is queued.
+            KeyMissingError, OSError: the key file cannot be changed. Nothing was erased yet, and
+                the request is queued.
         """
         return erasure.erase(
             self._context,
@@ -92,34 +96,41 @@ class Privacy(StorePart):
         of: Literal["person", "tenant"] = "person",
         iat: int | None = None,
     ) -> Certificate:
-        """Certify an erasure: a signed statement without names, for the person or a regulator.
+        """Certify an erasure in a signed certificate without names.
 
         Args:
-            report: what the erasure gave.
-            signer: who signs.
-            reason_code: that of the erasure.
-            of: whether a person or a tenant was erased.
-            iat: when it is signed, in epoch seconds; left out, if not given.
+            report: the result of ``erase``.
+            signer: the signer.
+            reason_code: the reason given to ``erase``.
+            of: whether a "person" or a "tenant" was erased.
+            iat: the time of the signature in epoch seconds; default: left out.
+
+        Returns:
+            The certificate. ``to_json`` writes it.
 
         Raises:
-            SchemaError: not a word for the reason.
-            SignatureError: the signer gave no signature that holds.
+            SchemaError: the reason is not one word.
+            SignatureError: the signer returned an invalid signature.
         """
         return erasure.certify(
             self._context, report, signer, reason_code=reason_code, of=of, iat=iat
         )
 
     def report(self, identities: Identities | Iterable[str]) -> SubjectReport:
-        """Gather all that the store holds about a person.
+        """Report everything that the store has about a person. Spec: OMS §9.
+
+        The report notes an export in the audit trail, unless the store is read-only.
 
         Args:
-            identities: the person's names: user ids, DIDs, e-mail addresses; compared whole.
+            identities: the person's names: user ids, DIDs, e-mail addresses. Names match whole
+                values only.
+
+        Returns:
+            The report. It reads grains on demand, so it can exceed the memory.
 
         Raises:
-            SchemaError: not the names of a person.
+            SchemaError: the names are invalid.
             StoreError: the audit trail cannot be written.
-
-        Spec: OMS §9
         """
         return reports.report(self._context, identities)
 
@@ -129,26 +140,28 @@ class Privacy(StorePart):
         person: Identities | Iterable[str] | None = None,
         reason_code: str,
     ) -> RestrictionReport:
-        """Restrict grains, or all grains of a person: no query finds them, and they stay.
+        """Restrict grains, or all grains of a person: they stay, but no query finds them.
 
-        A grain about a person is restricted whatever its policy says. A grain that is about no
-        person obeys its policy. Grains that only bear the person's name stay in use.
+        A grain about a person is restricted whatever its policy. Other grains obey their policy.
+        Grains that only have the person's name are not restricted. Spec: OMS §9.
 
         Args:
-            addresses: the grains, restricted in one transaction.
-            person: instead, the person's names: user ids, DIDs, e-mail addresses.
-            reason_code: a word for the reason; it goes into the audit trail, so use nothing
-                personal.
+            addresses: the grains, which are restricted in one transaction.
+            person: instead of addresses, the person's names: user ids, DIDs, e-mail addresses.
+            reason_code: the reason, one word. It goes into the audit trail, so do not use personal
+                data.
+
+        Returns:
+            The number of restricted grains, and of those that could not be restricted.
 
         Raises:
             NotFoundError: a grain is not in the store.
-            InvalidationDeniedError: the policy of a grain refuses. Of a person's grains the report
-                counts such as ``locked``.
-            SchemaError: the reason is no word; not the names of a person; or grains and a person.
-            StoreError: read-only, full or broken. Of a person's grains those before it stay
-                restricted, and you can call it again.
-
-        Spec: OMS §9
+            InvalidationDeniedError: a policy forbids it. With ``person``, such grains are counted
+                as ``locked`` instead.
+            SchemaError: the reason is not one word, the names are invalid, or there are both
+                addresses and a person.
+            StoreError: the store is read-only, full or damaged. With ``person``, the grains before
+                stay restricted, and you can call it again.
         """
         return self._restrict(addresses, person, True, reason_code)
 
@@ -158,7 +171,16 @@ class Privacy(StorePart):
         person: Identities | Iterable[str] | None = None,
         reason_code: str,
     ) -> RestrictionReport:
-        """End the restriction of grains; arguments and errors are those of ``restrict``."""
+        """Lift the restriction of grains. Arguments and errors are those of ``restrict``.
+
+        Args:
+            addresses: the grains.
+            person: instead of addresses, the person's names.
+            reason_code: the reason, one word.
+
+        Returns:
+            The number of grains whose restriction was lifted.
+        """
         return self._restrict(addresses, person, False, reason_code)
 
     def _restrict(
@@ -169,7 +191,9 @@ class Privacy(StorePart):
         reason_code: str,
     ) -> RestrictionReport:
         if bool(addresses) == (person is not None):
-            raise SchemaError("either grains or a person", expected="addresses, or person=")
+            raise SchemaError(
+                "give either addresses or a person", expected="addresses, or person="
+            )
         if person is None:
             return restriction.restrict_grains(self._context, addresses, restricted, reason_code)
         return restriction.restrict_person(self._context, person, restricted, reason_code)
@@ -182,68 +206,69 @@ class Privacy(StorePart):
         sla_days: int | None = None,
         signer: Signer | None = None,
     ) -> WithdrawalReport:
-        """Withdraw a consent, at once.
+        """Withdraw a consent. Spec: OMS §9.
 
-        A grain that says so is stored, and the consent stays beside it for audit. Grains on its
-        ground whose policy is consent_cascade are queued for ``run_due``, which looks at
-        holds and minimum retentions then; all others are named. A consent that is withdrawn
-        already is not withdrawn twice; what is not queued yet is then queued.
+        The store adds a withdrawal grain and keeps the consent for audit. Grains that depend on
+        the consent and have the policy mode ``consent_cascade`` are queued for ``run_due``, which
+        respects holds and minimum retentions. The report lists the other dependent grains. If the
+        consent is withdrawn already, the call only queues grains that are not queued yet.
 
         Args:
-            consent_address: the consent; of several versions any one.
-            reason: why, as a note of the audit trail, which can be erased.
-            sla_days: erase within so many days, instead of 30.
-            signer: signs the grain that withdraws it, for a store that wants signatures.
+            consent_address: any version of the consent.
+            reason: a note for the audit trail. It can be erased.
+            sla_days: days until the queued grains must be erased, 0 to 30; default 30.
+            signer: signs the withdrawal, for a store that requires signatures.
+
+        Returns:
+            The withdrawal, the queued grains with their deadline, and the other dependent grains.
 
         Raises:
             NotFoundError: the consent is not in the store.
-            SchemaError: the grain is no consent, or a withdrawal; or a preset refuses the grain
-                that withdraws it.
-            RangeError: not 0 to 30 days.
-            KeyMissingError: it is sealed, and there is no key to it here.
-            StoreError: read-only, full or broken; nothing was changed.
-
-        Spec: OMS §9
+            SchemaError: the grain is not a consent, or is a withdrawal; or a preset rejects the
+                withdrawal.
+            RangeError: ``sla_days`` is out of range.
+            KeyMissingError: the consent is encrypted, and its key is missing.
+            StoreError: the store is read-only, full or damaged. Nothing was changed.
         """
         return consent.withdraw_consent(
             self._context, consent_address, reason=reason, sla_days=sla_days, signer=signer
         )
 
     def due(self, until: int | None = None) -> list[DueErasure]:
-        """Return the erasures that are queued, by their deadlines.
+        """Return the queued erasures by deadline.
 
         Args:
-            until: only those that must have been done by then, ms since 1970.
+            until: only those due by this time, ms since 1970; None for all.
         """
         return erasure_scheduler.due_erasures(self._context, until)
 
     def retention_due(self, now: int | None = None) -> Iterator[str]:
-        """Walk the grains that the preset keeps no longer, by its rules on how long at most.
+        """Return the addresses of grains whose maximum retention by the preset has passed.
 
-        Consents are never due, nothing that is held, and nothing that must still be kept.
+        Consents, held grains and grains with an open minimum retention are left out.
 
         Args:
-            now: ms since 1970, instead of the clock.
+            now: ms since 1970; default: the store's clock.
         """
         return erasure_scheduler.retention_due(self._context, now)
 
     def run_due(self, *, now: int | None = None, everything: bool = False) -> DueReport:
-        """Erase what is due: what withdrawn consents allowed, and what may be kept no longer.
+        """Erase grains under withdrawn consents, and grains whose retention ended.
 
-        What a hold or a minimum retention keeps stays in the queue, restricted, and is named in
-        the report. If the consent stands again the entry is dropped and the grain stays
-        restricted, for nobody can tell whether it was restricted for another reason, too. Call it
-        once a day or so; what has crashed half way goes on with the next call. Free pages
-        of the files can still hold the bytes: ``scrub_due`` says by when a later call, or
-        ``compact`` before it, rewrites the files.
+        Call it about once a day; it also resumes interrupted erasures. A grain that a hold or a
+        minimum retention keeps stays in the queue, restricted, and the report lists it. If a
+        consent is valid again, its entry is dropped; the grain stays restricted, because there may
+        be another reason for that. Free pages of the files can still contain erased bytes: until
+        ``scrub_due``, a later call or ``compact`` must rewrite the files. Spec: OMS §9.
 
         Args:
-            now: ms since 1970, instead of the clock.
-            everything: also what is queued for later.
+            now: ms since 1970; default: the store's clock.
+            everything: also erase what is queued for later.
+
+        Returns:
+            What was erased, what stays, and what waits.
 
         Raises:
-            StoreError: read-only, full or broken; what was erased by then stays erased.
-
-        Spec: OMS §9
+            StoreError: the store is read-only, full or damaged. Erased data stays erased.
         """
         return erasure_scheduler.run_due(self._context, now=now, everything=everything)

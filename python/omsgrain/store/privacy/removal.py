@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes with a grain that is erased: itself, and whatever names it or talks about it.
+"""Remove an erased grain with everything that names it.
 
-    blob, index and blind rows, state, vectors, signatures     go
-    reviews that name it, notes of the audit trail about it    go
-    what is due about it                                       goes
-    events, and states of grains that it superseded            have a mark in place of its address
+    blob, index and blind rows, state, vectors, signatures     are removed
+    reviews that name it, notes of the audit trail about it    are removed
+    queued erasures of it                                      are removed
+    events, and states of grains that it superseded            have a mark instead of its address
 
-The mark is that of its tombstone. Followers of ``changes`` and indexes beside the store learn of
-the removal by a last event, by the grain's number. The address of a sealed grain is that of random
-bytes, which tells nothing; it stays in events.
+The mark is that of its tombstone. A last event with the grain's number reports the removal to
+consumers of the change feed and to indexes beside the store. The address of an encrypted grain
+reveals nothing, because it covers random bytes; it stays in events.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ from omsgrain.store.privacy.identity import is_about_nobody
 if TYPE_CHECKING:
     from omsgrain.store.context import Settings
 
-_NAMESPACE = slice(3, 5)  # its hash in the header
-_ROWS = 20_000  # events or states a page
+_NAMESPACE = slice(3, 5)  # the hash of the namespace in the header
+_ROWS = 20_000  # events or states per page
 
 
 @dataclass(frozen=True, slots=True)
 class GrainAddresses:
-    """The addresses of a grain.
+    """The digests of a grain.
 
     Attributes:
-        stored: the digest that it is stored under.
-        plain: the digest of what it says; None if it is sealed, and no key here opens it.
-        said: the blob of what it says, if that is known.
+        stored: the digest of the stored blob.
+        plain: the digest of the plain blob; None if it is encrypted without a key here.
+        said: the plain blob, if it is readable.
     """
 
     stored: bytes
@@ -78,12 +78,12 @@ class GrainAddresses:
 
     @property
     def sealed(self) -> bool:
-        """Whether the two differ."""
+        """Whether the grain is encrypted."""
         return self.stored != self.plain
 
 
 def names_of(reader: Reader, seq: int) -> GrainAddresses | None:
-    """Return the addresses of a grain; None if it is not there."""
+    """Return the digests of a grain; None if it is not in the store."""
     blob = reader.blob_at(seq)
     if blob is None:
         return None
@@ -94,7 +94,7 @@ def names_of(reader: Reader, seq: int) -> GrainAddresses | None:
         grain = reader.grain(seq)
     except StoreError:
         raise
-    except OmsError:  # damaged, or sealed with a key of elsewhere
+    except OmsError:  # damaged, or encrypted with an unknown key
         grain = None
     if grain is None or grain.sealed:
         return GrainAddresses(stored, None)
@@ -109,18 +109,17 @@ def remove_grains(
     reason_code: str,
     tombstone: bool = True,
 ) -> int:
-    """Remove grains with all that tells of them, in a transaction.
+    """Remove grains with everything that names them, in a transaction.
 
-    Nobody is asked whether they may go: that is the caller's part, and so is the entry in the
-    audit trail, which comes after this. All reviews are read, so give as many grains at once as a
-    transaction should have.
+    The caller checks the rules first and writes the audit entry afterwards. All reviews are read,
+    so remove as many grains at once as a transaction can have.
     """
     found = {seq: names for seq in seqs if (names := names_of(writer, seq)) is not None}
     if not found:
         return 0
     now = settings.clock()
-    tombstones.key(writer)  # the marks are made with it
-    # First, since an entry about notes says how many grains there are.
+    tombstones.key(writer)  # the marks need this key
+    # First, because the audit entry about notes counts grains.
     forget_talk(writer, settings, found.values(), reason_code=reason_code)
     marks: dict[bytes, bytes] = {}
     below: Reader = getattr(writer, "inner", writer)
@@ -129,7 +128,7 @@ def remove_grains(
             remember(writer, names, now, reason_code)
         if names.plain is None:
             continue
-        # Another grain may stand in the clear under what this one was before it was sealed.
+        # A plain grain in the store may have the plain address of this encrypted one.
         if not names.sealed or below.find([names.plain])[0] is None:
             if (mark := tombstones.mark_of(writer, names.plain)) is not None:
                 marks[names.plain] = mark
@@ -140,16 +139,16 @@ def remove_grains(
         writer.remove(seq)
         writer.event(DELETED, seq, marks.get(names.stored, names.stored))
     erasure_queue.drop(writer, found.keys())
-    mentions.catch_up(writer)  # or the next erasure would pay for the events of this one
+    mentions.catch_up(writer)  # or the next erasure has to process these events
     return len(found)
 
 
 def remember(writer: Writer, names: GrainAddresses, at: int, reason_code: str) -> None:
-    """Remember what a grain was, so that it does not come back unnoticed."""
+    """Add tombstones for a grain, so that imports recognize it."""
     hint = b"" if names.said is None else names.said[_NAMESPACE]
     if names.plain is not None:
         tombstones.add(writer, "address", names.plain, at, reason_code, hint)
-    if names.sealed:  # a store without its key knows it by this one
+    if names.sealed:  # for stores without its key
         tombstones.add(writer, "address", names.stored, at, reason_code, hint)
     if names.said is not None:
         source_tombstones.remember(writer, names.said, names.stored, at, reason_code)
@@ -158,7 +157,7 @@ def remember(writer: Writer, names: GrainAddresses, at: int, reason_code: str) -
 def forget_talk(
     writer: Writer, settings: Settings, names: Iterable[GrainAddresses], *, reason_code: str
 ) -> None:
-    """Erase what people have written about grains: notes of the audit trail, and reviews."""
+    """Erase what people wrote about grains: notes of the audit trail, and reviews."""
     from omsgrain.storage import audit
 
     digests = {digest for one in names for digest in (one.stored, one.plain) if digest}
@@ -177,7 +176,7 @@ def forget_talk(
 
 
 def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
-    """The entries of the audit trail that have a note, and are about some grains."""
+    """Return the audit entries about these grains that have a note."""
     from omsgrain.storage.audit.log import (
         KEY_BYTES,
         KEY_RECORD,
@@ -201,10 +200,10 @@ def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
 
 
 def mark_erased(store: Storage) -> None:
-    """Put marks in the place of the addresses of all grains that are gone and have a tombstone.
+    """Replace the addresses of all erased grains by marks.
 
-    Removing a grain does so at once. This is for what was cut off before an older version came to
-    it: it reads all events and states once, by pages, and can be done again at any time.
+    Removing a grain does this at once. This function finishes what older versions left: it reads
+    all events and states once, in pages, and can be repeated.
     """
     for table in (STATES, EVENTS):
         after: bytes | None = None
@@ -222,12 +221,12 @@ def mark_erased(store: Storage) -> None:
 
 
 def mark_names(writer: Writer, digests: Iterable[bytes]) -> None:
-    """Put marks in the place of those of some addresses that were erased, and are not here."""
+    """Replace those addresses that were erased and are not in the store by marks."""
     mentions.replace(writer, _marks(writer, set(digests)))
 
 
 def _marks(reader: Reader, named: Collection[bytes]) -> dict[bytes, bytes]:
-    """The marks of those of some grains that were erased, and have not come back."""
+    """Return the marks of grains that were erased and are not in the store again."""
     digests = list(named)
     below: Reader = getattr(reader, "inner", reader)
     gone = [digests[i] for i in tombstones.refused(reader, digests)]
@@ -239,10 +238,10 @@ def _marks(reader: Reader, named: Collection[bytes]) -> dict[bytes, bytes]:
 
 
 def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:
-    """Take out the blind rows of many grains that cannot be opened.
+    """Remove the blind rows of grains that cannot be decrypted.
 
-    Which rows are theirs is told by the places only, so all rows of a key are read: here once, and
-    not once for each grain.
+    Only their places identify these rows, so all rows of a key must be read. This reads them once
+    for all grains.
     """
     by_key: dict[bytes, set[bytes]] = {}
     for seq in seqs:
@@ -274,15 +273,15 @@ def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str |
     except InvalidationDeniedError as error:
         return error.rule or error.code
     except KeyMissingError:
-        return "key"  # a grain that this one derives from may hold it, and cannot be read
+        return "key"  # an unreadable source may have a policy that keeps it
     return None
 
 
 def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
-    """Return the rule of a policy that keeps a grain about nobody from an erasure from outside.
+    """Return the policy rule that keeps an impersonal grain from an erasure from outside.
 
-    Locks do not keep a grain from the person it is about. Of one that is about nobody a tombstone
-    is the order of somebody elsewhere to delete it, and its policy is asked as for that.
+    A lock does not keep a grain from the erasure of its person. For a grain about no person, a
+    tombstone from outside is an order to delete it, and its policy must allow that.
     """
     if not is_about_nobody(grain):
         return None
@@ -297,23 +296,22 @@ def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | No
 
 
 def keeps_key(reader: Reader, settings: Settings, number: bytes, now: int) -> bool:
-    """Tell whether a grain that a key seals must be kept, and the key with it.
+    """Return whether a grain under a key must be kept, and the key with it.
 
-    Only those are opened that can have a reason: the time does not grow with the others, unless
-    a preset has rules on how long grains must be kept.
+    Only grains that may have a reason to stay are decrypted, unless a preset keeps grains by kind.
     """
     try:
         for seq in _candidates(reader, settings, number):
             grain = readable(reader, seq)
             if grain is not None and refusal(reader, settings, grain, now) is not None:
                 return True
-    except RangeError:  # too long a lineage to tell: each grain is asked then
+    except RangeError:  # the lineage is too long, so each grain is checked later
         return True
     return False
 
 
 def readable(reader: Reader, seq: int) -> Grain | None:
-    """Return a grain; None if it is not there or damaged, so that nothing of it can be kept."""
+    """Return a grain; None if it is missing or damaged, in which case no rule can keep it."""
     try:
         return reader.grain(seq)
     except StoreError:
@@ -339,7 +337,7 @@ def _candidates(reader: Reader, settings: Settings, number: bytes) -> Iterator[i
 
 
 def _keeps_by_kind(settings: Settings) -> bool:
-    """Whether a preset keeps grains by what they are, and not by what they say of themselves."""
+    """Whether a preset keeps grains by kind, beyond the retention that grains state themselves."""
     if settings.preset is None:
         return False
     from omsgrain.policy.presets import load

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store holds about a person, for that person: the right of access. GDPR Art. 15, 20.
+"""Report what a store has about a person, for the right of access. GDPR Art. 15, 20.
 
     report = store.privacy.report(["u-17", "did:key:z6Mk...", "ann@example.org"])
-    report.complete                  # False if something could not be looked into
+    report.complete                  # False if some grains could not be read
     report.write_json(file)          # for people
     report.write_mg("ann.mg")        # for programs
 
-The grains stay in the store. A report keeps their numbers and reads them again, page by page, so
-that it can be longer than the memory; what was erased since is not in it any more.
+A report keeps only the numbers of grains and reads them page by page, so it can exceed the memory.
+Grains that are erased meanwhile are left out.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _TIMES = tuple(field.name for field in registry.FIELDS if field.kind == "datetim
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A grain about the person, with what is known of it.
+    """A grain about the person, with its state.
 
     Attributes:
-        seq: its number.
-        grain: the grain, opened if it is sealed; its address is the one it is stored under.
-        own: it is the person's; if not, it bears a name that others may have too.
-        fields: where it names the person.
-        sealed: it is stored sealed.
-        state: what became of it.
-        holds: who keeps it from being changed or erased.
-        signatures: of those who signed it.
-        withdrawn: of a consent, whether it was withdrawn.
+        seq: its sequence number.
+        grain: the grain, decrypted; its address is the stored one.
+        own: whether it is the person's; if not, it only has a name that others may have too.
+        fields: the fields that name the person.
+        sealed: whether it is stored encrypted.
+        state: its status.
+        holds: its holds.
+        signatures: its signatures.
+        withdrawn: for a consent, whether it was withdrawn.
     """
 
     seq: int
@@ -72,11 +72,11 @@ class Reported:
     withdrawn: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """What is known of it, as JSON-ready values; times also as RFC 3339."""
+        """Return the grain and its state as JSON-ready values; times also as RFC 3339."""
         state = {name: said for name, said in asdict(self.state).items() if said}
         state["verification_status"] = self.state.verification_status
         fields = json.loads(self.grain.to_json())
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "address": self.grain.address,
             "type": self.grain.type,
             "own": self.own,
@@ -87,25 +87,25 @@ class Reported:
             "times": _times({**fields, **state}),
         }
         if self.holds:
-            told["holds"] = [told_hold(hold) for hold in self.holds]
+            row["holds"] = [hold_row(hold) for hold in self.holds]
         if self.signatures:
-            told["signatures"] = [
+            row["signatures"] = [
                 {"signer": one.signer, "iat": one.iat, "proven": one.proven}
                 for one in self.signatures
             ]
         if self.grain.type == "consent":
-            told["withdrawn"] = self.withdrawn
-        return told
+            row["withdrawn"] = self.withdrawn
+        return row
 
     def consent(self) -> dict[str, Any]:
-        """What a consent is in a few words."""
+        """Return a summary of a consent."""
         grain = self.grain
         names = ("is_withdrawal", "prior_consent", "grantee_did", "scope", "created_at")
-        told = {name: grain[name] for name in names if name in grain}
-        return {"address": grain.address, **told, "withdrawn": self.withdrawn}
+        summary = {name: grain[name] for name in names if name in grain}
+        return {"address": grain.address, **summary, "withdrawn": self.withdrawn}
 
     def as_bytes(self) -> tuple[bytes, ...]:
-        """The grain as it stands in a file: its blob, or an envelope for each of its signers."""
+        """Return the grain as a file has it: its blob, or one envelope per signer."""
         blob = self.grain.blob
         if blob[1] & SIGNED_BIT:
             return tuple(one.envelope for one in self.signatures)
@@ -113,11 +113,11 @@ class Reported:
 
 
 def reported(reader: Reader, seq: int, grain: Grain, identities: Identities) -> Reported:
-    """Gather what is known of a grain about a person."""
+    """Return a grain about a person with its state."""
     fields = fields_of(grain, identities)
     withdrawn = False
     if grain.type == "consent" and grain.get("is_withdrawal") is not True:
-        withdrawn = not consents.stands(reader, seq)
+        withdrawn = not consents.is_valid(reader, seq)
     return Reported(
         seq,
         grain,
@@ -131,8 +131,8 @@ def reported(reader: Reader, seq: int, grain: Grain, identities: Identities) -> 
     )
 
 
-def told_hold(hold: Hold) -> dict[str, Any]:
-    """A hold as JSON-ready values."""
+def hold_row(hold: Hold) -> dict[str, Any]:
+    """Return a hold as JSON-ready values."""
     return {
         "authority": hold.authority,
         "reason_code": hold.reason_code,
@@ -141,13 +141,13 @@ def told_hold(hold: Hold) -> dict[str, Any]:
 
 
 def _times(fields: Mapping[str, Any]) -> dict[str, str]:
-    """The fields that are times, as RFC 3339."""
+    """Return the fields that are times, as RFC 3339."""
     found = {name: rfc3339(fields[name]) for name in _TIMES if type(fields.get(name)) is int}
     return {name: time for name, time in found.items() if time is not None}
 
 
 def rfc3339(ms: int) -> str | None:
-    """A time as RFC 3339; None outside of the years 1 to 9999."""
+    """Return a time as RFC 3339; None outside of the years 1 to 9999."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -155,17 +155,17 @@ def rfc3339(ms: int) -> str | None:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_PAGE = 500  # grains a snapshot
+_PAGE = 500  # grains per snapshot
 
 
 class SubjectReport:
-    """What a store holds about a person.
+    """Everything that a store has about a person.
 
     Attributes:
-        made_at: when, ms since 1970.
-        own: how many grains are the person's.
-        named: how many others bear a name of the person.
-        incomplete: what could not be looked into or may not leave, in sentences.
+        made_at: time of the report, ms since 1970.
+        own: number of grains that are the person's.
+        named: number of other grains that have one of the names.
+        incomplete: sentences about grains that could not be read or may not be exported.
     """
 
     def __init__(self, store: Storage, settings: Settings, identities: Identities) -> None:
@@ -186,13 +186,13 @@ class SubjectReport:
             self.own += found.own
             self.named += not found.own
         lacks = [
-            f"grains that the rule {rule!r} keeps in the store: {count}"
+            f"grains that the rule {rule!r} withholds: {count}"
             for rule, count in sorted(withheld.items())
         ]
         if selection.unopened:
             lacks.insert(
                 0,
-                "grains that could not be looked into, for want of a key or by damage:"
+                "grains that could not be read, because a key is missing or they are damaged:"
                 f" {selection.unopened}",
             )
         self.incomplete = tuple(lacks)
@@ -202,11 +202,11 @@ class SubjectReport:
 
     @property
     def complete(self) -> bool:
-        """Whether everything that the store holds about the person is in it."""
+        """Whether the report has everything that the store has about the person."""
         return not self.incomplete
 
     def _withheld(self, found: PersonalGrain) -> str | None:
-        """The rule that keeps a grain in the store, even from the person."""
+        """Return the rule that withholds a grain even from the person."""
         with self._store.read() as reader:
             grain = reader.grain(found.seq)
             held = lifecycle.state_of(reader, found.seq).held
@@ -217,14 +217,14 @@ class SubjectReport:
             return error.rule or error.code
         except StoreError:
             raise
-        except OmsError as error:  # a preset asks what the grain has not
+        except OmsError as error:  # the grain lacks a field that a preset requires
             return error.rule or error.code
         return None
 
     def grains(self) -> Iterator[Reported]:
-        """Walk the grains, in order of arrival; each page is a snapshot of its own."""
-        for told, _ in self._pages(with_bytes=False):
-            yield told
+        """Iterate over the grains in storage order, page by page."""
+        for one, _ in self._pages(with_bytes=False):
+            yield one
 
     def _pages(self, *, with_bytes: bool) -> Iterator[tuple[Reported, tuple[bytes, ...]]]:
         for start in range(0, len(self._seqs), _PAGE):
@@ -232,28 +232,32 @@ class SubjectReport:
             with self._store.read() as reader:
                 for seq in self._seqs[start : start + _PAGE]:
                     grain = reader.grain(seq)
-                    if grain is None or grain.sealed:  # erased since
+                    if grain is None or grain.sealed:  # erased meanwhile
                         continue
-                    told = reported(reader, seq, grain, self._identities)
-                    page.append((told, told.as_bytes() if with_bytes else ()))
+                    one = reported(reader, seq, grain, self._identities)
+                    page.append((one, one.as_bytes() if with_bytes else ()))
             yield from page
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values, all of it in memory."""
+        """Return the report as JSON-ready values, in memory."""
         found: dict[str, Any] = json.loads(self.to_json())
         return found
 
     def to_json(self) -> str:
-        """The report as readable JSON, all of it in memory."""
+        """Return the report as readable JSON, in memory."""
         return "".join(self._chunks())
 
     def write_json(self, file: TextIO) -> None:
-        """Write the report as readable JSON, without holding it in memory."""
+        """Write the report as readable JSON, page by page.
+
+        Args:
+            file: an open text file.
+        """
         for chunk in self._chunks():
             file.write(chunk)
 
     def _chunks(self) -> Iterator[str]:
-        """The report as JSON, piece by piece; what is told of several grains comes behind them."""
+        """Return the report as JSON in pieces; summaries follow the grains."""
         head = {
             "made_at": rfc3339(self.made_at),
             "identities": list(self._identities),
@@ -267,14 +271,14 @@ class SubjectReport:
         held: list[dict[str, Any]] = []
         restricted: list[str] = []
         comma = ""
-        for told in self.grains():
-            yield comma + "\n    " + _json(told.to_dict()).replace("\n", "\n    ")
+        for one in self.grains():
+            yield comma + "\n    " + _json(one.to_dict()).replace("\n", "\n    ")
             comma = ","
-            address = told.grain.address
-            if told.grain.type == "consent":
-                consented.append(told.consent())
-            held += [{"address": address, **told_hold(hold)} for hold in told.holds]
-            if told.state.restricted:
+            address = one.grain.address
+            if one.grain.type == "consent":
+                consented.append(one.consent())
+            held += [{"address": address, **hold_row(hold)} for hold in one.holds]
+            if one.state.restricted:
                 restricted.append(address)
         tail = {"consents": consented, "holds": held, "restricted": restricted}
         yield "\n  ],\n" + _json(tail)[2:] + "\n"
@@ -282,41 +286,44 @@ class SubjectReport:
     def write_mg(
         self, path: str | os.PathLike[str], *, codec: Codec = "none", seekable: bool = False
     ) -> WrittenContainer:
-        """Write the grains to a .mg file, sealed ones opened, with what became of them.
+        """Write the decrypted grains with their states to a .mg file. Spec: OMS §11.
 
-        Spec: OMS §11
+        Args:
+            path: the file. An existing file is replaced.
+            codec: "none", "zstd" or "lz4".
+            seekable: compress in frames of about 1 MiB.
         """
         from omsgrain.store.state_merge import export_mg
 
         states: dict[str, Mapping[str, Any]] = {}
-        for told in self.grains():
-            if state := export_filter.manifest_entry(told.state):
-                states[_core.address(told.grain.blob)] = self._named_plainly(state)
-        grains = (one for _, found in self._pages(with_bytes=True) for one in found)
+        for one in self.grains():
+            if state := export_filter.manifest_entry(one.state):
+                states[_core.address(one.grain.blob)] = self._named_plainly(state)
+        grains = (blob for _, blobs in self._pages(with_bytes=True) for blob in blobs)
         return export_mg(path, grains, states, codec=codec, seekable=seekable, sort=False)
 
-    def _named_plainly(self, told: dict[str, Any]) -> dict[str, Any]:
-        """A state that names what the file has: the grain that superseded it, before sealing."""
-        by = told.pop("superseded_by", None)
+    def _named_plainly(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state with the plain address of the superseding grain, as the file has it."""
+        by = state.pop("superseded_by", None)
         if by is not None:
             with self._store.read() as reader:
                 seq = reader.find([bytes.fromhex(by)])[0]
                 grain = None if seq is None else reader.grain(seq)
             if grain is not None and not grain.sealed:
-                told["superseded_by"] = _core.address(grain.blob)
-        return told
+                state["superseded_by"] = _core.address(grain.blob)
+        return state
 
 
 def report(context: Context, identities: Identities | Iterable[str]) -> SubjectReport:
-    """Gather all that the store holds about a person."""
+    """Report everything that the store has about a person."""
     made = SubjectReport(context.storage, context.settings, Identities(identities))
     if not context.storage.readonly:
-        told: dict[str, int | str] = {
+        details: dict[str, int | str] = {
             "grains": made.own + made.named,
             "purpose": "access",
             "complete": int(made.complete),
         }
-        context.storage.write(lambda writer: context.note(writer, "export", [], details=told))
+        context.storage.write(lambda writer: context.note(writer, "export", [], details=details))
     return made
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restrict grains: they stay in the store, and no query finds them. GDPR Art. 18."""
+"""Restrict grains: they stay in the store, but no query finds them. GDPR Art. 18."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, check_reason, seq_of
 from omsgrain.store.privacy.identity import Identities, PersonalGrain, by_pages, select
 
-_PAGE = 500  # grains a transaction
+_PAGE = 500  # grains per transaction
 
 
 @dataclass(frozen=True, slots=True)
 class RestrictionReport:
-    """What ``restrict`` or ``unrestrict`` did.
+    """The result of ``restrict`` or ``unrestrict``.
 
     Attributes:
-        restricted: how many grains it changed.
-        grains: how many it looked at: those given, or the person's.
-        unopened: grains that could not be looked into, for want of a key or by damage.
-        locked: grains about nobody, written by the person, that a policy keeps in use.
+        restricted: number of changed grains.
+        grains: number of examined grains: those given, or the person's.
+        unopened: number of grains that could not be read, because a key is missing or they are
+            damaged.
+        locked: number of the person's grains about no person that a policy keeps in use.
     """
 
     restricted: int
@@ -35,14 +36,14 @@ class RestrictionReport:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the person's grains are restricted."""
+        """Whether all of the person's grains could be examined."""
         return not self.unopened
 
 
 def restrict_grains(
     context: Context, addresses: Iterable[str], restricted: bool, reason_code: str
 ) -> RestrictionReport:
-    """Restrict grains, or end that, in one transaction."""
+    """Restrict grains, or lift that, in one transaction."""
     digests = [_core.parse_address(address) for address in addresses]
     check_reason(reason_code)
 
@@ -64,7 +65,7 @@ def restrict_person(
     restricted: bool,
     reason_code: str,
 ) -> RestrictionReport:
-    """Restrict the grains of a person, or end that; what only bears a name stays as it is."""
+    """Restrict a person's grains, or lift that; grains that only have a name do not change."""
     check_reason(reason_code)
     selection = select(context.storage, identities)
     changed = grains = locked = 0

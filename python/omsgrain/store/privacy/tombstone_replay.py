@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Erasing again what came back with a backup: by the tombstones of the store that lived on."""
+"""Erase grains again that a restored backup brought back, by the other store's tombstones."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from omsgrain.store.context import Context, destroyed
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.erasure import sweep
 
-_TOMBSTONES_A_PAGE = 500  # grains a transaction
+_TOMBSTONES_A_PAGE = 500  # grains per transaction
 _REASON = "restore"
 
 
 def replay_erasures(context: Context, other: Storage) -> int:
-    """Take over the tombstones of another store, and remove what they stand for."""
+    """Import the tombstones of another store, and remove the grains that they name."""
     with other.read() as reader:
         records, rows = tombstones.key_records(reader), list(reader.rows(TOMBSTONES))
     gone = 0
@@ -51,7 +51,7 @@ def _remove_again(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
 
 
 def _sweep_destroyed(context: Context) -> None:
-    """Take out what stands beside grains whose key was destroyed."""
+    """Remove the rows about grains whose key was destroyed."""
     ring, after = context.settings.keys, None
     while ring is not None:
         with context.storage.read() as reader:
@@ -65,7 +65,7 @@ def _sweep_destroyed(context: Context) -> None:
         except ErasedError:
             sweep(context, number, partial(_drop_beside, context))
         except KeyMissingError:
-            pass  # of another key file
+            pass  # from another key file
 
 
 def _drop_beside(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
@@ -84,9 +84,9 @@ def _take_over(
 
 
 def _names(reader: Reader, seqs: Sequence[int]) -> dict[int, bytes]:
-    """The plain addresses of grains; of those that nobody here can open the stored ones.
+    """Return the plain digests of grains, and the stored digests of unreadable ones.
 
-    Those whose key is known to be destroyed are left out: where they were erased, they stay.
+    Grains whose key is known to be destroyed are left out: they are erased already.
     """
     found: dict[int, bytes] = {}
     for seq in seqs:
