@@ -230,7 +230,7 @@ def test_letters_that_cannot_be_sent_are_sent_again(store: GrainStore) -> None:
     assert broker.settled == [0, 1]
 
 
-def test_what_the_broker_refuses_for_good_ends_the_bridge(
+def test_a_final_refusal_of_the_broker_ends_the_bridge(
     store: GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(store, broker := Broker([BAD]))
@@ -309,7 +309,7 @@ def test_a_store_on_disk_killed_between_commit_and_acknowledgement(tmp_path: Pat
         assert len(store) == len(broker.settled) == 20
 
 
-def test_what_was_erased_does_not_live_on_in_a_letter(tmp_path: Path) -> None:
+def test_erased_grains_do_not_stay_in_a_dead_letter(tmp_path: Path) -> None:
     grain = json.dumps(belief(1, user_id="u1")).encode()
     with og.open(tmp_path / "m.omsg") as store:
         store.put(json.loads(grain))

@@ -205,7 +205,7 @@ def test_acknowledged_over_the_connection_that_it_came_by_or_not_at_all(wired: W
     assert wired.fake.acks == [1]
 
 
-def test_what_a_session_delivers_again_is_not_kept_twice(wired: Wired) -> None:
+def test_a_redelivered_message_is_stored_once(wired: Wired) -> None:
     wired.connect()
     wired.come(1)
     wired.lose()

@@ -70,7 +70,7 @@ def test_all_changes_in_order_and_then_the_new_ones(tmp_path: Path) -> None:
         assert {one["kind"] for one in told(broker)} == {"put", "supersede", "verify"}
 
 
-def test_what_was_not_confirmed_is_published_again(
+def test_unconfirmed_changes_are_published_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker, session = Broker([]), Session(Broker([]))
@@ -164,7 +164,7 @@ def test_a_process_that_gets_a_stop_signal(tmp_path: Path, number: int) -> None:
     assert json.loads(said.getvalue().splitlines()[-1])["event"] == "stopped"
 
 
-def test_what_ends_the_feed_ends_the_bridge(
+def test_an_end_of_the_feed_ends_the_bridge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(Broker([og.encode(belief(1))]))

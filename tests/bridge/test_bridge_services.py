@@ -67,7 +67,7 @@ def subscribe(path: Path, site: Site, *more: object) -> None:
         assert bridge.end(signal.SIGTERM) == 0, bridge.log
 
 
-def test_what_comes_is_stored_and_what_is_refused_is_set_aside(path: Path, site: Site) -> None:
+def test_messages_are_stored_and_refused_ones_set_aside(path: Path, site: Site) -> None:
     subscribe(path, site)
     given = messages(0, 1_000)
     given[100:100] = [BAD, b"no grain"]
@@ -127,7 +127,7 @@ def test_a_broker_that_is_restarted(path: Path, site: Site) -> None:
         assert bridge.end(signal.SIGTERM) == 0
 
 
-def test_what_happens_in_the_store_is_published(path: Path, site: Site) -> None:
+def test_changes_of_the_store_are_published(path: Path, site: Site) -> None:
     publish = ("--dead-letter", site.dead, "--publish", site.changes)
     subscribe(path, site, *publish[2:])
     if isinstance(site, MqttSite):
@@ -179,7 +179,7 @@ def test_a_rejected_client_ends(path: Path, tmp_path: Path) -> None:
         site.close()
 
 
-def test_who_may_not_do_that_ends(path: Path, tmp_path: Path) -> None:
+def test_a_missing_permission_ends_the_bridge(path: Path, tmp_path: Path) -> None:
     word, config = tmp_path / "word", tmp_path / "server.conf"
     word.write_text("word")
     may = 'permissions: {publish: "robots.>"}'

@@ -180,7 +180,7 @@ def test_wrong_keys(shell: Shell, folder: Path) -> None:
     assert shell("stats", "m.omsg", "--master", "master.key") == USAGE
 
 
-def test_what_is_no_store_needs_no_keys(shell: Shell, folder: Path) -> None:
+def test_a_path_that_is_no_store_needs_no_keys(shell: Shell, folder: Path) -> None:
     (folder / "empty").mkdir()
     code, error = shell.error("stats", "empty", "--keys", "no.keys", "--master", "no.key")
     assert (code, error["code"]) == (BY_CODE["ERR_STORE"].exit_code, "ERR_STORE")

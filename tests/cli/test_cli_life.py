@@ -74,7 +74,7 @@ def test_supersede_and_history(shell: Shell, store: Path, tmp_path: Path) -> Non
         (fields("on", 0), "ERR_SCHEMA"),
     ],
 )
-def test_what_cannot_supersede(shell: Shell, store: Path, text: bytes, code: str) -> None:
+def test_grains_that_cannot_supersede(shell: Shell, store: Path, text: bytes, code: str) -> None:
     status, error = shell.error("supersede", store, OLD, "-", stdin=text)
     assert (status, error["code"]) == (exit_code(code), code)
     assert len(shell.json("query", store, "--all")["results"]) == 1
@@ -162,7 +162,7 @@ def test_search(shell: Shell, store: Path) -> None:
          "ö… (structural_tags: [blue])"),
     ],
 )  # fmt: skip
-def test_what_a_grain_says_is_shown_with_what_was_searched_for(
+def test_results_show_the_text_with_the_matched_words(
     shell: Shell, tmp_path: Path, fields: dict[str, Any], asked: str, says: str
 ) -> None:
     with og.open(tmp_path / "m.omsg") as made:

@@ -164,7 +164,7 @@ def test_verify_a_directory(shell: Shell, tmp_path: Path, file: Path) -> None:
     assert [row["name"] for row in got["failed"]] == [str(blobs / "b.mg")]
 
 
-def test_what_cannot_be_read_in_a_directory_hides_nothing_of_the_rest(
+def test_an_unreadable_file_hides_no_other_file(
     shell: Shell, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (found := tmp_path / "found").mkdir()

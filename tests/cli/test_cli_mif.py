@@ -103,7 +103,7 @@ def test_an_import_that_refuses_a_record_ends_with_its_code(
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"\x1f\x8b\x08\0", b"{}", b"\xff\xfe{\0"])
-def test_what_is_no_document_is_called_so(shell: Shell, tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_no_document_is_named(shell: Shell, tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "x.mif.json"
     file.write_bytes(data)
     for options in ([], ["--user", "ada"]):
@@ -160,7 +160,7 @@ def test_the_report_names_the_rule_that_keeps_a_grain(shell: Shell, tmp_path: Pa
     assert b"consent:sharing" in shell.err
 
 
-def test_what_was_observed_is_shown_with_its_owner_once(shell: Shell, file: Path) -> None:
+def test_an_observation_is_shown_with_its_owner_once(shell: Shell, file: Path) -> None:
     assert shell("import", "m.omsg", file) == 0
     assert shell("query", "m.omsg", "--type", "observation") == 0
     assert b"ada tea" in shell.out

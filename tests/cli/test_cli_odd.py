@@ -275,7 +275,7 @@ def test_a_dash_where_a_file_is_made(shell: Shell, store: str, words: tuple[str,
     ],
     ids=lambda words: " ".join(words[::2]),
 )
-def test_what_is_no_file_is_never_replaced(
+def test_a_path_that_is_no_file_is_never_replaced(
     shell: Shell, store: str, words: tuple[str, ...]
 ) -> None:
     """As root it was the end of /dev/null, and with it of the shells of the machine."""
@@ -288,7 +288,7 @@ def test_what_is_no_file_is_never_replaced(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what /dev/stdout is on Linux")
-def test_what_names_an_open_file_is_never_replaced(shell: Shell, store: str) -> None:
+def test_a_path_of_an_open_file_is_never_replaced(shell: Shell, store: str) -> None:
     with Path("out").open("wb") as out:
         Path("stdout").symlink_to(f"/proc/self/fd/{out.fileno()}")
         assert shell.error("export", store, "stdout", "--replace")[1]["code"] == "ERR_STORE"

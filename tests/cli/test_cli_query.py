@@ -159,7 +159,7 @@ def aged(tmp_path: Path) -> Path:
         (["--min-confidence", "0.3", "--type", "belief"], [5, 3]),
     ],
 )
-def test_what_became_of_grains(
+def test_states_of_grains(
     shell: Shell, aged: Path, options: list[str], expected: list[int]
 ) -> None:
     found = shell.json("query", aged, *options)
@@ -258,7 +258,7 @@ def test_the_table(shell: Shell, store: Path) -> None:
         (["--current", "--past"], "USAGE"),
     ],
 )
-def test_what_cannot_be_asked(shell: Shell, store: Path, options: list[str], code: str) -> None:
+def test_invalid_queries(shell: Shell, store: Path, options: list[str], code: str) -> None:
     exit_code, error = shell.error("query", store, *options)
     assert error["code"] == code
     assert exit_code == (USAGE if code == "USAGE" else BY_CODE[code].exit_code)

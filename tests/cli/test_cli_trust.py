@@ -53,7 +53,7 @@ def test_sign_in_a_store(shell: Shell, tmp_path: Path, key: Path) -> None:
     assert (code, error["code"]) == (1, "EEXIST")
 
 
-def test_what_cannot_be_signed_in_a_store(shell: Shell, tmp_path: Path, key: Path) -> None:
+def test_grains_that_cannot_be_signed_in_a_store(shell: Shell, tmp_path: Path, key: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
         locked = store.put(lamp("on", invalidation_policy={"mode": "locked"}))
     sign = ("sign", locked, "--key", key)
@@ -413,7 +413,7 @@ def test_import_of_parts_and_tables_and_directories(
     assert shell(*take, *required) == 0, shell.err
 
 
-def test_what_is_no_known_file_is_said_in_its_own_words(shell: Shell, tmp_path: Path) -> None:
+def test_an_unknown_file_has_its_own_message(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"hello": 1}')
     (tmp_path / "x.txt").write_text("hello")
     for command in ("verify", "show"):

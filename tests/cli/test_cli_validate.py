@@ -103,7 +103,7 @@ def test_errors_as_json(shell: Shell) -> None:
         ("ontology: [\n", "not_yaml", 70),
     ],
 )  # fmt: skip
-def test_what_is_no_document_is_an_error(
+def test_a_file_that_is_no_document_is_an_error(
     shell: Shell, content: Any, code: str, exit_code: int
 ) -> None:
     assert shell("validate", file("x", content), "--json") == exit_code

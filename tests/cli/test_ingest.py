@@ -147,7 +147,7 @@ def test_rejects_option(shell: Shell, tmp_path: Path) -> None:
     assert not never.exists()
 
 
-def test_what_may_not_be_put(shell: Shell, tmp_path: Path) -> None:
+def test_grains_that_cannot_be_put(shell: Shell, tmp_path: Path) -> None:
     data = lines(belief(1)) + b"\n" + lines(belief(2, supersession_justification="x"), belief(3))
     (file := tmp_path / "x.jsonl").write_bytes(data)
     target = tmp_path / "new.omsg"

@@ -30,7 +30,7 @@ def place(name: str) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
-def test_what_is_broken_is_noticed_by_its_rules_alone(
+def test_a_mutant_is_noticed_by_its_rules_alone(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch, long: bool
 ) -> None:
     mutant.clear()

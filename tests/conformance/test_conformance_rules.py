@@ -129,7 +129,7 @@ def rules(check: Check) -> list[Rule]:
     return [Rule("oms.x", "1", "asks for something", check, True, "oms", 1)]
 
 
-def test_what_comes_of_a_rule() -> None:
+def test_outcomes_of_a_rule() -> None:
     def good(_: Bench) -> Iterator[Tried]:
         yield Tried("one", 1, 1)
 
@@ -221,7 +221,7 @@ def test_no_such_rule(shell: Shell) -> None:
     assert shell("conformance", "--rule", "oms.nothing") == NotFoundError.exit_code
 
 
-def test_what_is_missing_can_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent: dict[str, tuple[str, Callable[[Bench], object]]] = {
         "server": ("omsgrain.conformance.local_server", lambda bench: bench.probe),
         "mcp": ("omsgrain.mcp.tools", lambda bench: bench.tools),

@@ -180,7 +180,7 @@ NO_GRAINS = {
 
 @pytest.mark.parametrize("name", NO_GRAINS)
 @pytest.mark.parametrize("sort", [False, True])
-def test_what_is_no_grain(tmp_path: Path, name: str, sort: bool) -> None:
+def test_invalid_grains(tmp_path: Path, name: str, sort: bool) -> None:
     """It is refused with its number, and nothing is left behind."""
     bad, code = NO_GRAINS[name]
     path = saved(tmp_path, b"was there")

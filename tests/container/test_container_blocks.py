@@ -117,7 +117,7 @@ def put(path: Path, grains: list[bytes]) -> None:
 
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_leaves_a_store_is_the_file_of_its_blobs(tmp_path: Path, codec: Codec) -> None:
+def test_an_export_is_the_file_of_its_blobs(tmp_path: Path, codec: Codec) -> None:
     grains = [blob(n, note="x" * (n % 700)) for n in range(4000)]
     put(tmp_path / "store", grains)
     container.write(tmp_path / "wanted.mg", grains, codec=codec)

@@ -149,7 +149,7 @@ def test_inside_a_field(extra: dict[str, Any], code: str, pointer: str) -> None:
         "+2026-01-01T00:00:00Z", "\uff12026-01-01T00:00:00Z", "1768471200000", "",
     ],
 )  # fmt: skip
-def test_what_is_no_rfc_3339_time(text: str) -> None:
+def test_texts_that_are_no_rfc_3339_time(text: str) -> None:
     rejected(minimal("belief", valid_from=text), SCHEMA, field="/valid_from")
 
 

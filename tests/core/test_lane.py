@@ -139,7 +139,7 @@ def test_other_shapes_in_the_middle(encoding: Encoding) -> None:
     compared([STANDARD, *some, STANDARD, EVENT, STANDARD], encoding)
 
 
-def test_what_is_no_dict_is_not_for_the_lane() -> None:
+def test_only_dicts_take_the_fast_path() -> None:
     for other in (None, 5, "x", [], [STANDARD]):
         assert _core.encode_plain(other) is None  # type: ignore[arg-type]
     assert _core.encode_plain(STANDARD) == oracle.encode(STANDARD)

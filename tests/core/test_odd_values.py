@@ -64,7 +64,7 @@ def test_of_memory(memory: int | str, tmp_path: Path) -> None:
     assert len(str(refusal.value)) < 400
 
 
-def test_what_is_no_number_is_named_by_its_kind() -> None:
+def test_a_value_that_is_no_number_is_named_by_its_kind() -> None:
     with og.GrainStore(MemoryStorage()) as store, pytest.raises(OmsError) as refusal:
         store.query(limit={"a": "lamp" * 9_000})  # type: ignore[arg-type]
     assert (refusal.value.code, refusal.value.found) == ("ERR_RANGE", "dict")

@@ -53,7 +53,7 @@ def test_keys_that_are_no_text() -> None:
     rejected(minimal("belief", x_map={"\ud800": 1}), SCHEMA)
 
 
-def test_what_is_no_map() -> None:
+def test_values_that_are_no_map() -> None:
     others: tuple[Any, ...] = (None, 5, "x", b"x", [], [("type", "belief")])
     for value in others:
         with pytest.raises((OmsError, TypeError)) as caught:
@@ -61,7 +61,7 @@ def test_what_is_no_map() -> None:
         assert getattr(caught.value, "code", "ERR_NOT_MAP") == "ERR_NOT_MAP"
 
 
-def test_what_is_no_blob() -> None:
+def test_values_that_are_no_blob() -> None:
     others: tuple[Any, ...] = (None, 5, 1000, "x", [1, 2], (1,), range(3), 1.5)
     calls: tuple[Any, ...] = (og.decode, og.address, og.read_header, og.verify, og.Grain)
     for value in others:

@@ -278,7 +278,7 @@ def test_external_citations(name: str, encoding: Any) -> None:
         refused(oracle.encode(bad, encoding), code, "ERR_CORRUPT", "ERR_SCHEMA")
 
 
-def test_what_cites_and_refers_at_once_stays_accepted() -> None:
+def test_references_that_also_cite_are_accepted() -> None:
     entry = {"uri": "cas://x", "modality": "image", "citation_type": 5}
     fields = minimal("belief", content_refs=[entry])
     with pytest.warns(og.errors.OmsWarning):

@@ -174,7 +174,9 @@ def test_any_fields_can_be_hidden(
         *(([name], SchemaError, f"/{name}") for name in NOT_ELIDABLE),
     ],
 )  # fmt: skip
-def test_what_cannot_be_hidden(hide: list[str], error: type[OmsError], field: str | None) -> None:
+def test_fields_that_cannot_be_hidden(
+    hide: list[str], error: type[OmsError], field: str | None
+) -> None:
     whole = og.Grain(og.encode(FIELDS | {"invalidation_policy": {"mode": "locked"}}))
     with pytest.raises(error) as caught:
         disclose(whole, hide)

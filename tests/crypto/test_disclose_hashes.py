@@ -63,7 +63,7 @@ def test_guessable(name: str, value: Any, found: bool) -> None:
     assert guessable(name, value) is found
 
 
-def test_what_can_be_guessed_is_warned_of() -> None:
+def test_guessable_values_are_warnings() -> None:
     whole = og.Grain(og.encode(FIELDS | {"session_id": "s-1", "success_count": 3}))
     with pytest.warns(OmsWarning) as caught:
         view = disclose(whole, ["session_id", "subject", "success_count"])

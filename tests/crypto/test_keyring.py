@@ -93,7 +93,7 @@ def test_spellings_of_a_name_are_one_user(ring: KeyRing) -> None:
 
 
 @pytest.mark.parametrize("user", ["x" * 1025, "ë" * 513, "\ud800", None, b"ada", 7])
-def test_what_is_no_user_id(path: Path, ring: KeyRing, user: str) -> None:
+def test_invalid_user_ids(path: Path, ring: KeyRing, user: str) -> None:
     before = path.read_bytes()
     for call in (ring.of_user, lambda u: ring.ensure(["ada", u]), lambda u: ring.erase([u])):
         with pytest.raises(RangeError) as caught:

@@ -112,13 +112,13 @@ def test_any_truncation(small: Small) -> None:
         assert small.see(small.data[:size]) == "refused"
 
 
-def test_what_is_behind_the_end_is_not_there(small: Small) -> None:
+def test_bytes_behind_the_end_are_ignored(small: Small) -> None:
     assert small.see(small.data + b"x" * 1000) == "whole"
     assert small.path.stat().st_size == len(small.data)
 
 
 @pytest.mark.parametrize("data", [b"", b"omsgkeys", bytes(30_000), b"x" * 30_000])
-def test_what_is_no_key_file(small: Small, data: bytes) -> None:
+def test_files_that_are_no_key_file(small: Small, data: bytes) -> None:
     assert small.see(data) == "refused"
 
 

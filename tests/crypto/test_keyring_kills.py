@@ -147,7 +147,7 @@ def test_destroying(world: World) -> None:
         assert keys_of(ring, *doomed) == dict.fromkeys(doomed)
 
 
-def test_what_was_destroyed_before_a_power_cut_stays_so(world: World) -> None:
+def test_keys_destroyed_before_a_power_cut_stay_destroyed(world: World) -> None:
     """Two in a row: nothing of the second brings back the first."""
     with KeyRing.open(world.path, master=MASTER) as ring, Cuts(world.path.parent, tries=8) as cuts:
         ring.erase(["ada"])

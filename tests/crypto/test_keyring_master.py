@@ -93,7 +93,7 @@ def test_a_missing_file(path: Path, tmp_path: Path) -> None:
     "master",
     [b"", b"x" * 31, b"x" * 64, None, 7, lambda: b"short", lambda: "x" * 32, lambda: None],
 )
-def test_what_is_no_master_key(path: Path, master: Any) -> None:
+def test_invalid_master_keys(path: Path, master: Any) -> None:
     with pytest.raises(KeyMissingError):
         KeyRing.create(path, master=master)
     assert not path.exists()

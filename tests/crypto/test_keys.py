@@ -121,7 +121,7 @@ def test_a_pipe_is_a_key_file() -> None:
         os.close(end)
 
 
-def test_what_is_no_key_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_file_that_is_no_key_file_is_refused_at_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
     for read in (load_signer, load_master, signers.load_public):

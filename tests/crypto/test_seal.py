@@ -178,7 +178,7 @@ def test_any_changed_byte(whole: bool) -> None:
             unseal(changed(sealed, 1, 1 << bit), KEY)
 
 
-def test_what_is_cut_or_longer() -> None:
+def test_truncated_or_extended_blobs() -> None:
     sealed = seal(BELIEF, KEY, whole=False)
     for end in range(len(sealed)):
         with pytest.raises(TooShortError if end <= OVERHEAD else KeyMissingError):
@@ -223,7 +223,7 @@ def test_wrong_keys() -> None:
         unseal(sealed, KEY, address="00")
 
 
-def test_what_is_not_sealed() -> None:
+def test_blobs_that_are_not_sealed() -> None:
     signed = changed(BELIEF, 1)
     for blob, error in (
         (signed, SignedMismatchError),

@@ -126,7 +126,7 @@ def test_a_time_is_written_unless_given(monkeypatch: pytest.MonkeyPatch) -> None
             sign_detached(b"data", ALICE, iat=wrong)  # type: ignore[arg-type]
 
 
-def test_what_is_no_grain_is_not_signed() -> None:
+def test_only_grains_are_signed() -> None:
     for blob, error in (
         (BLOB[:-1], CorruptError),
         (b"", TooShortError),
@@ -137,7 +137,7 @@ def test_what_is_no_grain_is_not_signed() -> None:
             sign(blob, ALICE)
 
 
-def test_what_was_read_leniently_is_not_signed() -> None:
+def test_a_leniently_read_grain_is_not_signed() -> None:
     for plain in (BLOB, GRAIN.blob):
         blob = plain[:9] + b"\xde\0" + bytes([plain[9] & 15]) + plain[10:]  # a longer map head
         grain = og.decode(blob, strict=False)

@@ -198,7 +198,7 @@ def test_keys_of_a_user() -> None:
     assert tuple(re.findall(r"\+-- (\w+)", drawn)) == seal._NAMES
 
 
-def test_what_makes_an_erasure_incomplete() -> None:
+def test_reasons_for_an_incomplete_erasure() -> None:
     told = re.sub(r".*incomplete:", "", ErasureReport.__doc__ or "", flags=re.DOTALL)
     rows = table(DOCS / "erasure.md", "in `incomplete", "why")
     assert {row[0] for row in rows} == set(re.findall(r"``(\w+)``", told))

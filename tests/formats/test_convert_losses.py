@@ -188,7 +188,7 @@ def test_unless_strict_the_importance_can_be_read_by_others() -> None:
     assert place == {MEMORY: {"importance": 0.7}}
 
 
-def test_what_another_vendor_says_of_importance_is_taken_over() -> None:
+def test_importance_from_vendor_data_is_used() -> None:
     memory = {"id": MEMORY, "content": "x", "created_at": "2026-03-01T08:00:00Z"}
     more = {"memory_metadata": {MEMORY: {"importance": 0.9, "access_count": 4, "tier": "hot"}}}
     document = {"mif_version": "2.0", "memories": [memory],
@@ -317,7 +317,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("source", HOSTILE)
-def test_what_goes_along_and_is_no_record_does_no_harm(source: str) -> None:
+def test_invalid_side_data_does_no_harm(source: str) -> None:
     import base64
 
     from omsgrain.grain import make

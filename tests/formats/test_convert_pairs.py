@@ -177,7 +177,7 @@ def test_documents_of_all_versions_return(
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_what_was_taken_out_or_broken_stops_nothing(one: str, other: str) -> None:
+def test_removed_or_broken_records_stop_nothing(one: str, other: str) -> None:
     """The document that the records were of lists one that is not there any more."""
     (array, document), there = TWO[one], TWO[other][0]
     loaded = load(sealed(document) if one == "aimem" else document, one)

@@ -97,7 +97,7 @@ def test_a_text_in_no_style_is_kept_whole(text: str) -> None:
 
 
 @pytest.mark.parametrize("values", [None, [], 1, [None, ",", ":", False, False, 1], ["a"] * 7])
-def test_what_is_no_style(values: Any) -> None:
+def test_invalid_styles(values: Any) -> None:
     assert Style.of(values) is None
 
 
@@ -126,7 +126,7 @@ def test_arrays_are_lifted_and_filled_in(document: Any, memories: Any, entities:
     assert json.dumps(document) == before
 
 
-def test_what_is_no_array_is_left() -> None:
+def test_values_that_are_no_array_stay() -> None:
     document = {"memories": None, "graph": [{"entities": [1]}], "a/b": {"~": [1]}}
     envelope, arrays = lift(document, POINTERS)
     assert arrays == {"/a~1b/~0": [1]}
@@ -154,12 +154,12 @@ def test_other_numbers_take_eight(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("values", [None, [], "a", [1], [0.5, 1], [0.5, None], [True]])
-def test_what_is_not_packed(values: Any) -> None:
+def test_values_that_are_not_packed(values: Any) -> None:
     assert pack(values) is None
 
 
 @pytest.mark.parametrize("text", ["", "x", "fAAA", "fAA==", "dAAAA", "gAAAA", "f\u00e9"])
-def test_what_is_no_packed_array(text: str) -> None:
+def test_invalid_packed_arrays(text: str) -> None:
     with pytest.raises(FormatError):
         unpack(text)
 

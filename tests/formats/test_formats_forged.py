@@ -49,7 +49,7 @@ def document(format: str, residual: Any = None, **fields: Any) -> og.Grain:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_no_record_was_is_refused(format: str) -> None:
+def test_forged_records_are_refused(format: str) -> None:
     for kind in KINDS[format]:
         for residual in RESIDUALS:
             for more in ({}, {"type": "belief", "subject": "s", "relation": "r", "object": {},
@@ -74,7 +74,7 @@ def test_what_no_record_was_is_refused(format: str) -> None:
         (None, {"x_pages": b"0"}),
     ],
 )
-def test_what_no_document_was_is_refused(residual: Any, fields: dict[str, Any]) -> None:
+def test_forged_documents_are_refused(residual: Any, fields: dict[str, Any]) -> None:
     grain = document("mif2", residual, **fields)
     with pytest.raises(FormatError):
         open_manifest(grain, NOWHERE)
@@ -97,7 +97,7 @@ def test_a_document_that_never_was_is_not_written(format: str, envelope: Any) ->
 
 @pytest.mark.parametrize("text", ['"\\ud800"', '"\\\\\\udc00"', "NaN", "1e999"])
 @pytest.mark.parametrize("style", [None, [None, ",", ":", True, False, ""]])
-def test_what_no_json_says_is_not_written(text: str, style: list[Any] | None) -> None:
+def test_values_that_json_lacks_are_not_written(text: str, style: list[Any] | None) -> None:
     more = {} if style is None else {"x_style": json.dumps(style).encode()}
     envelope = {"mif_version": "2.0", "memories": [], "x": json.loads(text)}
     grain = document("mif2", {"=": envelope}, user_id=TENANT, **more)
@@ -137,7 +137,7 @@ def test_a_forged_grain_has_readable_fields(format: str) -> None:
             assert memory.told(forged(format, kind, "a", residual), NOWHERE)["created_at"]
 
 
-def test_what_is_to_be_forgotten_goes() -> None:
+def test_forgotten_memories_leave_forged_manifests() -> None:
     """A manifest may hold what is said of a record, so all of a person's are looked through."""
     with opened() as store:
         MAKERS[0].take(store, MAKERS[0].memory(1, "tea"))

@@ -145,7 +145,7 @@ def test_what_is_not_certain(text: str, rule: str, pointer: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"\xff", b'["\xc3"]', "{}".encode("utf-16"), b'["\xed\xa0\x80"]']
 )
-def test_what_is_not_utf8(data: bytes) -> None:
+def test_texts_that_are_not_utf8(data: bytes) -> None:
     assert refused(data) == ("not_json", "")
 
 
@@ -214,7 +214,7 @@ def test_times(text: str, seconds: int, fraction: str) -> None:
         "yesterday",
     ],
 )
-def test_what_is_no_time(text: str) -> None:
+def test_texts_that_are_no_time(text: str) -> None:
     assert times.parse(text) is None
 
 
@@ -247,7 +247,7 @@ def test_a_time_that_is_written_is_read(millis: int) -> None:
         ("2200-01-01T00:00:00Z", 7_258_118_400_000, times.LAST),
     ],
 )
-def test_what_a_grain_cannot_hold_is_the_nearest(text: str, millis: int, kept: int) -> None:
+def test_times_beyond_a_grain_become_the_nearest(text: str, millis: int, kept: int) -> None:
     instant = times.parse(text)
     assert instant is not None
     assert (instant.millis, times.of_grain(instant)) == (millis, kept)
@@ -280,7 +280,7 @@ def test_what_is_left_to_the_standard_library(tree: Any) -> None:
     assert _core.spell_json({"a": [tree]}) is None
 
 
-def test_what_is_too_deep_to_be_spelled() -> None:
+def test_values_too_deep_to_be_written() -> None:
     tree: list[Any] = []
     for _ in range(500):
         tree = [tree]

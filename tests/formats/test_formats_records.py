@@ -152,7 +152,7 @@ def test_the_hash_is_of_the_text_as_it_came(record: Record) -> None:
     assert source_of(built).hash == hashed
 
 
-def test_what_the_fields_say_is_not_said_twice() -> None:
+def test_fields_are_not_repeated() -> None:
     record = {"id": "n1", "content": "tea", "weight": 1.5, "tags": ["a"]}
     source = source_of(ORDERED.to_grain("note", record, owner=OWNER))
     assert (source.residual, source.parts, source.packed) == (None, (), None)

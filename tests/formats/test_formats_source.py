@@ -35,7 +35,7 @@ def _grain(value: object) -> og.Grain:
 
 
 @given(JSON, JSON)
-def test_what_was_comes_back(rebuilt: object, original: object) -> None:
+def test_a_difference_restores_the_original(rebuilt: object, original: object) -> None:
     found = difference(rebuilt, original)
     assert same(apply(rebuilt, found), original)
     assert (found is None) == same(rebuilt, original)
@@ -81,7 +81,7 @@ def test_only_what_differs_is_said() -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_is_no_side_channel_is_none(value: object) -> None:
+def test_an_invalid_side_channel_is_ignored(value: object) -> None:
     assert Source.of(_grain(value)) is None
 
 

@@ -67,7 +67,7 @@ def test_half_a_character_is_not_written_and_has_no_digest() -> None:
 
 
 @given(st.lists(st.integers()), st.integers(1, 4))
-def test_what_is_drained_comes_in_its_order(values: list[int], size: int) -> None:
+def test_drained_records_keep_their_order(values: list[int], size: int) -> None:
     left = list(values)
     found = list(drained(left, size))
     assert [one for page in found for one in page] == values

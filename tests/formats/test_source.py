@@ -73,7 +73,7 @@ def test_broken_documents(text: bytes, line: int) -> None:
     assert error.line == line
 
 
-def test_what_stood_before_the_break_is_kept() -> None:
+def test_records_before_the_break_are_kept() -> None:
     (chunk,) = read(b'[{"a": 1}, {"b": 2', lines=False)
     assert chunk.data == b'{"a": 1}'
 

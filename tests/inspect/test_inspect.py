@@ -72,7 +72,7 @@ def test_restricted_is_left_out(shell: Shell, store: Path, tmp_path: Path) -> No
     assert "private" not in page.read_text()
 
 
-def test_what_grains_say_cannot_act(shell: Shell, store: Path, tmp_path: Path) -> None:
+def test_content_of_grains_cannot_run(shell: Shell, store: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     shell.json("inspect", store, "-o", page)
     text = page.read_text()

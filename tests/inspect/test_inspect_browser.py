@@ -67,7 +67,7 @@ def test_no_script_complains(seen: Seen) -> None:
     assert seen.said == ""
 
 
-def test_what_grains_say_stays_text(seen: Seen) -> None:
+def test_content_of_grains_stays_text(seen: Seen) -> None:
     found = Elements(seen.dom)
     assert "img" not in found.names and "<title>taken" not in seen.dom
     assert "<img src=x onerror=alert(1)>\\u202e" in found.text

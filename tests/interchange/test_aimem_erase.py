@@ -95,7 +95,7 @@ def test_a_did_as_a_tenant_takes_nothing_of_another(store: GrainStore) -> None:
     assert store.get(address)["content"] == "x" and len(store) == 1
 
 
-def test_what_was_erased_does_not_come_back(store: GrainStore) -> None:
+def test_erased_grains_do_not_come_back(store: GrainStore) -> None:
     fill(store, everything())
     fill(store, sample(), GRACE)
     erase_tenant(store, ADA, reason_code="gdpr17")
@@ -117,7 +117,7 @@ def test_what_was_erased_does_not_come_back(store: GrainStore) -> None:
     assert count(store) == 1
 
 
-def test_what_was_allowed_back_is_a_record_as_any_other(store: GrainStore) -> None:
+def test_a_record_allowed_back_is_like_any_other(store: GrainStore) -> None:
     fill(store, {"chunks": [chunk("a")]})
     erase_tenant(store, ADA, reason_code="gdpr17")
     (address,) = store.put_many(
@@ -192,7 +192,7 @@ def test_an_export_after_the_order_finds_nothing(
     assert count(store) == (0 if is_sealed(store) else 1)
 
 
-def test_what_is_held_stays_and_leaves_in_no_export(store: GrainStore) -> None:
+def test_held_grains_stay_and_are_not_exported(store: GrainStore) -> None:
     there = fill(store, sample())
     store.holds.add(there[name("pin")], authority="court", reason_code="litigation")
     report = erase_tenant(store, ADA, reason_code="gdpr17")

@@ -202,7 +202,7 @@ def test_since_knows_times_that_a_grain_cannot_have(plain: GrainStore, created_a
         ({"tenant_id": "ada"}, "invalid_tenant"),
     ],
 )
-def test_what_cannot_be_asked(plain: GrainStore, options: dict[str, Any], rule: str) -> None:
+def test_invalid_queries(plain: GrainStore, options: dict[str, Any], rule: str) -> None:
     for export in (export_bundle, export_stream):
         with pytest.raises(err.SchemaError) as caught:
             export(plain, ADA, **options)
@@ -472,7 +472,7 @@ def test_an_export_is_noted_once_without_the_tenant(store: GrainStore) -> None:
     assert ADA not in repr(noted) and store.audit.verify().ok
 
 
-def test_what_is_removed_meanwhile_ends_a_stream(store: GrainStore) -> None:
+def test_a_removal_ends_a_running_stream(store: GrainStore) -> None:
     there = fill(store, {"chunks": [chunk("a"), chunk("b")]})
     acts: list[Callable[[], object]] = [
         lambda: store.privacy.restrict(there[name("a")], reason_code="asked"),
@@ -486,7 +486,7 @@ def test_what_is_removed_meanwhile_ends_a_stream(store: GrainStore) -> None:
             list(pieces)
 
 
-def test_what_is_new_or_superseded_meanwhile_changes_nothing(store: GrainStore) -> None:
+def test_new_or_superseded_grains_do_not_change_a_stream(store: GrainStore) -> None:
     there = fill(store, {"chunks": [chunk("a"), chunk("b")]})
     before = b"".join(export_stream(store, ADA))
     pieces = export_stream(store, ADA, piece=1)

@@ -139,7 +139,9 @@ PROTECTED = [
 
 
 @pytest.mark.parametrize("fields", PROTECTED, ids=str)
-def test_what_is_never_silently_superseded(store: og.GrainStore, fields: dict[str, Any]) -> None:
+def test_grains_that_are_never_silently_superseded(
+    store: og.GrainStore, fields: dict[str, Any]
+) -> None:
     take(store, chunk(**fields))
     before = holdings(store)
     newer = chunk(content="coffee", created_at=NEWER, **fields)
@@ -278,7 +280,7 @@ def test_tenants_are_kept_apart(store: og.GrainStore) -> None:
     assert find_origins(store, [urn(1)], user_id="nobody") == {}
 
 
-def test_what_was_withdrawn_here_is_not_brought_back(store: og.GrainStore) -> None:
+def test_retracted_grains_are_not_brought_back(store: og.GrainStore) -> None:
     take(store, chunk(), chunk(2))
     store.retract(stored(store, urn(1)).address)
     mine = og.Belief(
@@ -292,7 +294,7 @@ def test_what_was_withdrawn_here_is_not_brought_back(store: og.GrainStore) -> No
     assert holdings(store) == before
 
 
-def test_what_is_held_stays(store: og.GrainStore) -> None:
+def test_held_grains_stay(store: og.GrainStore) -> None:
     take(store, chunk())
     store.holds.add(stored(store, urn(1)).address, authority="court", reason_code="litigation")
     summary = take(store, chunk(content="coffee", created_at=NEWER), chunk(2))
@@ -302,7 +304,7 @@ def test_what_is_held_stays(store: og.GrainStore) -> None:
     assert fates(summary)["chunk inserted"] == 1
 
 
-def test_what_was_erased_comes_back_only_if_allowed(store: og.GrainStore) -> None:
+def test_erased_records_return_only_with_allow_erased(store: og.GrainStore) -> None:
     given: dict[str, Any] = {"edges": [edge()], "entities": [entity()], "links": [link()]}
     take(store, chunk(), chunk(2), **given)
     erase_tenant(store, TENANT, reason_code="asked")

@@ -199,7 +199,7 @@ def test_killed_between_batches_and_run_again(tmp_path: Path) -> None:
         assert store.audit.verify().ok
 
 
-def test_what_came_meanwhile_is_decided_again(
+def test_concurrent_changes_are_decided_again(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another import of the same chunk gets between deciding and storing."""

@@ -80,9 +80,7 @@ def test_any_bundle_goes_through_two_stores(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_was_erased_comes_back_only_when_it_is_allowed(
-    store: GrainStore, strict: bool
-) -> None:
+def test_erased_records_return_only_with_allow_erased(store: GrainStore, strict: bool) -> None:
     full(store)
     gone = export_bundle(store, ADA, strict=strict)
     erase_tenant(store, ADA, reason_code="gdpr17")

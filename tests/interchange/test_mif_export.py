@@ -92,7 +92,7 @@ def test_a_document_keeps_what_was_stored_in_another_form(store: og.GrainStore) 
 
 
 @makers
-def test_what_leaves_is_what_counts_now(store: og.GrainStore, maker: Maker) -> None:
+def test_an_export_has_the_current_versions(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"), maker.memory(3, "water"))
     maker.take(store, maker.memory(1, "coffee"))
     store.retract(current(store, maker.id(2)).address)
@@ -219,7 +219,7 @@ def test_layouts(store: og.GrainStore, layout: str) -> None:
 
 
 @makers
-def test_what_is_signed_leaves_too(store: og.GrainStore, maker: Maker) -> None:
+def test_signed_grains_are_exported_too(store: og.GrainStore, maker: Maker) -> None:
     """Imported or not, the document says what the grain says."""
     maker.take(store, maker.memory(1, "lamp on"))
     own = store.put({"type": "event", "content": "lamp off", "user_id": USER, "created_at": TIME})

@@ -125,7 +125,7 @@ def test_a_document_of_bad_records_alone(
 
 
 @makers
-def test_what_a_policy_refuses_is_reported(store: og.GrainStore, maker: Maker) -> None:
+def test_policy_refusals_are_reported(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"))
     store.holds.add(current(store, maker.id(1)).address, authority="court", reason_code="case")
     report = maker.take(
@@ -176,7 +176,7 @@ def test_embeddings_are_searched_by_their_model(store: og.GrainStore, maker: Mak
 
 
 @makers
-def test_what_was_erased_stays_so(store: og.GrainStore, maker: Maker) -> None:
+def test_erased_grains_stay_erased(store: og.GrainStore, maker: Maker) -> None:
     """Under the same id, and with the same text under another one."""
     maker.take(store, maker.memory(1, "tea"), maker.memory(2, "milk"), keep_document=False)
     store.privacy.erase([USER], reason_code="asked", scrub="queued", ciphertext=True)
@@ -288,9 +288,7 @@ def test_an_expired_retention_is_reported(store: og.GrainStore) -> None:
     assert contents(store) == []
 
 
-def test_what_may_be_kept_no_longer_leaves_for_the_person_alone(
-    store: og.GrainStore, tmp_path: Path
-) -> None:
+def test_expired_grains_are_exported_only_for_access(store: og.GrainStore, tmp_path: Path) -> None:
     maker = MAKERS[1]
     maker.take(store, maker.memory(1, "stays here"), consent={"retention_days": 0})
     maker.take(store, maker.memory(2, "leaves"))

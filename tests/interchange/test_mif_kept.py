@@ -88,7 +88,7 @@ def test_of_a_document_without_a_good_record_the_rest_is_kept(store: og.GrainSto
     assert kept(store) == {**given, "memories": []}
 
 
-def test_what_is_refused_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
+def test_refused_records_take_their_vendor_data_along(store: og.GrainStore) -> None:
     MIF2.take(store, MIF2.memory(1, "tea"))
     store.holds.add(current(store, uuid(1)).address, authority="court", reason_code="case")
     assert rules(store, document(1, 2)) == {"document_kept_in_part"}
@@ -96,7 +96,7 @@ def test_what_is_refused_takes_along_what_is_said_of_it(store: og.GrainStore) ->
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_other_systems_say_leaves(store: og.GrainStore, strict: bool) -> None:
+def test_vendor_data_is_exported(store: og.GrainStore, strict: bool) -> None:
     rules(store, document(1, 2))
     more = {
         **vendors(2, version="2.0", memory_metadata={uuid(2): {"tier": "hot"}}),
@@ -122,7 +122,7 @@ def test_what_other_systems_say_leaves(store: og.GrainStore, strict: bool) -> No
     }
 
 
-def test_what_is_said_goes_with_what_is_renamed(store: og.GrainStore) -> None:
+def test_vendor_data_follows_a_renamed_record(store: og.GrainStore) -> None:
     node = {"id": uuid(1), "name": uuid(1), "types": ["memory"]}
     graph = {"entities": [node], "relationships": []}
     MIF2.take(store, MIF2.memory(1, "tea"), vendor_extensions=vendors(1), knowledge_graph=graph)
@@ -152,7 +152,7 @@ def test_grains_come_back_beside_what_other_systems_say(store: og.GrainStore) ->
         )
 
 
-def test_what_we_say_of_a_memory_leaves_again(store: og.GrainStore) -> None:
+def test_our_vendor_data_of_a_memory_is_exported(store: og.GrainStore) -> None:
     of = {"memory_metadata": {uuid(1): {"importance": 0.7}}, "grains": {"0" * 64: "AAAA"}}
     rules(store, document(1, vendor_extensions={"omsgrain": of}))
     assert said(store) == {"omsgrain": {"memory_metadata": {uuid(1): {"importance": 0.7}}}}
@@ -166,7 +166,7 @@ def test_nothing_of_our_own_is_left_over(store: og.GrainStore) -> None:
 
 @pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite"])
 @pytest.mark.parametrize("tags", [[], ["hot"]])
-def test_what_is_said_of_a_duplicate_is_lost_by_name(
+def test_vendor_data_of_a_duplicate_is_reported_as_lost(
     store: og.GrainStore, strategy: str, tags: list[str]
 ) -> None:
     """The memory that it repeats leaves under another id, and keeps what is said of that one."""
@@ -182,7 +182,7 @@ def test_what_is_said_of_a_duplicate_is_lost_by_name(
     assert not export_document(store, USER)[1].losses
 
 
-def test_what_is_said_stays_with_what_does_not_leave(store: og.GrainStore) -> None:
+def test_vendor_data_stays_with_records_that_stay(store: og.GrainStore) -> None:
     old = MIF2.memory(1, "old", created_at="2020-01-01T00:00:00Z")
     said_of = vendors(1, 2, of={"ent-1": "hot", uuid(77): "a session"})
     given = MIF2.document(old, MIF2.memory(2, "new"), knowledge_graph=GRAPH,
@@ -196,7 +196,7 @@ def test_what_is_said_stays_with_what_does_not_leave(store: og.GrainStore) -> No
     assert set(said(store)["other-memory"]["memory_metadata"]) == {uuid(1)}
 
 
-def test_what_is_forgotten_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
+def test_forgetting_takes_vendor_data_along(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     rules(store, document(3, vendor_extensions=vendors(1)))  # of what is not in it
     memory.forget(store, USER, uuid(1))
@@ -211,7 +211,7 @@ def test_what_is_forgotten_takes_along_what_is_said_of_it(store: og.GrainStore) 
     assert said(store) == vendors(1, 2)
 
 
-def test_what_may_not_be_forgotten_stays_as_it_was(store: og.GrainStore) -> None:
+def test_protected_memories_are_not_forgotten(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     store.holds.add(current(store, uuid(1)).address, authority="court", reason_code="case")
     before = holdings(store)
@@ -244,7 +244,7 @@ def left(store: og.GrainStore, text: bytes) -> bool:
     return any(text in grain.blob for grain in store)
 
 
-def test_what_is_deleted_takes_along_what_is_said_of_it(store: og.GrainStore) -> None:
+def test_deleting_takes_vendor_data_along(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     removal.delete(store, current(store, uuid(1)).address)
     assert not left(store, b"about 1")
@@ -254,7 +254,7 @@ def test_what_is_deleted_takes_along_what_is_said_of_it(store: og.GrainStore) ->
     assert said(store) == vendors(1, 2)
 
 
-def test_what_may_not_be_deleted_stays_as_it_was(store: og.GrainStore) -> None:
+def test_protected_memories_are_not_deleted(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     address = current(store, uuid(1)).address
     store.holds.add(address, authority="court", reason_code="case")
@@ -286,7 +286,9 @@ def test_a_version_leaves_what_others_need(store: og.GrainStore) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_documents_of_every_format_say_goes(store: og.GrainStore, format: str) -> None:
+def test_deleting_removes_data_of_documents_of_every_format(
+    store: og.GrainStore, format: str
+) -> None:
     MIF2.take(store, MIF2.memory(1, "tea"), keep_document=False)
     grain = current(store, uuid(1))
     plain = _core.address(grain.blob)
@@ -308,7 +310,7 @@ def test_what_documents_of_every_format_say_goes(store: og.GrainStore, format: s
 @pytest.mark.parametrize("strategy", ["skip_duplicates", "overwrite", "rename"])
 @pytest.mark.parametrize("tags", [[], ["hot"]])
 @pytest.mark.parametrize("way", ["delete", "forget", "mentions"])
-def test_what_is_said_of_a_duplicate_goes_with_what_it_repeats(
+def test_vendor_data_of_a_duplicate_goes_with_the_original(
     store: og.GrainStore, strategy: str, tags: list[str], way: str
 ) -> None:
     by = {"source": {"agent_name": "ann"}}
@@ -331,7 +333,7 @@ def test_what_is_said_of_a_duplicate_goes_with_what_it_repeats(
     assert said(store) == vendors(3)
 
 
-def test_what_is_said_of_a_duplicate_stays_with_a_memory_of_its_id(store: og.GrainStore) -> None:
+def test_vendor_data_of_a_duplicate_stays_with_its_id(store: og.GrainStore) -> None:
     rules(store, document(1))
     rules(store, document(2, memories=[MIF2.memory(2, "text 1")]))
     rules(store, document(2))  # another text under the id

@@ -20,7 +20,7 @@ def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainSto
         yield store
 
 
-def test_what_came_meanwhile_is_decided_again(
+def test_concurrent_changes_are_decided_again(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another import gets between deciding and storing: by id, and by text."""
@@ -52,7 +52,7 @@ def test_what_came_meanwhile_is_decided_again(
         (True, "deleted", ["imported"]),
     ],
 )
-def test_what_counts_no_more_meanwhile_is_not_superseded(
+def test_grains_that_became_past_are_not_superseded(
     store: og.GrainStore,
     monkeypatch: pytest.MonkeyPatch,
     strategy: str,

@@ -173,7 +173,7 @@ def test_no_such_strategy(store: og.GrainStore) -> None:
         MAKERS[0].take(store, merge_strategy="merge")
 
 
-def test_what_is_superseded_stays_in_the_history(store: og.GrainStore) -> None:
+def test_superseded_grains_stay_in_the_history(store: og.GrainStore) -> None:
     maker = MAKERS[0]
     for content in (FIRST, SECOND, "water"):
         maker.take(store, maker.memory(1, content))
@@ -534,7 +534,7 @@ def test_an_older_version_among_several_of_its_text(store: og.GrainStore) -> Non
     assert contents(store) == [SECOND]
 
 
-def test_what_is_refused_is_not_held_to_be_stored(store: og.GrainStore) -> None:
+def test_refused_records_do_not_count_as_stored(store: og.GrainStore) -> None:
     maker = MAKERS[0]
     one, two = versions(maker, "ab")
     maker.take(store, todos=[one], keep_document=False)

@@ -98,7 +98,7 @@ def test_refused_values_are_shortened() -> None:
 
 
 @pytest.mark.parametrize("which", [None, 1.5, [None], object()])
-def test_what_names_no_preset(which: Any) -> None:
+def test_unknown_presets(which: Any) -> None:
     with pytest.raises(OmsError) as refusal:
         load(which)
     assert refusal.value.code == "ERR_SCHEMA"

@@ -82,7 +82,7 @@ def test_a_document_comes_in_and_goes_out(ada: Agent, root: Path, form: str) -> 
     assert again["errors"] == []
 
 
-def test_what_is_remembered_leaves_under_its_id(ada: Agent) -> None:
+def test_remembered_memories_are_exported_under_their_id(ada: Agent) -> None:
     made = ada.do("remember", content="The civet sleeps", importance=0.9)
     given = json.loads(ada.text("export_memories", redact_pii=False))
     (found,) = [one for one in given["memories"] if one["id"] == made["id"]]
@@ -129,7 +129,7 @@ def test_an_export_can_be_a_file(ada: Agent, root: Path) -> None:
     assert (root / "out.mif.json").read_bytes() == data
 
 
-def test_what_was_forgotten_does_not_come_back(ada: Agent) -> None:
+def test_forgotten_memories_do_not_come_back(ada: Agent) -> None:
     one = memory("The aardvark digs")
     ada.do("import_memories", data=document(one))
     ada.do("forget", id=one["id"])

@@ -69,14 +69,14 @@ def test_what_is_below_is_read(root: Path) -> None:
         "\ud800",
     ],
 )
-def test_what_is_elsewhere_is_refused_whether_it_is_there_or_not(root: Path, path: str) -> None:
+def test_paths_outside_the_root_are_refused_alike(root: Path, path: str) -> None:
     assert rule_of(root, path) == "outside_root"
 
 
 @pytest.mark.parametrize(
     "path", ["b.json", "deep", ".", "", "a.json/b", "pipe", "deep/x/y.json", "x" * 5_000]
 )
-def test_what_is_no_file_is_refused(root: Path, path: str) -> None:
+def test_paths_that_are_no_file_are_refused(root: Path, path: str) -> None:
     assert rule_of(root, path) == "no_file"
 
 

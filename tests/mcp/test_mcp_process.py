@@ -90,7 +90,7 @@ def test_it_ends_and_nothing_is_lost(path: Path, how: str) -> None:
         assert store.maintenance.check().ok
 
 
-def test_what_is_no_message_is_passed_over_and_not_logged(path: Path) -> None:
+def test_invalid_messages_are_ignored_and_not_logged(path: Path) -> None:
     process = Process(path)
     process.say(b"{the yak", b"\xff\xfe", b"[]", b"", b'{"jsonrpc": "2.0", "id": 9}')
     process.say(b'{"jsonrpc": "2.0", "id": 9, "result": "yak \\ud800"}')
@@ -114,7 +114,7 @@ def test_what_is_no_message_is_passed_over_and_not_logged(path: Path) -> None:
     assert "Traceback" not in log
 
 
-def test_what_came_is_answered_when_stdin_ends(path: Path) -> None:
+def test_pending_calls_are_answered_when_stdin_ends(path: Path) -> None:
     process = Process(path, "--log-format", "json")
     process.say(HELLO, READY, *(remember(n, f"the yak {n}") for n in range(1, 20)))
     code, out, log = process.end()

@@ -80,7 +80,7 @@ def test_tools_are_listed_with_their_schemas(ada: Agent) -> None:
     assert tools["forget"].annotations.destructive_hint
 
 
-def test_what_is_remembered_is_recalled(ada: Agent) -> None:
+def test_remembered_memories_are_recalled(ada: Agent) -> None:
     made = ada.do(
         "remember",
         content="The zebra prefers oat milk",
@@ -101,7 +101,7 @@ def test_what_is_remembered_is_recalled(ada: Agent) -> None:
         assert made["id"] not in [one["id"] for one in ada.do("recall", **asked)["memories"]]
 
 
-def test_what_is_known_is_not_kept_twice(ada: Agent) -> None:
+def test_known_memories_are_not_stored_twice(ada: Agent) -> None:
     first = ada.do("remember", content="The ibex climbs")
     again = ada.do("remember", content="The ibex climbs", tags=["goat"])
     assert (first["new"], again["new"]) == (True, False)
@@ -125,7 +125,7 @@ def test_a_newer_version_keeps_the_id_and_the_history(ada: Agent) -> None:
     assert third["id"] == old["id"]
 
 
-def test_what_is_forgotten_is_gone(ada: Agent, path: Path) -> None:
+def test_forgotten_memories_are_gone(ada: Agent, path: Path) -> None:
     old = ada.do("remember", content="The quokka smiles")
     new = ada.do("remember", content="The quokka frowns", replaces=old["id"])
     done = ada.do("forget", id=new["id"], reason="asked")
@@ -258,7 +258,7 @@ def test_a_prompt_brings_memories(ada: Agent) -> None:
     assert ada.refused("get_prompt", "all", {"topic": "x"}).code == -32602
 
 
-def test_what_is_held_is_not_forgotten(ada: Agent, path: Path) -> None:
+def test_held_memories_are_not_forgotten(ada: Agent, path: Path) -> None:
     with og.open(path) as store:
         old = store.put(og.Event(content="a stoat", user_id=ADA, created_at=1))
         new = store.supersede(old, og.Event(content="an ermine", user_id=ADA, created_at=2))

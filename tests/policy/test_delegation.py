@@ -74,7 +74,7 @@ def test_a_delegate_stays_within_its_scope(
     assert breach({"task": handed(**scope)}, grain(**new)) is None
 
 
-def test_who_gave_it_is_proven_where_the_delegation_is_signed() -> None:
+def test_a_signed_delegation_proves_its_giver() -> None:
     """A name in a grain proves nothing, and another statement of the giver is none about it."""
     task = handed(authorized_types=[7])
     unsigned = grain(derived=["task"], author_did=BOSS)
@@ -126,7 +126,7 @@ def test_what_a_grain_is_written_under(link: dict[str, Any]) -> None:
     assert breach(world, grain(**link)) == "authorized_types"
 
 
-def test_what_is_not_here_gives_no_scope() -> None:
+def test_missing_grains_have_no_scope() -> None:
     world = {"step": grain(derived=["gone"])}
     assert breach(world, grain(derived=["step", "gone"])) is None
 

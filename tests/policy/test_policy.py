@@ -125,7 +125,7 @@ def test_the_table_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_cannot_be_understood_is_locked(name: str) -> None:
+def test_unknown_policies_are_locked(name: str) -> None:
     world = FakeWorld({"target": grain(invalidation_policy=BROKEN[name])})
     assert outcomes(world, CASES["none"], EVERYTHING) == "DDDDD...."
 
@@ -244,7 +244,7 @@ def test_the_default_of_a_consent_stays_with_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["attorney_client", "work_product"])
-def test_what_is_privileged_goes_by_no_automatism(kind: str) -> None:
+def test_privileged_grains_do_not_expire(kind: str) -> None:
     fields: dict[str, Any] = {"structural_tags": ["profile:legal"], "legal:privilege": kind}
     world = FakeWorld({"target": grain(**fields)})
     assert outcomes(world, CASES["none"], PROOFS["nothing"]) == "....D..DD"

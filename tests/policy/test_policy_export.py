@@ -45,7 +45,7 @@ def test_what_may_leave(profile: str, fields: dict[str, Any], rule: str | None) 
         assert check_export(grain(**fields), held=False) is None
 
 
-def test_who_opted_out_is_not_sold() -> None:
+def test_data_of_opted_out_persons_is_not_sold() -> None:
     fields: dict[str, Any] = {
         "structural_tags": ["profile:consumer"],
         "processing_basis": "contract",

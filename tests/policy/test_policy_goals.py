@@ -254,7 +254,7 @@ def test_evidence_is_for_what_is_satisfied() -> None:
         )
 
 
-def test_what_is_read_for_a_check_has_a_limit() -> None:
+def test_a_check_reads_a_bounded_number_of_grains() -> None:
     def many(first: int) -> list[str]:
         return [f"{n:064x}" for n in range(first, first + LIMIT * 2 // 3)]
 

@@ -67,7 +67,7 @@ def test_a_parent_that_is_gone_ends_its_path() -> None:
     assert outcomes(world, CASES["none"], PROOFS["nothing"]) == "." * 9
 
 
-def test_what_is_too_wide_to_see_is_refused() -> None:
+def test_checks_beyond_the_limit_are_refused() -> None:
     def widest(count: int) -> FakeWorld:
         return FakeWorld(
             {"target": grain("state", derived_from=[f"{n:064x}" for n in range(count)])}

@@ -100,7 +100,7 @@ def outcome(ask: Callable[[], tuple[str, ...]]) -> object:
 
 
 @pytest.mark.parametrize("delegation", [False, True])
-def test_what_is_let_through_is_what_the_policies_allow(
+def test_accepted_changes_are_those_that_policies_allow(
     store: GrainStore, delegation: bool
 ) -> None:
     there = targets(store)

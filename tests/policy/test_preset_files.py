@@ -68,7 +68,7 @@ def seen(namespace: str | None, **fields: Any) -> Grain:
 
 
 @pytest.mark.parametrize("which", [7, b"gdpr", [7], [b"gdpr"]])
-def test_what_names_no_preset(which: Any) -> None:
+def test_unknown_presets(which: Any) -> None:
     with pytest.raises(SchemaError):
         load(which)
 
@@ -87,7 +87,7 @@ def test_a_file_of_our_own(tmp_path: Path) -> None:
     assert preset.check_put(grain(BELIEF, namespace="house")) == ()
 
 
-def test_what_should_be_gone(tmp_path: Path) -> None:
+def test_expired_grains(tmp_path: Path) -> None:
     preset = load(written(tmp_path, OWN))
     event = {"type": "event", "content": "left the dock", "created_at": CREATED}
     month = CREATED + 30 * 86_400_000
@@ -297,7 +297,7 @@ def test_a_file_of_something_else(tmp_path: Path, text: str | bytes, line: int |
         ("\0.toml", SchemaError),
     ],
 )
-def test_what_is_no_preset(which: Any, error: type[OmsError]) -> None:
+def test_invalid_presets(which: Any, error: type[OmsError]) -> None:
     with pytest.raises(error):
         load(which)
 

@@ -32,7 +32,7 @@ from support.regulated_grains import (
 )
 
 
-def test_what_keeps_the_rules_passes_and_says_who_reviews_it() -> None:
+def test_valid_grains_pass_and_list_reviews() -> None:
     assert put(INFERRED, encrypted=True).check(load("gdpr")) == ("gdpr.inferred",)
     assert put(PERSON, encrypted=True).check(load("gdpr")) == ()
     assert delete(BOOKS, 7).check(load("sox")) == ("sox.destruction",)
@@ -105,7 +105,7 @@ def test_the_approval_that_a_grain_asks_for() -> None:
 
 
 @pytest.mark.parametrize("value", [3, "3", [3], {"minimum_retention_years": "3"}, 2.5, True])
-def test_what_is_no_retention_keeps_nothing(value: Any) -> None:
+def test_an_invalid_retention_keeps_nothing(value: Any) -> None:
     """Only opaque grains can hold such a thing."""
     opaque = make({"created_at": CREATED, "retention_policy": value}, type_byte=0xF0)
     assert ALL.kept_until(opaque) is None

@@ -67,7 +67,7 @@ def test_offsets_are_bytes_of_the_original() -> None:
     assert found[0] == Found("email", 16, 31)
 
 
-def test_what_overlaps_becomes_one() -> None:
+def test_overlapping_matches_become_one() -> None:
     text = "token=abcdef12-202-555-0143-rest"
     assert redact_text(text).text == "token=[REDACTED:api_key]"
     text = "password: bob@example.com"

@@ -96,7 +96,7 @@ def test_keys_that_reveal_nothing(tree: dict[str, Any]) -> None:
     assert not found.changed
 
 
-def test_what_is_kept() -> None:
+def test_kept_values() -> None:
     tree = {"id": MAIL, "entities": [{"type": MAIL, "name": MAIL}], "x": {"y": {"z": MAIL}}}
     kept = redact_value(tree, keep=["/id", "/entities/*/type", "/x/**"])
     assert kept.value["id"] == MAIL

@@ -96,7 +96,7 @@ def test_a_circle_ends(kept: Kept) -> None:
         assert addresses(kept.ask(heads, address)) == [tail]
 
 
-def test_what_was_removed_joins_nothing(kept: Kept) -> None:
+def test_removed_grains_join_no_history(kept: Kept) -> None:
     a, b, c, d = line = kept.line(*(belief(n, n) for n in range(4)))
     kept.remove(b)
     assert addresses(kept.ask(chain, a)) == [a]

@@ -136,7 +136,7 @@ class Counting:
     ],
 )
 @pytest.mark.parametrize("second", [False, True])
-def test_what_is_named_is_all_that_is_read(
+def test_only_named_columns_are_read(
     big: og.GrainStore, asked: dict[str, Any], index: str, second: bool
 ) -> None:
     cursor = ask(big, 5, **asked).next_cursor if second else None
@@ -221,7 +221,7 @@ def test_counts_are_exact(store: og.GrainStore, asked: dict[str, Any]) -> None:
         check()
 
 
-def test_what_is_gone_is_passed_over(big: og.GrainStore) -> None:
+def test_removed_grains_are_skipped(big: og.GrainStore) -> None:
     class Gone(Counting):
         def grain(self, seq: int) -> og.Grain | None:
             return super().grain(seq) if seq % 3 else None

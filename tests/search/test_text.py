@@ -97,7 +97,7 @@ def test_any_word_is_enough_and_rare_ones_count_more(
     assert scores == sorted(scores, reverse=True)
 
 
-def test_what_a_grain_is_about_counts_more(store: MemoryStorage, index: TextIndex) -> None:
+def test_matches_in_the_subject_count_more(store: MemoryStorage, index: TextIndex) -> None:
     fields = {"type": "belief", "relation": "is", "confidence": 1.0, "created_at": CREATED}
     filler = [event(f"other {n}") for n in range(5)]
     put(store, *filler,

@@ -322,7 +322,7 @@ def test_sqlite_without_full_text_search(
 
 
 @pytest.mark.parametrize("answer", ["database or disk is full", "disk I/O error"])
-def test_what_sqlite_refuses_is_a_store_error(
+def test_errors_of_sqlite_are_store_errors(
     store: MemoryStorage, index: SqliteTextIndex, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     def refuse(*_: object) -> None:

@@ -126,7 +126,7 @@ TOO_LONG = vectors.DIMENSIONS + 1
         (memoryview(array("f", range(4))).cast("B").cast("f", (2, 2)), "ERR_SCHEMA"),
     ],
 )
-def test_what_is_no_vector(vector: object, code: str) -> None:
+def test_invalid_vectors(vector: object, code: str) -> None:
     with pytest.raises(OmsError) as caught:
         vectors.pack(vector)
     assert (caught.value.code, caught.value.field) == (code, "/vector")
@@ -340,7 +340,7 @@ def test_models_are_never_compared(store: Storage) -> None:
         assert bad == ("ERR_SCHEMA", "/model")
 
 
-def test_what_cannot_be_searched_for(store: Storage) -> None:
+def test_invalid_searches(store: Storage) -> None:
     assert search(store, [1.0]) == []  # no vectors yet, of whatever model
     assert search(store, [1.0], model="m") == []
     (seq,) = put(store, 1)

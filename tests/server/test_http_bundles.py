@@ -307,7 +307,7 @@ def test_signatures_of_imports(tmp_path: Path, lines: bool) -> None:
 
 
 @pytest.mark.parametrize("given", ["missing", "skipped"])
-def test_what_was_not_checked_is_audited(served: Site, given: str) -> None:
+def test_unchecked_signatures_are_audited(served: Site, given: str) -> None:
     token, body = served.token(), bundle(chunk(1))
     headers = {} if given == "missing" else {"aimem-signature": signed(body, ED25519.generate())}
     imported(served, token, body, **headers)

@@ -49,7 +49,7 @@ def served(tmp_path: Path) -> Iterator[Site]:
         yield found
 
 
-def test_what_several_have_named_leaves_together_unless_one_is_asked_for(served: Site) -> None:
+def test_identifiers_of_several_producers_are_exported_together(served: Site) -> None:
     token = served.token()
     imported(served, token, bundle(chunk(1)))
     imported(served, token, bundle(chunk(1, producer="shop"), producer="shop"))
@@ -246,9 +246,7 @@ def test_exports_are_packed_on_request(served: Site, path: str) -> None:
 
 @pytest.mark.parametrize("path", [EXPORT, STREAM])
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
-def test_what_is_made_before_it_is_sent_bears_its_hash(
-    served: Site, path: str, encoding: str
-) -> None:
+def test_complete_answers_have_a_digest(served: Site, path: str, encoding: str) -> None:
     """The hash and the length are those of the bytes on the wire, packed ones too."""
     token = served.token()
     imported(served, token, bundle(chunk(1)))

@@ -310,7 +310,7 @@ def test_changes_by_steps(served: Site) -> None:
     assert (rest["changes"], rest["next"]) == ([], first["next"])
 
 
-def test_what_was_deleted_is_gone(served: Site) -> None:
+def test_deleted_grains_are_gone(served: Site) -> None:
     token = served.token()
     (address,) = put(served, token, lamp())
     assert served.ask("DELETE", f"/v1/grains/{address}", token).json() == {"deleted": address}

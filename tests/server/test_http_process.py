@@ -153,7 +153,7 @@ def test_stopping_waits_for_running_requests(path: Path) -> None:
         assert len(store) == 1
 
 
-def test_who_says_nothing_is_not_waited_for(path: Path) -> None:
+def test_a_silent_client_is_not_waited_for(path: Path) -> None:
     with Served(path, "--timeout", "0.1") as served:
         host, port = served.url.removeprefix("http://").split(":")
         for said in (b"", b"GET /healthz HTT"):
@@ -184,7 +184,7 @@ class Wire(asyncio.Transport):
         self.aborted = True
 
 
-def test_who_takes_nothing_is_not_waited_for() -> None:
+def test_a_client_that_reads_nothing_is_not_waited_for() -> None:
     """Neither for the rest of an answer that is over, nor of one that was cut short."""
 
     async def act() -> None:
@@ -216,7 +216,7 @@ def test_who_takes_nothing_is_not_waited_for() -> None:
     asyncio.run(act())
 
 
-def test_what_it_refuses_to_start_with(shell: Shell, path: Path, tmp_path: Path) -> None:
+def test_options_that_the_server_refuses(shell: Shell, path: Path, tmp_path: Path) -> None:
     assert shell("serve", path, "--host", "0.0.0.0") == exit_code("ERR_UNSUPPORTED")
     assert shell("serve", path, "--host", "example.org") == exit_code("ERR_UNSUPPORTED")
     assert shell("serve", path, "--producer", "Not One") == exit_code("ERR_SCHEMA")

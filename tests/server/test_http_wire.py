@@ -95,7 +95,7 @@ def test_a_length_above_the_limit_is_refused_at_once(
             assert wire.is_over()
 
 
-def test_who_sends_it_nevertheless_hears_why(served: tuple[str, str]) -> None:
+def test_a_client_that_sends_anyway_gets_the_reason(served: tuple[str, str]) -> None:
     url, token = served
     headers = {"authorization": token.partition(": ")[2], "content-type": "text/plain"}
     for _ in range(5):
@@ -150,7 +150,7 @@ def test_headers_up_to_the_limit_are_taken(served: tuple[str, str]) -> None:
         b"POST /v1/grains HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip\r\n\r\n",
     ],
 )
-def test_what_is_no_http(served: tuple[str, str], data: bytes) -> None:
+def test_requests_that_are_no_http(served: tuple[str, str], data: bytes) -> None:
     with Wire(served[0]) as wire:
         wire.raw(data)
         assert wire.refused() in ((400, "invalid_request"), (501, "invalid_request"))

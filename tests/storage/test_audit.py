@@ -176,7 +176,7 @@ def test_checkpoint_as_json(store: Storage) -> None:
         ({"more": 1}, None),
     ],
 )
-def test_what_is_no_checkpoint(change: dict[str, Any], field: str | None) -> None:
+def test_invalid_checkpoints(change: dict[str, Any], field: str | None) -> None:
     good = json.loads(Checkpoint(7, "0a" * 32, TIME).to_json())
     with pytest.raises(FormatError) as refused:
         Checkpoint.from_json(json.dumps(good | change))

@@ -82,7 +82,7 @@ def test_a_name_that_needs_a_resolver(store: GrainStore) -> None:
 
 
 @pytest.mark.parametrize("signature", ["not base64!", "\u00e9", 7, [], "A" * 5_000])
-def test_what_is_no_signature(signature: Any) -> None:
+def test_invalid_signatures(signature: Any) -> None:
     row = json.loads(Checkpoint(7, "0a" * 32, 1).to_json())
     with pytest.raises(err.FormatError):
         Checkpoint.from_json(json.dumps(row | {"signature": signature}))

@@ -105,7 +105,7 @@ def test_a_damaged_row_is_reported(key: bytes, row: bytes) -> None:
 # Withdrawn consents
 
 
-def test_what_is_due_is_erased_in_time(store: og.GrainStore, clock: Clock) -> None:
+def test_due_grains_are_erased_in_time(store: og.GrainStore, clock: Clock) -> None:
     grant = store.put(consent())
     gone = [cascading(store, grant), cascading(store, grant, "off", **USER)]
     stays = store.put(belief("dim", processing_basis=grant))
@@ -146,7 +146,7 @@ def test_everything_is_done_before_its_time(store: og.GrainStore) -> None:
 
 
 @pytest.mark.parametrize("user", [{}, USER])
-def test_what_is_held_stays_restricted_and_named(
+def test_held_grains_stay_restricted_and_reported(
     store: og.GrainStore, clock: Clock, user: dict[str, Any]
 ) -> None:
     grant = store.put(consent())
@@ -218,7 +218,7 @@ def test_each_of_two_consents_can_erase(store: og.GrainStore) -> None:
     assert not store.exists(child)
 
 
-def test_what_is_gone_already_is_dropped(store: og.GrainStore) -> None:
+def test_removed_grains_leave_the_queue(store: og.GrainStore) -> None:
     grant = store.put(consent())
     gone = cascading(store, grant)
     store.privacy.withdraw_consent(grant)
@@ -271,7 +271,7 @@ def test_a_damaged_grain_holds_up_no_other(clock: Clock) -> None:
     assert not store.exists(good)
 
 
-def test_what_is_under_privilege_is_kept(store: og.GrainStore) -> None:
+def test_privileged_grains_are_kept(store: og.GrainStore) -> None:
     grant = store.put(consent())
     legal: dict[str, Any] = {
         "structural_tags": ["profile:legal"],
@@ -321,7 +321,9 @@ source = "house rule"
 
 
 @pytest.mark.parametrize("kind", EVERYWHERE)
-def test_what_a_preset_keeps_no_longer_goes(kind: str, tmp_path: Path, clock: Clock) -> None:
+def test_grains_that_a_preset_keeps_no_longer_are_erased(
+    kind: str, tmp_path: Path, clock: Clock
+) -> None:
     rules = tmp_path / "short.toml"
     rules.write_text(RULES)
     settings = Settings(actor="tester", clock=clock, preset=load([rules]))

@@ -93,7 +93,7 @@ def test_files_beside_a_store(tmp_path: Path) -> None:
     assert MemoryStorage().sidecar == Sidecar()
 
 
-def test_what_makes_no_sense_in_a_database(tmp_path: Path) -> None:
+def test_options_that_a_database_refuses(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as caught:
         og.open(URL, memory_limit="64MB")
     assert caught.value.field == "/memory"

@@ -49,7 +49,7 @@ def refused(call: Call, room: Path, path: str) -> str:
     "path", ["a\0b", "a\ud800b", "p" * 300, "p" * 5_000], ids=["nul", "lone", "long", "longer"]
 )
 @pytest.mark.parametrize("call", [*READS.values(), *WRITES.values()], ids=[*READS, *WRITES])
-def test_what_no_file_can_be_called(
+def test_impossible_file_names(
     call: Call, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -84,7 +84,7 @@ def test_no_permission() -> None:
     assert run(code) == ["ERR_ACCESS", "ERR_ACCESS"]
 
 
-def test_who_may_only_read_needs_no_lock_file() -> None:
+def test_a_reader_without_write_permission_needs_no_lock_file() -> None:
     """LMDB notes there who reads. A reader without a note keeps writers out (test_read_only)."""
     code = """
         import os, tempfile

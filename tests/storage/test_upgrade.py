@@ -191,7 +191,7 @@ def test_restore(path: Path, tmp_path: Path) -> None:
         (0o555, 0o444, (0o755, 0o644)),
     ],
 )
-def test_who_may_not_read_the_store_may_not_read_its_backup(
+def test_a_backup_has_the_permissions_of_the_store(
     path: Path, tmp_path: Path, store_mode: int, file_mode: int, found: tuple[int, int]
 ) -> None:
     """Whatever the directory lets that the backup goes to; but its owner may restore it."""
@@ -228,9 +228,7 @@ else:
 
 
 @pytest.mark.parametrize("how", ["backup", "restore"])
-def test_what_a_kill_left_of_a_copy_is_removed_by_the_next(
-    path: Path, tmp_path: Path, how: str
-) -> None:
+def test_the_next_copy_removes_a_killed_one(path: Path, tmp_path: Path, how: str) -> None:
     make(path).close()
     new = tmp_path / "new.omsg"
     killed = ended(KILLED, path, new, how)
@@ -247,7 +245,7 @@ def test_what_a_kill_left_of_a_copy_is_removed_by_the_next(
 
 
 @pytest.mark.parametrize("kind", ["link", "other", "file"])
-def test_what_is_not_ours_stays(path: Path, tmp_path: Path, kind: str) -> None:
+def test_foreign_files_stay(path: Path, tmp_path: Path, kind: str) -> None:
     """Where all may write, somebody could have put it there."""
     store = make(path)
     part, theirs = tmp_path / ".copy.omsg.part", tmp_path / "theirs"

@@ -105,7 +105,7 @@ def test_a_blob_that_conforms_stays() -> None:
     ],
     ids=range(5),
 )
-def test_what_cannot_be_adapted(blob: bytes) -> None:
+def test_blobs_that_cannot_be_adapted(blob: bytes) -> None:
     with pytest.raises(errors.OmsError):
         og.Grain.adapt(blob)
 
@@ -127,7 +127,7 @@ def test_a_file_of_them(tmp_path: Path) -> None:
         assert container.verify(copy).ok
 
 
-def test_what_cannot_be_adapted_is_refused_by_position(tmp_path: Path) -> None:
+def test_blobs_that_cannot_be_adapted_are_refused_by_position(tmp_path: Path) -> None:
     blobs = [foreign("a goal"), b"\x01\x00\x01" + bytes(7), foreign("states")]
     path = saved(tmp_path, make(blobs))
     with og.open(tmp_path / "store.omsg") as store:

@@ -120,7 +120,7 @@ def test_a_history_that_is_too_long_to_look_through(
         store.supersede(chain[-1], store.get(chain[0]))
 
 
-def test_what_is_refused_leaves_nothing(store: og.GrainStore) -> None:
+def test_refusals_leave_nothing(store: og.GrainStore) -> None:
     old = store.put(belief("on", invalidation_policy=LOCKED))
     seen = store.stats().last_seq
     with pytest.raises(err.InvalidationDeniedError):

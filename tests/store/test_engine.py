@@ -64,7 +64,7 @@ def test_dicts_grains_and_blobs_are_the_same(store: og.GrainStore) -> None:
     assert (report.stored, report.duplicates) == (1, 5)
 
 
-def test_what_has_an_older_name_or_another_encoding_keeps_its_bytes(store: og.GrainStore) -> None:
+def test_older_names_and_encodings_keep_their_bytes(store: og.GrainStore) -> None:
     fields = {**belief(1), "type": "fact"}
     for blob in (
         og.encode(fields, keep_type_name=True),
@@ -171,7 +171,7 @@ def test_only_supersede_takes_superseding_grains(store: og.GrainStore, name: str
     assert report.stored == 2
 
 
-def test_what_only_looks_like_superseding_is_taken(store: og.GrainStore) -> None:
+def test_grains_that_only_look_like_superseding_are_stored(store: og.GrainStore) -> None:
     store.put(belief(1, invalidation_reason=None))
     store.put(belief(2, object="\u00a2sj itype: invalidation_type"))
     store.put(belief(3, x_map={"sj": 1, "itype": "superseded"}, x_bytes=b"\xa5itype\x62sa"))

@@ -143,7 +143,7 @@ def test_a_report_has_all_who_signed(store: og.GrainStore, tmp_path: Path) -> No
 # Presets
 
 
-def test_what_comes_twice_is_put_and_reviewed_once(regulated: og.GrainStore) -> None:
+def test_a_repeated_grain_is_put_and_reviewed_once(regulated: og.GrainStore) -> None:
     grain = belief("lit", source_type="llm_generated", **PERSON)
     report = regulated.put_many([grain, grain])
     (address,) = set(report.addresses)
@@ -247,7 +247,7 @@ def test_a_lineage_is_walked_once(store: og.GrainStore, monkeypatch: pytest.Monk
 # Erasing
 
 
-def test_what_an_erasure_marks_it_marks_for_all_its_pages(
+def test_an_erasure_marks_all_its_pages(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasure, "_PAGE", 3)

@@ -45,7 +45,7 @@ Stores = tuple[og.GrainStore, og.GrainStore]
 
 
 @pytest.mark.parametrize("moment", ["status", "_packed"])
-def test_what_is_removed_while_it_is_exported_stays_out(
+def test_grains_removed_during_an_export_stay_out(
     stores: Stores, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, _ = stores
@@ -69,7 +69,7 @@ def test_what_is_removed_while_it_is_exported_stays_out(
 
 
 @pytest.mark.parametrize("chosen", [{}, {"subject": "lamp"}, {"current": True}])
-def test_what_comes_while_it_is_exported_waits_for_the_next_time(
+def test_grains_put_during_an_export_wait_for_the_next(
     stores: Stores, tmp_path: Path, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No rule was asked whether it may leave."""
@@ -183,7 +183,7 @@ def test_a_claim_about_an_absent_grain_waits(stores: Stores, tmp_path: Path) -> 
     assert current(target) == [og.address(new)]
 
 
-def test_what_claims_to_supersede_without_saying_what(stores: Stores, tmp_path: Path) -> None:
+def test_claims_without_a_superseded_grain(stores: Stores, tmp_path: Path) -> None:
     _, target = stores
     blob = og.encode(belief("off", supersession_justification="seen"))
     container.write(tmp_path / "one.mg", [blob])
@@ -233,7 +233,7 @@ def test_an_export_is_noted(stores: Stores, tmp_path: Path) -> None:
     assert entry.details == {"grains": 1, "purpose": "move"}
 
 
-def test_what_came_before_a_refusal_keeps_its_state(stores: Stores, tmp_path: Path) -> None:
+def test_states_before_a_refusal_are_kept(stores: Stores, tmp_path: Path) -> None:
     source, _ = stores
     old = source.put(belief("on"))
     source.retract(source.put(belief("wrong", 1)))

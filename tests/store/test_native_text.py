@@ -129,7 +129,7 @@ def test_two_beliefs_are_two_memories_at_the_receiver(format: str) -> None:
 
 
 @each
-def test_what_went_along_comes_back(format: str) -> None:
+def test_grains_that_travel_along_come_back(format: str) -> None:
     grains = [believes("bob", "mg:prefers", "tea"), believes(USER, "mg:avoids", "peanuts"),
               believes("carol", "mg:prefers", "tea", "carol"),
               blocks(text("one"), text("two"))]  # fmt: skip

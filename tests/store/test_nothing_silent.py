@@ -133,7 +133,7 @@ def silent(document: dict[str, Any], format: str, to: str) -> list[tuple[str, st
 
 @pytest.mark.parametrize("to", ["aimem", "mif1", "mif2", "mif-ld"])
 @pytest.mark.parametrize("format", ["aimem", "mif1", "mif2", "mif-ld"])
-def test_what_goes_in_comes_out_or_is_named(format: str, to: str) -> None:
+def test_everything_is_exported_or_reported(format: str, to: str) -> None:
     for document in full(format):
         assert silent(document, format, to) == []
 

@@ -97,7 +97,7 @@ def test_sealed_grains_stay_sealed(kind: str, target: og.GrainStore, tmp_path: P
         again.close()
 
 
-def test_what_may_not_leave_does_not(source: og.GrainStore, tmp_path: Path) -> None:
+def test_withheld_grains_are_not_exported(source: og.GrainStore, tmp_path: Path) -> None:
     file = tmp_path / "all.parquet"
     kept = source.put(belief("kept"))
     source.privacy.restrict(kept, reason_code="disputed")

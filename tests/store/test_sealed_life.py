@@ -296,9 +296,7 @@ def test_evidence_by_both_names_of_a_grain_is_one_piece(store: GrainStore) -> No
     store.supersede(active, {**done, "satisfaction_evidence": [names[1], other]})
 
 
-def test_what_was_erased_stays_so_in_a_backup_that_is_restored_without_keys(
-    tmp_path: Path, ring: KeyRing
-) -> None:
+def test_erasures_hold_in_a_backup_restored_without_keys(tmp_path: Path, ring: KeyRing) -> None:
     path, copy, new = (tmp_path / name for name in ("s.omsg", "copy.omsg", "new.omsg"))
     with og.open(path, keys=ring) as store:
         doomed = store.put(belief(user_id=USERS[0], object="gone"))

@@ -128,7 +128,7 @@ def test_search_does_not_rank_what_is_sealed(store: GrainStore) -> None:
     assert [hit.address for hit in store.search("warm", sealed=False).results] == [plain]
 
 
-def test_what_was_put_comes_back(store: GrainStore) -> None:
+def test_a_put_grain_comes_back(store: GrainStore) -> None:
     fields = belief(user_id=USERS[0])
     grain = og.Grain(og.encode(fields))
     address = store.put(fields)
@@ -166,7 +166,7 @@ def test_plain_ones_stay_plain(store: GrainStore, below: Storage) -> None:
     assert len(store) == 1
 
 
-def test_what_others_see(store: GrainStore, below: Storage) -> None:
+def test_handles_without_keys_see_only_headers(store: GrainStore, below: Storage) -> None:
     address = store.put(belief(user_id=USERS[0], structural_tags=["pii:name"]))
     others = GrainStore(below)
     grain = others.get(address)
@@ -293,7 +293,7 @@ def store_of(*grains: dict[str, Any]) -> GrainStore:
     return store
 
 
-def test_what_only_carries_sealed_grains_takes_what_it_is_given(
+def test_a_store_of_foreign_sealed_grains_accepts_plain_ones(
     store: GrainStore, tmp_path: Path
 ) -> None:
     """Anybody can make a sealed blob, and must not close somebody's store with it."""

@@ -145,7 +145,7 @@ def test_a_name_that_cannot_be_resolved(tmp_path: Path) -> None:
             ]
 
 
-def test_what_cannot_be_signed(store: GrainStore) -> None:
+def test_grains_that_cannot_be_signed(store: GrainStore) -> None:
     class Broken:
         alg, did = ALICE.alg, ALICE.did
 
@@ -504,7 +504,7 @@ def test_sealed_grains_are_asked_if_in_doubt(value: Any, asked: bool) -> None:
         "all", 1, ["belief"],
     ],
 )  # fmt: skip
-def test_what_cannot_be_required(value: Any) -> None:
+def test_invalid_signature_requirements(value: Any) -> None:
     with pytest.raises(err.SchemaError):
         Required.parse(value)
 

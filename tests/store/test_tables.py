@@ -94,7 +94,7 @@ def test_columns_are_those_of_the_registry() -> None:
         assert form.field(name).type == kind, name
 
 
-def test_what_does_not_fit_is_in_extra(store: GrainStore) -> None:
+def test_values_that_do_not_fit_are_in_extra(store: GrainStore) -> None:
     """Types that nobody has defined may hold anything under any name."""
     fields = {
         "type": "x_probe", "confidence": "high", "created_at": 5, "structural_tags": ["a", 1],
@@ -119,7 +119,7 @@ def test_the_index_chooses(store: GrainStore) -> None:
     assert store.to_arrow(subject="nobody").read_all().num_rows == 0
 
 
-def test_what_became_of_them(store: GrainStore) -> None:
+def test_states_of_grains(store: GrainStore) -> None:
     old = store.put(belief("old"))
     new = store.supersede(old, belief("new", created_at=2_000_000_000_000))
     gone = store.put(belief("wrong"))
@@ -145,7 +145,7 @@ def test_what_became_of_them(store: GrainStore) -> None:
         ({"order": "any"}, "ERR_SCHEMA"),
     ],
 )
-def test_what_cannot_be_asked(store: GrainStore, given: dict[str, Any], code: str) -> None:
+def test_invalid_queries(store: GrainStore, given: dict[str, Any], code: str) -> None:
     """It is refused to who asks, not to who reads."""
     with pytest.raises(OmsError) as caught:
         store.to_arrow(**given)
@@ -160,7 +160,7 @@ def test_batches_are_bounded(store: GrainStore, monkeypatch: pytest.MonkeyPatch)
     assert [batch.num_rows for batch in store.to_arrow()] == [1] * 25
 
 
-def test_what_goes_wrong_while_it_is_read_is_raised_there(tmp_path: Path) -> None:
+def test_errors_while_reading_are_raised_there(tmp_path: Path) -> None:
     store = og.open(tmp_path / "m.omsg")
     store.put_many([belief(str(n)) for n in range(5)])
     reader = store.to_arrow()

@@ -89,7 +89,7 @@ def test_the_good_lines_of_a_message_are_stored(store: GrainStore) -> None:
     assert (taken.refused[0].error.line, taken.refused[0].count) == (2, 2)
 
 
-def test_what_was_erased_does_not_come_back(tmp_path: Path) -> None:
+def test_erased_grains_do_not_come_back(tmp_path: Path) -> None:
     with og.open(tmp_path / "m.omsg") as store:
         store.put(belief(1, user_id="u1"))
         store.privacy.erase(["u1"], reason_code="asked")
@@ -98,7 +98,7 @@ def test_what_was_erased_does_not_come_back(tmp_path: Path) -> None:
         assert take(store, [message], allow_erased=True).stored == 1
 
 
-def test_what_looks_like_a_mistake_is_counted(store: GrainStore) -> None:
+def test_likely_mistakes_are_counted(store: GrainStore) -> None:
     assert take(store, [text(1, confidense=1), text(2)]).warnings == 1
 
 

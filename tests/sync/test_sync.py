@@ -133,7 +133,7 @@ def test_holds_and_restrictions_end_everywhere(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_is_erased_is_erased_everywhere(pair: Pair, full: bool) -> None:
+def test_an_erasure_reaches_every_store(pair: Pair, full: bool) -> None:
     robot, hub = pair
     person: dict[str, Any] = {"user_id": "ann-17"}
     gone = robot.put(belief("private", **person))
@@ -250,7 +250,7 @@ def test_a_rule_about_no_person_is_not_restricted_from_outside(
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_supersedes_comes_with_what_it_superseded(full: bool) -> None:
+def test_superseding_grains_come_with_superseded_ones(full: bool) -> None:
     robot, hub = memory(), memory()
     old = robot.put(belief("0"))
     chain = [old]
@@ -284,7 +284,7 @@ def test_a_restored_store_is_compared(direction: Any, tmp_path: Path) -> None:
         assert addresses(robot) == addresses(hub) >= set(new)
 
 
-def test_what_is_erased_is_found_among_other_namespaces(
+def test_erased_grains_are_found_in_other_namespaces(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasures, "_LUMP", 500)  # bytes: some grains

@@ -71,7 +71,7 @@ def test_cut_at_any_byte(hub: Site, robot: og.GrainStore, most: int, long: bool)
     assert broken
 
 
-def test_what_was_committed_is_not_sent_again(hub: Site, robot: og.GrainStore) -> None:
+def test_committed_grains_are_not_sent_again(hub: Site, robot: og.GrainStore) -> None:
     """The answer to a batch is lost, after the batch was taken."""
     made = filled(robot, "robot", 40)
     lost = iter([None, None])

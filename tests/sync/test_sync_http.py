@@ -79,7 +79,7 @@ def test_both_ways(hub: Site, robot: og.GrainStore) -> None:
     peer.close()
 
 
-def test_what_was_just_sent_is_not_listed(hub: Site, robot: og.GrainStore) -> None:
+def test_grains_just_sent_are_not_listed(hub: Site, robot: og.GrainStore) -> None:
     """Whether two stores that never met share anything is asked before anything crosses."""
     robot.put_many([lamp(f"robot {n}") for n in range(600)])
     at(hub).put(lamp("hub"))
@@ -103,7 +103,7 @@ def test_histories_that_differ(hub: Site, robot: og.GrainStore) -> None:
     assert sent < 10_000
 
 
-def test_what_scopes_let_do(hub: Site, robot: og.GrainStore) -> None:
+def test_permissions_of_scopes(hub: Site, robot: og.GrainStore) -> None:
     filled(robot, "robot", 4)
     filled(at(hub), "hub", 4)
     reader = dialled(hub, hub.sync_token("reader", ["sync:read"]))
@@ -287,7 +287,7 @@ def test_peers_that_are_not_asked_are_let_go(hub: Site) -> None:
     assert len(hub.service.peers._kept) == 8
 
 
-def test_who_goes_away_before_his_turn_is_not_heard(tmp_path: Path) -> None:
+def test_a_client_that_leaves_the_queue_is_not_served(tmp_path: Path) -> None:
     with site(tmp_path / "hub.omsg", ServerOptions(at_work=1)) as hub:
         body = protocol.pack(Batch(b"", grains=(og.encode(lamp("on")),)))
         headers = {

@@ -48,7 +48,7 @@ def test_restricted_grains_go_to_the_same_house_only() -> None:
     assert heads(other) == [address]
 
 
-def test_what_may_be_kept_no_longer_does_not_leave() -> None:
+def test_expired_grains_are_not_sent() -> None:
     robot, hub = memory(), memory()
     over, held = robot.put(belief("over")), robot.put(belief("held", 1))
     robot.holds.add(held, authority="court", reason_code="litigation")

@@ -127,7 +127,7 @@ def poison(writer: Writer, *, address: str, what: bytes, row: list[Any]) -> None
     writer.set_row(TOGGLES, SEQUENCE.pack(seq) + what, msgpack.packb(row))
 
 
-def test_what_is_counted_to_is_believed() -> None:
+def test_plausible_counts_are_accepted() -> None:
     """Stores that count by themselves for long agree when they meet."""
     robot, hub = memory(), memory()
     (address,) = {store.put(belief("0")) for store in (robot, hub)}

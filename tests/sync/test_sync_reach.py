@@ -185,7 +185,9 @@ def test_a_hold_over_itself_comes(mine: og.GrainStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_who_may_bring_holds_may_bind(mine: og.GrainStore, tmp_path: Path, name: str) -> None:
+def test_a_peer_that_may_bring_holds_may_bind(
+    mine: og.GrainStore, tmp_path: Path, name: str
+) -> None:
     other, victim, trap = attack(mine, terms_of(name))
     write_bundle(LocalPeer(other), tmp_path / "x.mg", clock=lambda: TIME)
     (tmp_path / "x.mg.sig").write_bytes(sign_file(tmp_path / "x.mg", ALICE))
@@ -228,7 +230,7 @@ def test_a_history_that_comes_whole_is_bound_as_it_was(
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_what_only_puts_supersedes_nothing(mine: og.GrainStore, name: str) -> None:
+def test_a_put_supersedes_nothing(mine: og.GrainStore, name: str) -> None:
     """Brokers and uploads put grains; one that claims to supersede is refused by each."""
     victim = mine.put(belief("open", **ANN))
     trap = belief(

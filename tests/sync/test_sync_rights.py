@@ -253,7 +253,7 @@ def test_a_successor_that_was_erased_is_reviewed(mine: og.GrainStore) -> None:
     assert review.rules == ("soft_locked",)
 
 
-def test_what_is_restricted_there_does_not_come_into_use_here(mine: og.GrainStore) -> None:
+def test_restricted_grains_stay_out_of_use_after_a_sync(mine: og.GrainStore) -> None:
     """Whoever may bring grains, and no restrictions, brings a restricted grain restricted."""
     other = memory()
     known, new = belief("known"), other.put(belief("new", 1))

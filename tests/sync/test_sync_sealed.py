@@ -68,7 +68,7 @@ def test_a_store_without_keys_passes_states_on(ring: KeyRing) -> None:
     assert heads(other) == heads(robot)
 
 
-def test_what_is_sealed_does_not_get_round_a_policy(ring: KeyRing) -> None:
+def test_sealed_grains_do_not_bypass_a_policy(ring: KeyRing) -> None:
     """The hub can read what is locked, and not what is said to supersede it."""
     robot, hub = memory(keys=ring), memory()
     old = robot.put(belief("rule", invalidation_policy={"mode": "soft_locked"}))

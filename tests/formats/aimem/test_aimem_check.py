@@ -144,7 +144,7 @@ def test_a_check_does_not_depend_on_spelling() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"null", b"7", b'"x"', b"\xff"])
-def test_what_is_no_object(text: bytes) -> None:
+def test_values_that_are_no_object(text: bytes) -> None:
     (rule, _), *rest = rules(text)
     assert rule in ("not_json", "not_object") and not rest
 

@@ -114,7 +114,7 @@ def test_the_time_of_a_signature_is_signed(signer: KeySigner) -> None:
     assert rule(no_time, TEXT, trust(signer)) == "signature_invalid"
 
 
-def test_what_is_signed_is_what_the_checksum_is_of() -> None:
+def test_signature_and_checksum_cover_the_same_bytes() -> None:
     """Another spelling of the bundle has the same signature, another bundle has not."""
     made = signature.sign_bundle(TEXT, ALICE)
     other = json.dumps(json.loads(written()), indent=1, sort_keys=True).encode()
@@ -168,7 +168,7 @@ def test_a_name_that_is_not_his() -> None:
         signature.sign_bundle(TEXT, ALICE) + b"\0",
     ],
 )
-def test_what_is_no_signature(made: bytes) -> None:
+def test_invalid_signatures(made: bytes) -> None:
     assert rule(made, TEXT, trust(ALICE)) in ("signature_invalid", "signature_untrusted")
 
 
@@ -297,7 +297,7 @@ def test_dids_that_are_trusted() -> None:
     [b"", b"\xa0", b"{}", b"{", b"[]", b"\x80", b"-----BEGIN PUBLIC KEY-----\n", b"x" * 70_000,
      cbor2.dumps({1: 2, -1: 1, -2: bytes(32), -3: bytes(32)}), cbor2.dumps({1: 1, -1: 6})],
 )  # fmt: skip
-def test_what_is_no_public_key(data: bytes, tmp_path: Path) -> None:
+def test_invalid_public_keys(data: bytes, tmp_path: Path) -> None:
     (path := tmp_path / "key").write_bytes(data)
     with pytest.raises(KeyMissingError):
         Trust.load([path])

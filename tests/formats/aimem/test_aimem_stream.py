@@ -57,7 +57,7 @@ def whole(document: Document) -> Document:
 
 
 @given(documents())
-def test_what_is_good_in_one_is_good_by_lines(document: Document) -> None:
+def test_a_good_document_is_good_by_lines(document: Document) -> None:
     document = whole(document)
     source = io.BytesIO(text_of(document))
     scan = stream.scan(source)
@@ -208,7 +208,7 @@ def test_limits() -> None:
     )  # the check has ended
 
 
-def test_who_sends_nothing_but_trouble_is_not_read_to_the_end(
+def test_the_check_stops_after_many_problems(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A body of gigabytes can be lines of two bytes, and each problem takes its time."""

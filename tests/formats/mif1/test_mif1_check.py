@@ -143,7 +143,7 @@ WARNED = [
 
 
 @pytest.mark.parametrize(("pointer", "value", "rule"), FAULTS)
-def test_what_a_document_is_refused_for(pointer: str, value: Any, rule: str) -> None:
+def test_reasons_to_refuse_a_document(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(SEP, {pointer: value}))
     verdict = document.validate(data)
     assert (rules(verdict.faults), verdict.problems) == ([(rule, pointer)], ())
@@ -153,12 +153,12 @@ def test_what_a_document_is_refused_for(pointer: str, value: Any, rule: str) -> 
 
 
 @pytest.mark.parametrize("whole", [[], None, 7])
-def test_what_is_no_object_is_no_document(whole: Any) -> None:
+def test_only_objects_are_documents(whole: Any) -> None:
     assert rules(document.validate(spelled(whole), layout="json").faults) == [("not_object", "")]
 
 
 @pytest.mark.parametrize(("pointer", "value", "rule"), PROBLEMS)
-def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> None:
+def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(SEP, {pointer: value}))
     verdict = document.validate(data)
     assert (verdict.faults, rules(verdict.problems)) == ((), [(rule, pointer)])
@@ -171,7 +171,7 @@ def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> N
 
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS)
-def test_what_is_no_document(data: bytes, rule: str) -> None:
+def test_texts_that_are_no_document(data: bytes, rule: str) -> None:
     assert [problem.rule for problem in document.validate(data, layout="json").faults] == [rule]
     with pytest.raises(DocumentError) as caught:
         MIF1.load(data, layout="json")
@@ -194,7 +194,7 @@ def test_a_good_document_has_no_warnings() -> None:
 
 
 @given(DOCUMENTS)
-def test_what_is_accepted_has_no_problems(whole: dict[str, Any]) -> None:
+def test_an_accepted_document_has_no_problems(whole: dict[str, Any]) -> None:
     verdict = document.validate(spelled(whole))
     assert (verdict.faults, verdict.problems, verdict.total) == ((), (), 0)
 

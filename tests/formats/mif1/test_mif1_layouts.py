@@ -86,7 +86,7 @@ def test_a_person_s_yaml() -> None:
 
 
 @pytest.mark.parametrize("whole", EXAMPLES)
-def test_what_is_written_is_the_same_to_every_reader(whole: dict[str, Any]) -> None:
+def test_every_reader_reads_the_written_document_alike(whole: dict[str, Any]) -> None:
     assert yaml.safe_load(yaml_writer.write(whole)) == whole
 
 

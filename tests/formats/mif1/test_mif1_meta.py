@@ -69,7 +69,9 @@ DAY = 86_400_000
     ({"retention_days": 1.0, "timestamp": "1970-01-03T00:00:00Z"}, True, 3 * DAY),
     ({"retention_days": 2**70}, True, 5_000 + 2**70 * DAY),
 ])  # fmt: skip
-def test_what_a_consent_means(block: dict[str, Any], shares: bool, expires: int | None) -> None:
+def test_the_meaning_of_a_consent(
+    block: dict[str, Any], shares: bool, expires: int | None
+) -> None:
     found = DocumentConsent.of(block)
     assert found is not None
     assert (found.shares, found.expires_at(5_000)) == (shares, expires)

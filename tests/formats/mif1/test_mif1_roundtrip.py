@@ -142,7 +142,7 @@ def test_load_detects_the_format(layout: Layout) -> None:
     assert formats.dump(loaded, format="mif1").data == data
 
 
-def test_what_is_written_of_grains_is_one_document() -> None:
+def test_grains_are_written_as_one_document() -> None:
     loaded = MIF1.load(spelled(MINIMAL))
     other = MIF1.load(spelled(SEP))
     with pytest.raises(SchemaError):
@@ -247,7 +247,7 @@ def test_vectors(vector: list[Any], dimensions: int | None, found: list[float] |
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_is_too_large_for_a_grain(layout: Layout) -> None:
+def test_records_too_large_for_a_grain(layout: Layout) -> None:
     whole = copy.deepcopy(MINIMAL)
     record = whole["memories"][0]
     record["content"], record["type"] = "word " * 400_000, "\u00e9" * 3_000

@@ -175,7 +175,7 @@ WARNED = [
 
 
 @pytest.mark.parametrize(("pointer", "value", "rule"), FAULTS)
-def test_what_a_document_is_refused_for(pointer: str, value: Any, rule: str) -> None:
+def test_reasons_to_refuse_a_document(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(FULL, {pointer: value}))
     verdict = document.validate(data)
     assert (rules(verdict.faults), verdict.problems) == ([(rule, pointer)], ())
@@ -185,7 +185,7 @@ def test_what_a_document_is_refused_for(pointer: str, value: Any, rule: str) -> 
 
 
 @pytest.mark.parametrize(("pointer", "value", "rule"), PROBLEMS)
-def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> None:
+def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(FULL, {pointer: value}))
     verdict = document.validate(data)
     assert (verdict.faults, rules(verdict.problems)) == ((), [(rule, pointer)])
@@ -203,7 +203,7 @@ def test_what_a_record_is_left_out_for(pointer: str, value: Any, rule: str) -> N
 
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS, ids=range(len(TEXTS)))
-def test_what_is_no_document(data: bytes, rule: str) -> None:
+def test_texts_that_are_no_document(data: bytes, rule: str) -> None:
     assert [problem.rule for problem in document.validate(data).faults][:1] == [rule]
     with pytest.raises(DocumentError) as caught:
         MIF2.load(data)
@@ -245,7 +245,7 @@ def test_documents_of_others_are_taken() -> None:
 
 
 @given(DOCUMENTS)
-def test_what_the_format_allows_is_found_good(whole: dict[str, Any]) -> None:
+def test_allowed_values_are_accepted(whole: dict[str, Any]) -> None:
     verdict = document.validate(spelled(whole))
     assert (verdict.faults, verdict.problems, verdict.total) == ((), (), 0)
 

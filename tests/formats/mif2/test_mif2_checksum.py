@@ -18,7 +18,7 @@ from support.conversion_pairs import FEWER
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
 
 
-def test_what_was_made_of_counts() -> None:
+def test_checksums_of_counts() -> None:
     counted = {"memories": [1, 2, 3], "todos": [1, 2], "projects": [1], "reminders": []}
     three = "sha256:4a93ceb01d16106acc8cb437585cfbba045a997dd788b19e8f4995e237a421d2"
     none = "sha256:fc6505fb34f1557709c934751b088712e77ccce474582669ba0ae1acb094d042"

@@ -212,7 +212,7 @@ def test_vectors(vector: list[float], dimensions: int, found: list[float] | None
     assert json.loads(without.data) == MINIMAL
 
 
-def test_what_is_too_large_for_a_grain() -> None:
+def test_records_too_large_for_a_grain() -> None:
     whole = copy.deepcopy(MINIMAL)
     record = whole["memories"][0]
     record["content"], record["memory_type"] = "word " * 200_000, "\u00e9" * 100_000

@@ -143,7 +143,7 @@ def test_a_store_says_what_the_documents_say(memories: list[dict[str, Any]], tim
 
 @pytest.mark.parametrize("until", ["1843-12-10T00:00:00Z", "1969-12-31T23:59:59.5Z"])
 @pytest.mark.parametrize("since", [{}, {"validFrom": None}, {"validFrom": "1800-01-01T00:00:00Z"}])
-def test_what_ended_before_1970_has_ended(
+def test_an_end_before_1970_is_in_the_past(
     store: og.GrainStore, since: dict[str, Any], until: str
 ) -> None:
     take(store, dated(SHAPES[0], "m1", validUntil=until, **since))
@@ -158,7 +158,7 @@ def test_a_store_counts_whole_milliseconds(store: og.GrainStore) -> None:
     assert not store.query(origin=one["@id"], valid_at="2026-02-28T23:59:59.999Z").results
 
 
-def test_what_came_in_goes_out_as_it_was(store: og.GrainStore) -> None:
+def test_a_document_comes_back_unchanged(store: og.GrainStore) -> None:
     whole = [
         dated(shape, f"m{number}", validFrom="2026-03-01T00:00:00+02:00", validUntil=None,
               recordedAt="2026-03-01T10:00:00.250Z", ttl="P90D")

@@ -79,7 +79,7 @@ def test_no_uris(text: str) -> None:
 
 
 @given(st.text(max_size=20))
-def test_what_is_a_uri_has_a_scheme(text: str) -> None:
+def test_a_uri_has_a_scheme(text: str) -> None:
     if schema.uri(text):
         assert urlsplit(text).scheme
         assert text.isascii()

@@ -31,7 +31,7 @@ def test_a_repeated_memory_comes_back_twice() -> None:
 @pytest.mark.parametrize("one", OTHERS)
 @FEWER
 @given(data=st.data())
-def test_what_is_written_is_good(one: str, data: st.DataObject) -> None:
+def test_written_documents_are_valid(one: str, data: st.DataObject) -> None:
     loaded = formats.load(spelled(data.draw(DOCUMENTS[one])), format=one)
     for strict in (True, False):
         there = formats.load(converted(loaded, LD, strict=strict)[0])

@@ -61,7 +61,7 @@ def files(grains: list[Grain], **options: Any) -> tuple[dict[str, bytes], list[L
 # -- directories ----------------------------------------------------------------------------------
 
 
-def test_what_is_hidden_is_not_looked_at(notes: Path) -> None:
+def test_hidden_files_are_ignored(notes: Path) -> None:
     for name in (".trash", ".git/objects", "sub/.obsidian"):
         (notes / name).mkdir(parents=True)
         (notes / name / "old.memory.json").write_bytes(memory("old"))
@@ -185,7 +185,7 @@ def test_long_names_are_written_again(shell: Shell, notes: Path, tmp_path: Path)
     assert json.loads((tmp_path / "again" / name).read_bytes())["content"] == "a"
 
 
-def test_what_is_no_memory_stays_what_it_is_in_a_corpus(shell: Shell, notes: Path) -> None:
+def test_other_entries_of_a_corpus_stay_unchanged(shell: Shell, notes: Path) -> None:
     record = {"kind": "document", "@id": "urn:x", "payload": {"x": 1}}
     whole = {"@context": CONTEXT, "@type": "MemoryCorpus", "records": [record]}
     others = {"b.jsonld": whole, "c.jsonld": CITATION, "d.jsonld": PERSON, "e.jsonld": ONTOLOGY}
@@ -287,7 +287,7 @@ def test_an_ontology_that_is_too_large_is_not_parsed(shell: Shell, tmp_path: Pat
         ("a.yaml", b"ontology: !!python/object:os.system {}\n"), ("a.yaml", b"a: 'x"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_an_error_of_its_file(
+def test_an_unreadable_file_is_an_error_of_its_own(
     shell: Shell, tmp_path: Path, name: str, data: bytes
 ) -> None:
     bad, good = tmp_path / name, tmp_path / "good.jsonld"

@@ -235,7 +235,7 @@ def test_a_content_that_looks_like_a_section() -> None:
     "no front matter", "---\nid: a\n", "---\n- a\n---\nx", "---\nid: [\n---\nx",
     "---\nid: &a [*a]\n---\n", "---\nid: a\nid: b\ntype: semantic\n---\nx",
 ])  # fmt: skip
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_unreadable_documents_are_refused(text: str) -> None:
     with pytest.raises(DocumentError):
         markdown.read(text)
 

@@ -126,7 +126,7 @@ def test_types_of_grains() -> None:
     assert (source.format, source.kind, source.id) == ("mif-ld", "memory", FULL_1X["@id"])
 
 
-def test_what_is_filled_in_does_not_come_back() -> None:
+def test_defaults_do_not_come_back() -> None:
     for said, confidence in (({}, 0.5), ({"sourceType": "user_implicit"}, 0.8)):
         whole = MINIMAL | {"provenance": said}
         grain = grain_of({"provenance": said})

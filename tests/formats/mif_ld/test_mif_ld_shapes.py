@@ -102,7 +102,7 @@ def test_the_other_shape_returns_all_without_losses(memory: dict[str, Any]) -> N
     assert {loss.record for loss in there.losses} <= {memory["@id"]}
 
 
-def test_what_the_other_shape_does_not_hold() -> None:
+def test_values_that_the_other_shape_lacks() -> None:
     def lost(memory: dict[str, Any]) -> set[str]:
         dumped = formats.dump(formats.load(spelled(memory)), format=LD, shape=others(memory))
         return {loss.field for loss in dumped.losses}

@@ -106,7 +106,7 @@ def test_no_memory_is_renamed(store: og.GrainStore) -> None:
     assert fates(store, MINIMAL | {"title": "x"}, merge_strategy="overwrite") == ["updated"]
 
 
-def test_what_was_erased_does_not_come_back(store: og.GrainStore) -> None:
+def test_erased_grains_do_not_come_back(store: og.GrainStore) -> None:
     fates(store, [MINIMAL, FULL_1X])
     store.privacy.erase([USER], reason_code="asked", scrub="queued", ciphertext=True)
     other = MINIMAL | {"@id": "urn:mif:new", "content": "New."}

@@ -137,7 +137,7 @@ def test_both_times_are_asked_each_for_itself() -> None:
     assert is_valid(memory(validFrom=None, validUntil=None), at("0001-01-01"))
 
 
-def test_what_was_modified_is_known_since_then_unless_it_says_when() -> None:
+def test_a_modified_memory_is_known_since_its_modification() -> None:
     later, recorded = {"modified": "2026-02-01T00:00:00Z"}, "2026-01-15T00:00:00Z"
     assert not is_known(memory() | later, at("2026-01-31")) and is_known(memory(), at(START))
     assert is_known(memory() | later, at("2026-02-01"))
@@ -164,9 +164,7 @@ def test_what_was_modified_is_known_since_then_unless_it_says_when() -> None:
         ({"temporal": {"decay": {"model": "none"}}}, []),
     ],
 )  # fmt: skip
-def test_what_is_in_the_wrong_order_is_warned_of(
-    edit: dict[str, Any], expected: list[str]
-) -> None:
+def test_a_wrong_order_is_a_warning(edit: dict[str, Any], expected: list[str]) -> None:
     found = list(order({"created": START, **edit}))
     assert [one.pointer for one in found] == expected
     assert all(one.severity == "warning" for one in found)
@@ -218,7 +216,7 @@ def test_durations(text: str, expected: tuple[int, Any]) -> None:
     "text", ["", "P", "PT", "P1", "1D", "P-1D", "P1H", "PT1D", "P1D1Y", "P0.5DT1H", "Pfoo", "p1d",
              "P1D\n", "P\u0661D"],
 )  # fmt: skip
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     assert temporal.parse(text) is None and not schema.duration(text)
 
 

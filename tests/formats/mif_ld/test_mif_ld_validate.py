@@ -176,7 +176,7 @@ def test_published_and_repository_differ_in_decay_only() -> None:
     assert judge(FULL, strict_published=True).ok
 
 
-def test_what_mode_lenient_takes_is_mended() -> None:
+def test_mode_lenient_repairs_documents() -> None:
     good, word = documents.CITATION, "on a day in June"
     bad = [
         good, {**good, "url": "x"}, {**good, "citationType": "memo", "citationRole": 5},

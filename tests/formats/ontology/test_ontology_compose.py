@@ -184,7 +184,7 @@ def test_fields_are_those_of_the_lowest_definitions(graph: Any, used: list[str])
             assert wanted not in whole.fields
 
 
-def test_what_is_reached_comes_nearest_first() -> None:
+def test_reachable_names_come_nearest_first() -> None:
     assert reached("a", {"a": ["b", "c"], "b": ["d"], "c": ["a"], "d": []}.__getitem__) == [
         "a", "b", "c", "d",
     ]  # fmt: skip

@@ -118,7 +118,7 @@ def test_json_and_yaml_are_one_ontology(name: str) -> None:
     assert load([json.dumps(document).encode()]).known[0].ontology.document == document
 
 
-def test_what_is_not_known_is_kept() -> None:
+def test_unknown_values_are_kept() -> None:
     known = library("workshop.yaml").known[0].ontology
     assert known.types["machine"].raw["aliases"] == ["device"]
     assert known.document["ontology"]["steward"] == "bench 4"
@@ -156,7 +156,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_the_schema_refuses_is_refused(name: str) -> None:
+def test_schema_violations_are_refused(name: str) -> None:
     document, pointer = WRONG[name]
     found = load([json.dumps(document).encode()], strict=False).reports[0].problems
     assert [one.pointer for one in found] == [pointer] and found[0].rule.startswith("MIF-")
@@ -234,7 +234,7 @@ def test_conflicting_definitions_are_reported_where_they_meet() -> None:
     [b"", b"a: [", b"\xff", b"{", b"a: 1\na: 2\n", b'{"a": 1, "a": 2}', b"- " * 100 + b"a",
      b"a: &a [*a]", b" " * (LARGEST + 1)],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused(data: bytes) -> None:
+def test_unreadable_documents_are_refused(data: bytes) -> None:
     with pytest.raises(DocumentError):
         load([data])
 

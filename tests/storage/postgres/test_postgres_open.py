@@ -146,7 +146,7 @@ def test_a_database_that_has_not_all_letters(postgres: Postgres) -> None:
     assert postgres.run("SELECT 1 FROM pg_namespace WHERE nspname = 'omsgrain'", url) == []
 
 
-def test_what_is_in_a_database_that_has_not_all_letters_can_be_moved(
+def test_data_in_a_database_of_another_encoding_can_be_moved(
     postgres: Postgres, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, other = encoded(postgres, "LATIN9"), postgres.database()
@@ -222,7 +222,9 @@ def test_a_server_that_only_reads(url: str, shell: Shell) -> None:
     assert shell("ingest", reading, stdin=lines(belief(2))) == exit_code("ERR_ACCESS")
 
 
-def test_what_leaves_one_store_comes_into_the_other(store: og.GrainStore, tmp_path: Path) -> None:
+def test_an_export_of_one_store_is_imported_by_the_other(
+    store: og.GrainStore, tmp_path: Path
+) -> None:
     with og.open(tmp_path / "robot.omsg") as robot:
         old = robot.put(belief(1))
         robot.supersede(old, belief(2))

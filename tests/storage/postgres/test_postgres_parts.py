@@ -102,7 +102,7 @@ def test_concurrent_opens_of_a_new_database(error: type[psycopg.Error]) -> None:
 
 
 @given(st.binary(max_size=4), st.binary(max_size=8))
-def test_what_begins_so_lies_below_what_is_beyond(prefix: bytes, key: bytes) -> None:
+def test_the_end_of_a_prefix_bounds_its_keys(prefix: bytes, key: bytes) -> None:
     assert key.startswith(prefix) == (prefix <= key < beyond(prefix))
 
 
@@ -413,7 +413,7 @@ class Commit:
 
 @pytest.mark.parametrize("before", [0, 1, NAMES - 1, NAMES, NAMES + 5])
 @pytest.mark.parametrize("others", [0, 1, NAMES - 1, NAMES, NAMES + 5])
-def test_what_became_of_a_commit(before: int, others: int) -> None:
+def test_outcomes_of_a_commit(before: int, others: int) -> None:
     """Never the wrong answer; none only where too many have committed since."""
 
     def name(n: int) -> bytes:

@@ -117,7 +117,7 @@ def test_a_killed_worker_loses_nothing_that_was_answered(url: str) -> None:
         assert store.maintenance.check().ok
 
 
-def test_what_one_process_does_all_the_others_know(url: str) -> None:
+def test_processes_see_each_others_changes(url: str) -> None:
     token = add_token(url, "ada", ADA, ALL)
     headers = {"authorization": f"Bearer {token}"}
     with Served(url, "--workers", 2) as one, Served(url) as two:

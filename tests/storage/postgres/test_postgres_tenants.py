@@ -178,7 +178,7 @@ def test_a_store_shows_no_password(postgres: Postgres) -> None:
     store.close()
 
 
-def test_what_is_stored_is_in_no_error(postgres: Postgres) -> None:
+def test_errors_show_no_stored_data(postgres: Postgres) -> None:
     """The database's own words repeat the values of rows."""
     store = PostgresStorage(postgres.shared, tenant="errors")
 

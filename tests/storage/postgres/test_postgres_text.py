@@ -193,7 +193,7 @@ def test_sealed_grains_have_no_words(url: str, ring: KeyRing) -> None:
     assert asked(url, f"SELECT seq FROM {WORDS} WHERE says LIKE '%zwiebelkuchen%'") == []
 
 
-def test_what_was_erased_is_in_no_file_of_a_table(url: str) -> None:
+def test_erased_grains_are_in_no_file_of_a_table(url: str) -> None:
     word = "quittenbaum"
     with og.open(url) as store:
         store.put({"type": "event", "content": word, "user_id": "ann-17", "created_at": 1})
@@ -207,7 +207,7 @@ def test_what_was_erased_is_in_no_file_of_a_table(url: str) -> None:
         assert word.encode() not in on_disk(url)
 
 
-def test_what_an_older_transaction_keeps_is_not_said_to_be_gone(url: str) -> None:
+def test_bytes_kept_by_an_older_transaction_are_reported(url: str) -> None:
     """VACUUM FULL keeps what a snapshot may see, of tables too that the snapshot never touched."""
     word = "mispelbaum"
     with og.open(url) as store:

@@ -32,7 +32,7 @@ def store(postgres: Postgres) -> Iterator[PostgresStorage]:
 
 @pytest.mark.parametrize("copies", [True, False])
 @pytest.mark.parametrize("count", [3, 80])
-def test_what_is_removed_and_put_again_at_once_is_new(
+def test_a_removed_grain_that_is_put_again_is_new(
     store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, copies: bool, count: int
 ) -> None:
     """Many grains are copied, and some have their terms looked at: both ask before the commit."""
@@ -85,7 +85,7 @@ def test_a_large_put_is_sent_in_parts(
     assert store.check().ok
 
 
-def test_what_the_database_refuses_of_one_work_is_not_the_end_of_others(
+def test_a_refused_transaction_does_not_end_others(
     store: PostgresStorage,
 ) -> None:
     grains = facts(2)

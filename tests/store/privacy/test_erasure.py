@@ -218,7 +218,7 @@ def test_the_report_and_the_store_name_no_person(store: og.GrainStore) -> None:
 # --- coming back ---------------------------------------------------------------------------------
 
 
-def test_what_was_erased_does_not_come_back_unasked(store: og.GrainStore) -> None:
+def test_erased_grains_return_only_on_request(store: og.GrainStore) -> None:
     mine, theirs = og.encode(belief("lit", **USER)), og.encode(belief("lit", **BEN))
     clear = og.encode(belief("lit", author_did=ANN))
     store.put_many([mine, theirs, clear])
@@ -290,7 +290,7 @@ def test_grains_sealed_without_a_user(tmp_path: Path) -> None:
         assert store.get(other)["object"] == "ill"
 
 
-def test_what_was_due_about_it_is_not_due_any_more(store: og.GrainStore) -> None:
+def test_an_erasure_empties_the_queue_of_its_grains(store: og.GrainStore) -> None:
     grant = store.put(consent(**USER))
     policy = {"mode": "consent_cascade"}
     store.put(belief("lit", **USER, processing_basis=grant, invalidation_policy=policy))

@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
 
 
 @pytest.mark.parametrize("fields", [USER, {"author_did": ANN}])
-def test_what_is_held_stays_restricted_and_goes_later(
+def test_held_grains_stay_restricted_and_go_later(
     store: og.GrainStore, fields: dict[str, Any]
 ) -> None:
     held = store.put(belief("evidence", **fields))
@@ -71,7 +71,7 @@ def test_asked_twice_it_waits_once(store: og.GrainStore) -> None:
     assert [entry.kind for entry in store.privacy.due()] == ["release"]
 
 
-def test_what_another_erasure_has_done_waits_no_more(store: og.GrainStore) -> None:
+def test_finished_erasures_wait_no_more(store: og.GrainStore) -> None:
     held = store.put(belief("evidence", **USER))
     store.holds.add(held, authority="court", reason_code="litigation")
     assert not erase(store).complete
@@ -108,7 +108,7 @@ def test_a_minimum_retention_keeps_it_for_its_time(store: og.GrainStore, clock: 
     assert is_gone(store, kept)
 
 
-def test_what_a_preset_keeps(tmp_path: Path) -> None:
+def test_grains_that_a_preset_keeps(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text(
         'name = "house"\ntitle = "House"\n\n[[keep]]\nid = "events"\nyears = 1\n'
@@ -123,7 +123,7 @@ def test_what_a_preset_keeps(tmp_path: Path) -> None:
         assert (report.keys, report.erased) == (0, 1)
 
 
-def test_what_came_after_the_order_is_new(store: og.GrainStore) -> None:
+def test_grains_put_after_the_order_stay(store: og.GrainStore) -> None:
     held = store.put(belief("evidence", **USER))
     store.holds.add(held, authority="court", reason_code="litigation")
     erase(store)

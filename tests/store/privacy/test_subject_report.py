@@ -163,7 +163,7 @@ def test_a_thousand_names_on_pages_of_grains(store: og.GrainStore) -> None:
     assert found == sorted(n + 1 for n in wanted if n < 2_500)
 
 
-def test_what_arrives_during_a_walk_is_left_out(store: og.GrainStore) -> None:
+def test_grains_that_arrive_during_a_walk_are_left_out(store: og.GrainStore) -> None:
     store.put(belief("on", subject_did=ANN))
     for found in select(context_of(store).storage, NAMES):
         store.put(belief(f"after {found.seq}", subject_did=ANN))
@@ -173,7 +173,7 @@ def test_what_arrives_during_a_walk_is_left_out(store: og.GrainStore) -> None:
 @pytest.mark.parametrize(
     "names", ["ann", b"ann", [], [""], ["ann", 7], ["a"] * (MOST + 1), ["\ud800"]]
 )
-def test_what_is_no_list_of_names_is_refused(names: Any) -> None:
+def test_invalid_lists_of_names_are_refused(names: Any) -> None:
     with pytest.raises(err.SchemaError) as refused:
         Identities(names)
     assert "ann" not in str(refused.value)
@@ -269,7 +269,7 @@ def test_a_report_reads_again_what_is_there(store: og.GrainStore) -> None:
     assert [one.grain.address for one in report.grains()] == [kept]
 
 
-def test_what_may_not_leave_makes_a_report_incomplete(tmp_path: Path) -> None:
+def test_withheld_grains_make_a_report_incomplete(tmp_path: Path) -> None:
     settings = Settings(clock=Clock(), preset=load(()))
     with opened("memory", tmp_path, settings) as store:
         store.put(belief("on", user_id="ann-17"))
@@ -280,7 +280,7 @@ def test_what_may_not_leave_makes_a_report_incomplete(tmp_path: Path) -> None:
         assert len(report.incomplete) == 1
 
 
-def test_what_cannot_be_opened_makes_a_report_incomplete(tmp_path: Path) -> None:
+def test_unopened_grains_make_a_report_incomplete(tmp_path: Path) -> None:
     with opened("sealed memory", tmp_path, Settings(clock=Clock())) as store:
         store.put(belief("on", user_id="ann-17"))
         storage = context_of(store).storage
