@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF in JSON-LD: memories, citations and ontologies, of the shapes 0.1 and 1.x."""
+"""MIF in JSON-LD: memories, citations and ontologies of the shapes 0.1 and 1.x."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defects of a document: their codes, places and hints, and the verdict of all."""
+"""The defects of a document: their codes, places and hints, and the verdict."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ CODES: Final[dict[str, Code]] = {
         warning=True,
     ),
 }  # fmt: skip
-"""The code of each kind of defect. In mode extra, the others too can be warnings."""
+"""The kinds of defects by code. In mode extra, errors can be warnings too."""
 
 BY_KEYWORD: Final[dict[str, str]] = {
     "required": "MIF-MISSING",
@@ -159,19 +159,19 @@ BY_KEYWORD: Final[dict[str, str]] = {
     "maxLength": "MIF-LONG",
     "uniqueItems": "MIF-DUPLICATE",
 }
-"""The code where the schema says none."""
+"""Keyword -> default code, if the schema names none."""
 _OWN: Final = frozenset(("pattern", "enum", "anyOf"))
 
 
 def code_of(keyword: str, argument: Any, own: str | None) -> str:
-    """The code of a defect."""
+    """Return the code of a defect."""
     if own is not None and keyword in _OWN:
         return own
     return "MIF-URI" if (keyword, argument) == ("format", "uri") else BY_KEYWORD[keyword]
 
 
 def phrase(keyword: str, argument: Any) -> str:
-    """What must be, in the words that validators of JSON Schema use."""
+    """State a requirement in the words of JSON Schema validators."""
     return f"must {_phrase(keyword, argument)}"
 
 
@@ -201,7 +201,7 @@ def _phrase(keyword: str, argument: Any) -> str:
 
 
 def _telling(branch: dict[str, Any]) -> tuple[str, Any]:
-    """The keyword that says most of a branch."""
+    """Return the most informative keyword of a branch, with its argument."""
     for keyword in ("enum", "pattern", "format"):
         if keyword in branch:
             return keyword, branch[keyword]
@@ -211,20 +211,19 @@ def _telling(branch: dict[str, Any]) -> tuple[str, Any]:
 
 
 SHOWN: Final = 60
-"""Characters of a value that are shown."""
+"""Shown characters of a value."""
 Way = tuple[str | int, ...]
-"""The keys that lead to a place, from the document on."""
+"""The keys from the document's root to a place."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintFinding(Problem):
-    """A problem, and how it is mended.
+    """A problem with a hint for its repair.
 
     Attributes:
         hint: what to do.
         severity: ``error`` or ``warning``.
-        value: what stands there, cut; content, so only for whoever owns the document. It is not in
-            `to_dict`, nor in the text of the object.
+        value: the value found, shortened. It is content, so `to_dict` and `repr` omit it.
     """
 
     hint: str = ""
@@ -232,19 +231,19 @@ class LintFinding(Problem):
     value: str | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The finding as JSON-ready values, without the value that was found."""
+        """Return JSON-ready values, without the value found."""
         return {**Problem.to_dict(self), "hint": self.hint, "severity": self.severity}
 
 
 @dataclass(frozen=True, slots=True)
 class MifLdVerdict:
-    """What was found in a document.
+    """The findings of a document.
 
     Attributes:
-        findings: the errors, by place; at most a thousand.
-        warnings: what is accepted with a warning; at most a thousand.
-        total: how many errors there are.
-        dropped: in mode lenient, errors of citations that are left out; the memory stands.
+        findings: at most a thousand errors, sorted by place.
+        warnings: at most a thousand warnings.
+        total: the number of errors.
+        dropped: in mode lenient, errors of citations that are left out of the memory.
     """
 
     findings: tuple[Problem, ...] = ()
@@ -254,11 +253,11 @@ class MifLdVerdict:
 
     @property
     def ok(self) -> bool:
-        """Whether the document can be taken."""
+        """Whether the document has no errors."""
         return self.total == 0
 
     def raise_any(self) -> None:
-        """Refuse the document if there is an error."""
+        """Raise DocumentError if there is an error."""
         if self.findings:
             raise DocumentError(list(self.findings), self.total)
 
@@ -272,7 +271,7 @@ def finding(
     *,
     severity: str = "error",
 ) -> LintFinding:
-    """One finding."""
+    """Make a finding."""
     shown = [key if isinstance(key, int) else shown_key(key) for key in way]
     return LintFinding(
         code,
@@ -286,13 +285,13 @@ def finding(
 
 
 def place_of(problem: Problem) -> tuple[int, list[tuple[int, str]], str, str]:
-    """Where a problem stands among others: numbers come as numbers do."""
+    """Return a sort key for a problem: by place, with numbers in numeric order."""
     keys = [(len(key) if key.isdecimal() else 0, key) for key in problem.pointer.split("/")]
     return problem.line or 0, keys, problem.rule, problem.message
 
 
 def _name(way: Sequence[str | int]) -> str:
-    """What a person calls the place."""
+    """Return a short name for a place."""
     if not way:
         return "document"
     if isinstance(way[-1], int) and len(way) > 1:
@@ -301,7 +300,7 @@ def _name(way: Sequence[str | int]) -> str:
 
 
 class _Short(reprlib.Repr):
-    """Shows little of large values, and takes no time for it."""
+    """Shortens large values at low cost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -316,19 +315,19 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return f"{json_text_kind_of(value)} of {len(value)}"
     if isinstance(value, int) and value.bit_length() > 4 * SHOWN:
-        return json_text_kind_of(value)  # Python refuses to spell the largest ones
+        return json_text_kind_of(value)  # Python refuses to format very large integers
     return _REPR.repr(value)[:SHOWN]
 
 
 class SchemaDefect:
-    """Something that the schema does not allow.
+    """A value that breaks the schema.
 
     Attributes:
-        code: of which kind it is.
-        keyword: of the schema, that found it.
-        argument: what the schema gives the keyword; of a closed object, its members.
-        value: what stands there; of a key that cannot be, the key.
-        way: the keys that lead there, the last first.
+        code: its code.
+        keyword: the schema keyword that found it.
+        argument: the keyword's argument; for a closed object, its members.
+        value: the value found; for an unknown key, the key.
+        way: the keys of its path, last key first.
     """
 
     __slots__ = ("argument", "code", "keyword", "value", "way")
@@ -342,7 +341,7 @@ class SchemaDefect:
 
 
 class Defects:
-    """Some defects; a thousand are held, the rest counted, or a document could fill the memory."""
+    """A list of defects; it keeps a thousand and counts the rest, to bound the memory."""
 
     __slots__ = ("found", "more")
 
@@ -351,7 +350,7 @@ class Defects:
         self.more = 0
 
     def take(self, others: Defects, key: str | int | None = None) -> None:
-        """Take those of a part in as well, which stands under the key."""
+        """Add the defects of a part, which is under the key."""
         if key is not None:
             for one in others.found:
                 one.way.append(key)
@@ -364,9 +363,9 @@ RELATIONS: Final = (
     "RelatesTo", "DerivedFrom", "Supersedes", "ConflictsWith", "PartOf", "Implements", "Uses",
     "Created", "MentionedIn",
 )  # fmt: skip
-"""The types of relationships of shape 0.1; those of 1.x are spelled in lower case with hyphens."""
+"""Relationship types of shape 0.1; shape 1.x writes them in lower case with hyphens."""
 ENTITIES: Final = ("Person", "Organization", "Technology", "Concept", "File")
-"""The types of entities that need no ontology."""
+"""Entity types that need no ontology."""
 
 _OTHER_NAMES: Final = {
     "type": ("relationshipType", "citationType", "documentType"),
@@ -374,7 +373,7 @@ _OTHER_NAMES: Final = {
     "relationshiptype": ("type",),
     "decayrate": ("halfLife",),
 }
-"""What members are called in Markdown, or in the other shape."""
+"""Names of members in Markdown or in the other shape -> possible names in JSON."""
 _LONGEST: Final = 80
 
 
@@ -387,7 +386,7 @@ _RELATIONS: Final = {_folded(name): name for name in RELATIONS} | {"createdby": 
 
 
 def meant(key: str, known: tuple[str, ...]) -> str | None:
-    """The member that a key was most likely to be, of those that can be there; else None."""
+    """Return the allowed member that a key probably means; else None."""
     if len(key) > _LONGEST:
         return None
     folded = _folded(key.rpartition(":")[2])
@@ -402,7 +401,7 @@ def meant(key: str, known: tuple[str, ...]) -> str | None:
 
 
 def hint_of(defect: SchemaDefect, shape: Shape | None) -> str:
-    """One or two sentences on how the defect is mended."""
+    """Return a hint of one or two sentences for the repair."""
     value, code = defect.value, defect.code
     if code == "MIF-MISSING":
         names = defect.argument

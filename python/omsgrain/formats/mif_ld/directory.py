@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A directory of memories as grains, and back: each file as it was laid out, at its place.
+"""Converts a directory of memories to grains and back, and keeps each file's path and layout.
 
-Files are read in the order of their paths, so that a directory gives the same grains everywhere.
+It reads files in path order, so that a directory gives the same grains on every system.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from omsgrain.grain import Grain
 DIRECTORY: Final = "directory"
 """The layout of a manifest of files."""
 _PERHAPS: Final = (".json", ".ndjson", ".jsonl")
-"""Files of these are taken if they say that they are memories."""
+"""Files with these suffixes are read if their content is recognized as memories."""
 _RESERVED: Final = frozenset(("index.md", "log.md", "readme.md"))
-"""What stands beside memories, and is none."""
+"""Files beside memories that are not memories."""
 _AS_JSON: Final = {"markdown": "document", "lines": "corpus"}
-"""How memories stand in a file that is called as one of JSON, where they came in none."""
+"""The JSON layout for memories that came in another layout."""
 _DEVICES: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)))
 )
-"""What no file can be called on some systems, whatever its suffix."""
+"""File names that some systems reserve, with any suffix."""
 
 
 def is_file(name: str) -> bool:
-    """Whether a file is called as files of memories are; one that is hidden is not."""
+    """Whether a file has a name of memory files; hidden files do not count."""
     lower = name.lower()
     if lower.startswith(".") or lower in _RESERVED:
         return False
@@ -51,15 +51,15 @@ def is_file(name: str) -> bool:
 
 
 def shape_of_name(name: str) -> Shape:
-    """The shape of a memory in Markdown by its file name, if its text does not decide."""
+    """Return the shape of a Markdown memory by its file name, for a text without a sign of it."""
     lower = name.lower()
     return "1.x" if lower.endswith(".md") and not lower.endswith(".memory.md") else "0.1"
 
 
 def layout_of_file(name: str, data: bytes) -> Layout | None:
-    """The layout of a file, if its name decides better than its content; else None.
+    """Return the layout of a file if its name decides; None if its content does.
 
-    Text without front matter is called .md, and lines whose first one is broken .ndjson.
+    The name decides for Markdown without front matter and for NDJSON with a broken first line.
     """
     lower = name.lower()
     if lower.endswith(".md"):
@@ -81,25 +81,25 @@ def load_directory(
     strict_published: bool = False,
     limits: MifLdLimits = LIMITS,
 ) -> Import:
-    """Make grains of all memories in a directory, and below it.
+    """Make grains of all memories in a directory and its subdirectories.
 
-    A bad file is left out and listed in ``problems`` with its path.
+    It skips a bad file and lists it in ``problems`` with its path.
     """
     files, mark, left = [], sha256(), limits.directory
     for path in files_in(root, limits):
         name = path.relative_to(root).as_posix()
         with path.open("rb") as source:
-            data = source.read(limits.document + 1)  # one more, so that it is refused
+            data = source.read(limits.document + 1)  # one byte more, so that the limit applies
         if not name.lower().endswith(SUFFIXES) and not _says_so(data):
             continue
         left -= len(data)
         if left < 0:
             most = f"at most {limits.directory} bytes"
-            raise SchemaError("the files of the directory are too large together", expected=most)
+            raise SchemaError("the directory's files exceed the size limit", expected=most)
         mark.update(f"{len(name)} {name} {len(data)} ".encode("utf-8", "surrogateescape") + data)
         files.append(_file(data, name, mode, strict_published, limits))
     if not files:
-        raise SchemaError("no file of memories is in it", expected=", ".join(SUFFIXES))
+        raise SchemaError("the directory has no memory files", expected=", ".join(SUFFIXES))
     if mode == "extra":
         last = files[-1]
         files[-1] = last._replace(warnings=(*last.warnings, *in_order(files)))
@@ -115,7 +115,7 @@ def write_files(
     shape: Shape | None = None,
     local: bool = False,
 ) -> list[Loss]:
-    """Write the files of a directory that was loaded, or one file a memory."""
+    """Write the files of a loaded directory, or one file for each memory."""
     found, _ = own(grains)
     losses: list[Loss] = []
     files = [_in_shape(file, shape, losses) for file in files_of(found, local, losses)]
@@ -123,9 +123,9 @@ def write_files(
     used = {name.lower() for name in named_so if isinstance(name, str)}
     for file in files:
         if file.entry.get("bad"):
-            continue  # it was never taken
+            continue  # the import skipped it
         if not file.values and file.entry["layout"] in ("document", "markdown"):
-            continue  # nothing in it leaves
+            continue  # its only memory is not exported
         named = file.entry.get("path")
         parts = [file] if isinstance(named, str) and not markdown else _single(file, markdown)
         for part in parts:
@@ -137,7 +137,7 @@ def write_files(
 
 
 def write_path(read: Import, path: Path, wanted: dict[str, Any], *, replace: bool) -> list[Loss]:
-    """Write a file, or the files of a directory, of any grains."""
+    """Write any grains to a file or a directory."""
     layout = wanted.pop("layout", None) or _layout_of_path(path)
     as_markdown = layout == "markdown" and not path.name.endswith(".md")
     if layout == DIRECTORY or as_markdown:
@@ -157,23 +157,23 @@ def write_path(read: Import, path: Path, wanted: dict[str, Any], *, replace: boo
 
 
 def _misnamed(name: str, data: bytes, memory: dict[str, Any]) -> list[Loss]:
-    """That the name of a file says another shape than the memory has, and its text says none."""
+    """Report a file name that gives another shape than the memory has."""
     _, shape, _ = markdown_text.read_bytes(data, shape=shape_of_name(name))
     if shape == shape_of(memory):
         return []
     end = ".memory.md" if shape == "1.x" else ".md"
-    reason = f"a file with this name is read as shape {shape}; one that ends in {end} is not"
+    reason = f"a file with this name is read as shape {shape}; use a name that ends in {end}"
     return [Loss(str(memory.get("@id")), "shape", reason)]
 
 
 def _write_directory(
     read: Import, path: Path, replace: bool, as_markdown: bool, options: dict[str, Any]
 ) -> list[Loss]:
-    """Files of memories below a directory, which appear together."""
+    """Write memory files below a directory; all of them appear at once."""
     local, losses = bool(options.pop("local", False)), list[Loss]()
     if is_foreign(read.grains, MIF_LD):
         dumped = formats.dump(read, format=FORMAT, layout="array", local=local, **options)
-        # As it stands: what goes along in memories stays in them.
+        # Read it again as is: carried grains stay inside their memories.
         read, losses = MIF_LD.load(dumped.data), [*dumped.losses, *dumped.added]
     shape = options.get("shape")
     with NewFiles(replace=replace) as files:
@@ -189,7 +189,7 @@ def _write_directory(
 
 
 def _layout_of_path(path: Path) -> str | None:
-    """How memories stand in a file that is called so; by default as they stood."""
+    """Return the layout for a path; None keeps the original layout."""
     if path.is_dir() or not path.suffix:
         return DIRECTORY
     ends = {".memory.json": "document", ".md": "markdown", ".ndjson": "lines"}
@@ -197,7 +197,7 @@ def _layout_of_path(path: Path) -> str | None:
 
 
 def _in_shape(file: ParsedDocuments, shape: Shape | None, losses: list[Loss]) -> ParsedDocuments:
-    """A file whose memories have a shape; one in Markdown is called as its shape is."""
+    """Convert a file's memories to a shape; a Markdown file gets the suffix of the shape."""
     if shape is None:
         return file
     entry, path = file.entry, file.entry.get("path")
@@ -208,7 +208,7 @@ def _in_shape(file: ParsedDocuments, shape: Shape | None, losses: list[Loss]) ->
 
 
 def files_in(root: Path, limits: MifLdLimits = LIMITS) -> Iterator[Path]:
-    """The files in a directory, and below it, that are called as files of memories are."""
+    """Yield the memory files in a directory and its subdirectories, by name."""
     found = []
     for inside, directories, names in os.walk(root, onerror=_refuse):
         directories[:] = [name for name in directories if not name.startswith(".")]
@@ -223,7 +223,7 @@ def files_in(root: Path, limits: MifLdLimits = LIMITS) -> Iterator[Path]:
 
 
 def _refuse(error: OSError) -> NoReturn:
-    raise error  # of a directory that cannot be read
+    raise error  # os.walk would skip an unreadable directory
 
 
 def _says_so(data: bytes) -> bool:
@@ -257,7 +257,7 @@ def _file(
 
 
 def _named(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
-    """Problems with the path of their file, as the first key of their pointers."""
+    """Add the file's path as the first key of each problem's pointer."""
     return (replace(one, pointer=_key(name) + one.pointer) for one in problems)
 
 
@@ -266,14 +266,14 @@ def _key(name: str) -> str:
 
 
 def _single(file: ParsedDocuments, markdown: bool) -> list[ParsedDocuments]:
-    """The memories of a file, each as a file of its own."""
+    """Split a file into one file for each memory."""
     if file.entry["layout"] == "markdown":
         return [file]
     made = []
     for value in file.values:
         is_memory = isinstance(value, dict) and isinstance(value.get("@id"), str)
         layout: Layout = "markdown" if markdown and is_memory else "document"
-        if document.is_of_another_kind(value):  # a record of a corpus; alone it says nothing
+        if document.is_of_another_kind(value):  # a corpus record has no meaning outside a corpus
             layout = "corpus"
         made.append(ParsedDocuments(document.entry(layout, [value]), [value]))
     return made
@@ -288,7 +288,7 @@ def _name_of(value: object, layout: Layout, used: set[str]) -> str:
         base = f"memory-{base}"
     end = ".memory.json"
     if layout == "markdown":
-        # The name gives the shape if the text does not.
+        # The suffix gives the shape if the text does not.
         later = isinstance(value, dict) and shape_of(value) == "1.x"
         end = ".md" if later else ".memory.md"
     name, count = base + end, 1
@@ -300,7 +300,10 @@ def _name_of(value: object, layout: Layout, used: set[str]) -> str:
 
 
 def _inside(name: str) -> PurePosixPath:
-    for path in (PurePosixPath(name), PurePath(name)):  # here it may have a drive, or backslashes
+    for path in (
+        PurePosixPath(name),
+        PurePath(name),
+    ):  # on this system it can have a drive or backslashes
         if path.anchor or ".." in path.parts or not path.parts or "\0" in name:
-            raise SchemaError("a path leads out of the directory", field="/path")
+            raise SchemaError("a file's path leads out of the directory", field="/path")
     return PurePosixPath(name)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How memories stand in a file, and a file again.
+"""Reads and writes files of memories, in five layouts.
 
-    document    one memory, or one of what goes with memories
-    array       a JSON array of them
-    lines       a line each (NDJSON)
+    document    one memory, citation, ontology or entity reference
+    array       a JSON array of documents
+    lines       one document a line (NDJSON)
     corpus      a MemoryCorpus, whose records have a kind and a payload
-    markdown    one memory: front matter, and its content
+    markdown    one memory: front matter and content
 
-A file in a manifest is an object: its ``layout``, how many documents it has (``count``), what
-stands around them, and its ``path`` if there are several files.
+A manifest describes each file by an object: its ``layout``, its number of documents (``count``),
+the data around them, and its ``path`` if there are several files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from omsgrain.formats.source import Difference, Source, apply, difference, gette
 from omsgrain.grain import Grain
 
 SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
-"""How files of memories are called."""
+"""Suffixes of memory files."""
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 CORPUS: Final = "MemoryCorpus"
@@ -55,20 +55,20 @@ _RECORDS: Final = "records"
 _ARRAYS: Final = (_RECORDS, "memories")
 _PAYLOAD: Final = "payload"
 _USUAL: Final = {"kind": "memory", _PAYLOAD: None}
-"""In what nearly every memory of a corpus stands."""
+"""The usual record of a memory in a corpus."""
 _LINE = re.compile(rb"\n[ \t\r]*[{]")
 
 
 class Sheet(NamedTuple):
-    """A file that was read.
+    """A parsed file.
 
     Attributes:
-        entry: what the manifest says of it.
+        entry: its entry in the manifest.
         values: the documents.
-        places: of each its pointer in the file, and its line if they come by lines.
-        tree: all of the file as JSON; None if it is none.
-        problems: what could not be read of a file by lines.
-        warnings: what was accepted although it looks wrong.
+        places: the pointer of each document, and its line for the layout lines.
+        tree: the whole JSON value; None for other layouts.
+        problems: unreadable lines.
+        warnings: defects that are accepted with a warning.
     """
 
     entry: dict[str, Any]
@@ -80,7 +80,7 @@ class Sheet(NamedTuple):
 
 
 def layout_of(data: bytes) -> Layout:
-    """The layout of a file, by the beginning of its content."""
+    """Detect the layout of a file from its content."""
     if markdown.is_markdown(data):
         return "markdown"
     data = data.removeprefix(json_text.MARK)
@@ -107,7 +107,7 @@ def _parsed(data: bytes, limits: MifLdLimits) -> Any:
 
 
 def _counted(count: int, limits: MifLdLimits) -> None:
-    """Refuse too many documents, before anything is made of them."""
+    """Refuse too many documents before processing them."""
     if count > limits.documents:
         raise json_text.too_large(f"{limits.documents} documents", f"{count} documents")
 
@@ -125,7 +125,7 @@ def _json(data: bytes, limits: MifLdLimits) -> Sheet:
 
 
 def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
-    """What a file of one JSON value says."""
+    """Build the JSON value of a file."""
     layout = entry.get("layout")
     if layout == "document" and len(values) == 1:
         return values[0]
@@ -158,19 +158,19 @@ def write_file(
 
 
 def corpus(values: Sequence[Any]) -> dict[str, Any]:
-    """The entry of a corpus of our own, with these documents."""
+    """Return the manifest entry of a new corpus with these documents."""
     whole = {"@context": CONTEXT, "@type": CORPUS, _RECORDS: []}
     runs = [[len(list(run)), wrapper] for wrapper, run in groupby(map(_wrapper, values))]
     return {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
 
 
 def entry(layout: Layout, values: Sequence[Any]) -> dict[str, Any]:
-    """The entry of a file of our own, with these documents."""
+    """Return the manifest entry of a new file with these documents."""
     return corpus(values) if layout == "corpus" else {"layout": layout, "count": len(values)}
 
 
 def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
-    """The entry of a file without some of its documents."""
+    """Return a file's manifest entry without some of its documents."""
     smaller = {key: value for key, value in entry.items() if key != "text"}
     smaller["count"] = sum(stay)
     if "runs" in entry:
@@ -184,7 +184,7 @@ def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
 
 
 def is_of_another_kind(value: Any) -> bool:
-    """Whether a record of a corpus is of a kind that is not judged: a source document, say."""
+    """Whether a corpus record has a kind that is not checked, such as a source document."""
     kind = value.get("kind") if isinstance(value, dict) else None
     return kind not in (None, "memory") and not is_memory(value)
 
@@ -196,7 +196,7 @@ def _is_corpus(tree: dict[str, Any]) -> bool:
 
 
 def _array(tree: dict[str, Any]) -> str:
-    """Where the records of a corpus stand."""
+    """Return the member that holds the records of a corpus."""
     return next((name for name in _ARRAYS if isinstance(tree.get(name), list)), _RECORDS)
 
 
@@ -233,7 +233,7 @@ def _wrapped(entry: dict[str, Any], values: Sequence[Any]) -> Iterator[Any]:
 
 
 def _wrapper(value: Any) -> dict[str, Any] | None:
-    """What a document stands in as a record of a corpus; None if it is one, of another kind."""
+    """Return the corpus record around a document; None if the document is itself a record."""
     kind = "memory" if is_memory(value) else kind_of(value)
     return None if kind is None or is_of_another_kind(value) else {"kind": kind, _PAYLOAD: None}
 
@@ -242,7 +242,7 @@ def _wrapper(value: Any) -> dict[str, Any] | None:
 
 
 def _is_lines(data: bytes) -> bool:
-    """Whether an object stands in the first line alone, and others behind it."""
+    """Whether the first line is a whole object and more lines follow."""
     if _LINE.search(data) is None:
         return False
     first, _, _ = data.lstrip().partition(b"\n")
@@ -281,7 +281,7 @@ def _markdown(data: bytes, limits: MifLdLimits, shape: Shape | None) -> Sheet:
     try:
         again = markdown.write(document, shape)[0]
     except (DocumentError, KeyError, TypeError, AttributeError, ValueError):
-        again = ""  # of a memory that will be refused
+        again = ""  # the memory is invalid and will be refused
     return Sheet(
         entry if again == text else entry | {"text": text},
         [document],
@@ -291,24 +291,24 @@ def _markdown(data: bytes, limits: MifLdLimits, shape: Shape | None) -> Sheet:
 
 
 _OURS: Final = "omsgrain:"
-"""Before a type that shape 0.1 has no word for."""
+"""Prefix for a relationship type that shape 0.1 does not define."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PREFIXED = re.compile(r"[a-zA-Z][a-zA-Z0-9]*:[a-zA-Z][a-zA-Z0-9-]*")
 
 
 def reshaped(memory: Record, shape: Shape) -> tuple[Record, list[tuple[str, str, str]]]:
-    """Bring a memory into a shape."""
+    """Convert a memory to a shape, and list its losses."""
     own = shape_of(memory)
     if own == shape:
         return memory, []
     made = _TO[shape](memory)
-    for one in judge(made, shape=shape).findings:  # what only the other shape takes
+    for one in judge(made, shape=shape).findings:  # members that only the other shape allows
         for key in one.pointer.split("/")[1:2]:
             made.pop(key.replace("~1", "/").replace("~0", "~"), None)
     named = str(memory.get("@id"))
-    told = lost(memory, _TO[own](made), "", f"shape {shape}")
-    # Which class it is of is what the shape says; others in it stay.
-    return made, [(named, *one) for one in told if one[0].split("/")[0] != "@type"]
+    losses = lost(memory, _TO[own](made), "", f"shape {shape}")
+    # The shape decides the class in @type, so its change is no loss.
+    return made, [(named, *one) for one in losses if one[0].split("/")[0] != "@type"]
 
 
 def _to_1_x(memory: Record) -> Record:
@@ -353,33 +353,33 @@ def _relationship_1_x(one: Record) -> Record:
         prefix, _, name = kind.removeprefix(_OURS).rpartition(":")
         bare = _HUMP.sub("-", name).lower()
         kind = f"{prefix.lower()}:{bare}" if prefix else bare
-    told = {"type": KEBAB.get(kind, kind),
+    made = {"type": KEBAB.get(kind, kind),
             "target": target.get("@id") if isinstance(target, dict) else target}  # fmt: skip
-    return told | {name: one[name] for name in ("strength", "metadata") if name in one}
+    return made | {name: one[name] for name in ("strength", "metadata") if name in one}
 
 
 def _relationship_0_1(one: Record) -> Record | None:
-    """None if shape 0.1 has no place for what it leads to, or no word for what it is."""
+    """Convert a relationship; None if shape 0.1 does not allow its target or type."""
     kind, target = str(one.get("type")), one.get("target")
     name = PASCAL.get(kind, kind if ":" in kind else _OURS + kind)
     if not isinstance(target, str) or not target.startswith(URN):
         return None
     if kind not in PASCAL and _PREFIXED.fullmatch(name) is None:
         return None
-    told = {"@type": "Relationship", "relationshipType": name, "target": {"@id": target}}
-    return told | {name: one[name] for name in ("strength", "metadata") if name in one}
+    made = {"@type": "Relationship", "relationshipType": name, "target": {"@id": target}}
+    return made | {name: one[name] for name in ("strength", "metadata") if name in one}
 
 
 STAYS: Final = "memories in _local are not exported"
-"""Why a memory is left out."""
+"""Why an export leaves out a memory."""
 _LISTS: Final = "the file also names memories that are not exported"
 
 
 def without_local(grains: Iterable[Grain]) -> tuple[list[Grain], list[Loss]]:
-    """The grains that may leave, and what does not.
+    """Return the grains to export, and the losses.
 
-    With a memory go the grains that hold its parts, and the manifest, which names it and may hold
-    its text; the other memories of the file stand alone then.
+    A memory that stays also keeps back the grains of its parts, and the manifest, which names it
+    and can hold its text. The file's other memories are then exported without the manifest.
     """
     given = list(grains)
     gone = {grain.address: Loss(source.id, "memory", STAYS) for grain, source in _local(given)}
@@ -418,15 +418,15 @@ _DOCUMENT = re.compile(
 
 
 class ParsedDocuments(NamedTuple):
-    """The documents of a file that are good.
+    """The valid documents of a file.
 
     Attributes:
-        entry: what the manifest says of the file.
+        entry: the file's entry in the manifest.
         values: the documents.
-        warnings: what was accepted although it looks wrong.
-        problems: the documents that were not taken, and why.
-        dropped: what was left out of the documents.
-        places: of each document its pointer in the file, and its line if they come by lines.
+        warnings: defects that are accepted with a warning.
+        problems: why documents were refused.
+        dropped: parts that were left out of the documents.
+        places: the pointer of each document, and its line for the layout lines.
     """
 
     entry: dict[str, Any]
@@ -438,25 +438,25 @@ class ParsedDocuments(NamedTuple):
 
 
 def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> ParsedDocuments:
-    """Judge the documents of a file."""
+    """Check the documents of a file, and keep the valid ones."""
     values, good, places = [], [], []
     warnings, problems = list(sheet.warnings), list(sheet.problems)
     dropped: list[Problem] = []
     for value, (place, line) in zip(sheet.values, sheet.places, strict=True):
-        told: list[Problem] = []
+        errors: list[Problem] = []
         if not (sheet.entry["layout"] == "corpus" and is_of_another_kind(value)):
             verdict = judge(value, mode=mode, strict_published=strict_published)
-            told = _placed(verdict.findings[:_OF_ONE], place, line)
+            errors = _placed(verdict.findings[:_OF_ONE], place, line)
             warnings += _some(warnings, _placed(verdict.warnings, place, line))
-            problems += _some(problems, told)
-            if not told:
+            problems += _some(problems, errors)
+            if not errors:
                 dropped += _some(dropped, _placed(verdict.dropped, place, line))
                 value = mended(value) if mode == "lenient" else value
-        good.append(not told)
-        if not told:
+        good.append(not errors)
+        if not errors:
             values.append(value)
             places.append((place, line))
-    problems.sort(key=lambda one: one.line or 0)  # those of lines come in two parts
+    problems.sort(key=lambda one: one.line or 0)  # unreadable and invalid lines are two lists
     entry = sheet.entry
     if not all(good):
         entry = shrunk(entry, good)
@@ -466,18 +466,18 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Parsed
 
 
 def _some(before: Sequence[Problem], found: list[Problem]) -> list[Problem]:
-    """What is kept of one document's: where there are many already, only the first."""
+    """Return a document's problems to keep: only the first if there are many already."""
     return found if len(before) < MOST else found[:1]
 
 
 def document_of(pointer: str) -> str:
-    """The pointer of the document that a pointer leads into, in a file or a directory."""
+    """Return the part of a pointer that leads to a document, in a file or a directory."""
     found = _DOCUMENT.match(pointer)
     return "" if found is None else found[0]
 
 
 def in_order(files: Iterable[ParsedDocuments]) -> list[Problem]:
-    """The memories of files that were made of others before those were there, as warnings."""
+    """Return warnings for memories that are older than the memories they derive from."""
     placed = (
         (place, lint.dated(value, file.entry.get("path")))
         for file in files
@@ -494,12 +494,12 @@ def _placed(found: Iterable[Problem], place: str, line: int | None) -> list[Prob
 
 _ID: Final = "@id"
 _TEMPORAL: Final = "temporal"
-"""All counters stand below it."""
+"""The member that holds all counters."""
 Counters: TypeAlias = "dict[str, list[Difference | None]]"
 
 
 def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
-    """Memories without what a recall changes, and that."""
+    """Split memories into their constant part and their counters, which a recall changes."""
     bare: list[Any] = []
     counters: Counters = {}
     seen: dict[str, int] = {}
@@ -549,7 +549,7 @@ def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[An
 
 
 def _without(value: Record, way: tuple[str, ...]) -> Record:
-    """An object without its counters; what holds nothing else goes with them."""
+    """Remove the counters of an object, and objects that are then empty."""
     gone = VOLATILE.get(way, ())
     made = None
     for name, inner in value.items():
@@ -569,11 +569,11 @@ def _without(value: Record, way: tuple[str, ...]) -> Record:
 
 
 def with_counters(envelope: Mapping[str, Any], record: Record) -> Record:
-    """A memory with the counters that stood in it when it came; of several of its id the last."""
-    told = envelope.get("volatile")
-    listed = told.get(record.get(_ID)) if isinstance(told, dict) else None
+    """Add the imported counters to a memory; if its id appears twice, the last ones."""
+    counters = envelope.get("volatile")
+    listed = counters.get(record.get(_ID)) if isinstance(counters, dict) else None
     last = next((one for one in reversed(listed or ()) if one is not None), None)
-    # They were taken out of one version of the memory; this may be another.
+    # The counters belong to one version of the memory; this can be another version.
     for base in (record, {**record, _TEMPORAL: {"decay": {}}}):
         with suppress(FormatError):
             made: Record = apply(base, last)

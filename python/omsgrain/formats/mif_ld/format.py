@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF in JSON-LD as a format: files of memories as grains, and grains as a file."""
+"""MIF in JSON-LD as a format: converts files of memories to grains and back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _ARRAYS: Final = {ARRAY: "memory"}
 _EXPORTED: Final = {"/records": "memory"}
 _FILES: Final = "files"
 _COUNTERS: Final = "volatile"
-# What a memory says of itself, wherever it stands in an array or by lines.
+# Members that identify a memory anywhere in an array or in lines.
 _SAYS = re.compile(
     rb'"(?:memoryType|conceptType|citationType)"[ \t\r\n]*:|"@id"[ \t\r\n]*:[ \t\r\n]*"urn:mif:'
     rb'|"@type"[ \t\r\n]*:[ \t\r\n]*(?:\[[^\]]{0,200})?'
@@ -70,7 +70,7 @@ _MEMBERS: Final = ("@type", "@id", "memoryType", "conceptType")
 
 
 class MifLd(Mif):
-    """MIF in JSON-LD: memories, corpora of them, and in Markdown."""
+    """MIF in JSON-LD: memories, corpora and Markdown files."""
 
     name = FORMAT
     title = "MIF in JSON-LD"
@@ -94,7 +94,7 @@ class MifLd(Mif):
     counters = True
 
     def sniff(self, said: Said) -> bool:
-        """Whether it is a memory in Markdown, or says what memories say."""
+        """Whether it is a Markdown memory, or JSON with members of memories."""
         if not said.is_object:
             if markdown.is_markdown(said.data):
                 return True
@@ -114,9 +114,9 @@ class MifLd(Mif):
         strict_published: bool = False,
         limits: MifLdLimits = LIMITS,
     ) -> Import:
-        """Make grains of a file of memories, of either shape.
+        """Make grains of a file of memories of either shape.
 
-        Of an array, of lines or of a corpus a bad document is left out and listed in ``problems``.
+        In an array, lines or a corpus, a bad document is skipped and listed in ``problems``.
         """
         sheet = document.read_file(data, layout, limits, shape)
         found = taken(sheet, mode=mode, strict_published=strict_published)
@@ -127,7 +127,7 @@ class MifLd(Mif):
             found = found._replace(warnings=(*found.warnings, *in_order([found])))
         text = style = None
         if exact and found.entry["layout"] == "lines":
-            if not found.problems:  # else lines are left out, and it cannot come back as it was
+            if not found.problems:  # with skipped lines, the exact text is useless
                 found.entry["text"] = data.decode()
         elif exact and sheet.tree is not None:
             style = style_of(data, sheet.tree)
@@ -143,7 +143,7 @@ class MifLd(Mif):
         return load_directory(root, **options)
 
     def options_of_file(self, name: str, data: bytes) -> dict[str, Any]:
-        """The layout and the shape of a file, if only its name gives them."""
+        """Return the layout and shape of a file that only its name gives."""
         from omsgrain.formats.mif_ld.directory import layout_of_file, shape_of_name
 
         return {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}
@@ -159,13 +159,13 @@ class MifLd(Mif):
         shape: Shape | None = None,
         local: bool = False,
     ) -> Dump:
-        """Make a file of grains that were one; it comes back as it was."""
+        """Rebuild the file that the grains were loaded from."""
         found, get = own(grains)
         with checking():
             return _dump(found, get, embeddings, exact, layout, shape, local)
 
     def left_out(self, found: Import) -> list[Loss]:
-        """The documents that are bad, and what was left out of the others."""
+        """Return the skipped documents, and the parts left out of the others."""
         return [Loss(one.pointer, of, f"it was left out: {one.rule}")
                 for of, listed in (("record", found.problems), ("citation", found.dropped))
                 for one in listed]  # fmt: skip
@@ -173,7 +173,7 @@ class MifLd(Mif):
     def write_file(
         self, read: Import, path: Path, options: dict[str, Any], *, replace: bool
     ) -> list[Loss]:
-        """Write a file, or the files of a directory, of any grains."""
+        """Write any grains to a file or a directory."""
         from omsgrain.formats.mif_ld.directory import write_path
 
         wanted = {name: value for name, value in options.items() if value is not None}
@@ -192,16 +192,16 @@ class MifLd(Mif):
         )
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        """Say all that is wrong with the memories in a file."""
+        """Report all defects of the memories in a file."""
         found = taken(document.read_file(data), mode="extra")
         return Verdict((), found.problems, found.warnings, len(found.problems))
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
-        """The shape of what was made of grains that went along."""
+        """Return the shape of memories that were made of carried grains."""
         return {"shape": envelope[SHAPE]} if SHAPE in envelope else {}
 
     def carry(self, record: Record, member: dict[str, Any]) -> None:
-        """Put a grain into the extensions of the memory that was made of it."""
+        """Put a grain into the extensions of its memory."""
         record["extensions"] = {CARRIED: member}
 
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
@@ -210,28 +210,28 @@ class MifLd(Mif):
         whole["extensions"] = {CARRIED: {"grains": grains}}
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        """The documents of a file, with what the manifest says of it."""
+        """Return the documents of a file with its manifest entry."""
         return tree(envelope, arrays)
 
     def record_at(self, pointer: str) -> tuple[str, str]:
-        """The pointer of the document that a pointer leads into, in a file or a directory."""
+        """Return the part of a pointer that leads to a document, and the record's kind."""
         return document_of(pointer), "memory"
 
     def order(self, pointer: str) -> list[tuple[int, str]]:
-        """A pointer, to be compared with others: numbers by their size."""
+        """Return a sort key for a pointer: numbers sort by value."""
         steps = pointer.split("/")
         return [(len(step), step) if step.isdecimal() else (0, step) for step in steps]
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
     ) -> Reads | None:
-        """How often a memory was read, which its own counters say."""
+        """Return a memory's own access count and time."""
         temporal = with_counters(envelope, record()).get("temporal")
         said: Any = temporal if isinstance(temporal, dict) else {}
         return Reads.of(said.get("accessCount"), said.get("lastAccessed"))
 
     def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
-        """A memory that says how often it was read by now."""
+        """Return a memory with its current access count and time."""
         found = reads.get(record.get("@id", ""))
         if found is None:
             return record
@@ -253,7 +253,7 @@ class MifLd(Mif):
         exact: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
-        """A file that was made of grains of other formats."""
+        """Write a file made of grains of other formats."""
         losses: list[Loss] = []
         document["memories"] = in_shape(document["memories"], shape, losses)
         data, lost = written(document, own, layout, get, exact=exact)
@@ -285,7 +285,7 @@ def _dump(
     if layout is not None and layout != entry["layout"]:
         entry = document.entry(layout, values)
     elif exact and found.manifest.style is None and not _is_kept(found.manifest, entry):
-        raise SchemaError("the exact text was not kept when the file was loaded")
+        raise SchemaError("the file was loaded without its exact text; load it with exact=True")
     if entry["layout"] in ("lines", "markdown"):
         data, lost = document.write_file(entry, values)
         if exact and data != str(entry.get("text", data.decode())).encode():
@@ -300,9 +300,11 @@ def _dump(
 def _entry(
     files: Sequence[dict[str, Any]], values: list[Any], layout: Layout | None
 ) -> dict[str, Any]:
-    """The entry of the one file, or of a corpus of all memories, before a layout is chosen."""
+    """Return the entry of the only file, or of a corpus of all memories."""
     if layout in ("document", "markdown") and len(values) != 1:
-        raise SchemaError("one memory in a file", field="/layout", found=f"{len(values)} of them")
+        raise SchemaError(
+            "the layout allows only one memory", field="/layout", found=f"{len(values)} of them"
+        )
     return files[0] if len(files) == 1 else document.corpus(values)
 
 
@@ -335,7 +337,7 @@ def imported(
     user_id: str | None,
     text: bytes | None = None,
 ) -> Import:
-    """Make grains of the documents of files, and of what stands around them."""
+    """Make grains of the files' documents, and of the data around them."""
     bare, counters = apart(value for file in files for value in file.values)
     given = [("memory", one) if is_memory(one) else ("other", {"value": one}) for one in bare]
     built = TABLE.to_grains(given, owner=user_id)
@@ -357,12 +359,12 @@ def imported(
 
 
 def _place(pointer: str, line: int | None) -> str:
-    """Where a document stands; of lines it is the number from 0, as of an array."""
+    """Return the pointer of a document; for lines, with an index that starts at 0."""
     return pointer if line is None or not pointer else f"{pointer}/{line - 1}"
 
 
 def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The first thousand, and how many there are besides."""
+    """Return the first thousand problems, and one that counts the rest."""
     found = list(problems)
     if len(found) <= MOST:
         return tuple(found)
@@ -371,14 +373,14 @@ def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 class ManifestDocuments(NamedTuple):
-    """A manifest, and the documents that it lists, with their counters."""
+    """A manifest and its documents, with their counters."""
 
     manifest: Manifest
     values: list[Any]
 
 
 def own(grains: Iterable[Grain]) -> tuple[ManifestDocuments, Get]:
-    """The one file, or directory, that is among grains."""
+    """Return the only file or directory among the grains."""
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
@@ -387,7 +389,8 @@ def own(grains: Iterable[Grain]) -> tuple[ManifestDocuments, Get]:
         born = TABLE.from_grain(get(address), get)
         if born is None:
             raise SchemaError(
-                "a grain that the manifest lists is no record of this format", field=f"/{address}"
+                "the manifest lists a grain that is not a record of this format",
+                field=f"/{address}",
             )
         values.append(bare(*born))
     counters = found.envelope.get(_COUNTERS) or {}
@@ -399,7 +402,7 @@ def own(grains: Iterable[Grain]) -> tuple[ManifestDocuments, Get]:
 def files_of(
     found: ManifestDocuments, local: bool, losses: list[Loss]
 ) -> Iterator[ParsedDocuments]:
-    """The files of a manifest, each with its documents."""
+    """Yield the files of a manifest with their documents."""
     at = 0
     for entry in found.manifest.envelope.get(_FILES, ()):
         values = found.values[at : at + entry["count"]]
@@ -416,7 +419,7 @@ def files_of(
 
 
 def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> list[Any]:
-    """Documents whose memories have a shape."""
+    """Convert the memories among documents to a shape."""
     if shape is None:
         return list(values)
     made = []
@@ -429,7 +432,7 @@ def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> 
 
 
 def is_local(value: Any) -> bool:
-    """Whether a memory is of the namespace that does not leave."""
+    """Whether a memory's namespace is `_local`, which is not exported."""
     namespace = value.get("namespace") if isinstance(value, dict) else None
     return isinstance(namespace, str) and (namespace == LOCAL or namespace.startswith(f"{LOCAL}/"))
 

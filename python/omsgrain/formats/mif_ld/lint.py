@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the published schemas let pass although it is hardly meant, as warnings.
+"""Warns of likely mistakes that the published schemas accept.
 
-Some are the words of the format's reference, where these are stricter than the schemas: the five
-types of entities, the nine of relationships, durations, semantic versions, required members.
+Some warnings follow the format's reference, which is stricter than the schemas: five entity types,
+nine relationship types, durations, semantic versions, required members.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ RANGES: Final[dict[str, tuple[float, float]]] = {
     "external_import": (0.30, 0.70),
     "system_generated": (0.20, 0.50),
 }
-"""What the specification gives confidence for each source. Spec: MIF 0.1 §12.1"""
+"""Source -> range of its confidence. Spec: MIF 0.1 §12.1"""
 LOCAL: Final = "_local"
-"""The namespace that never leaves. Spec: MIF 0.1 §10.2"""
+"""The namespace that is never exported. Spec: MIF 0.1 §10.2"""
 
 _SEMANTIC: Final = re.compile(
     r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 )
 _LATER: Final = frozenset(("derivedfrom", "supersedes", "cites"))
-"""Relationships whose target was there before."""
+"""Relationships whose target must be older."""
 _FORM: Final = re.compile(
     r"(?:\.memory\.md|\.md|\.mif\.jsonld|\.memory\.json|\.jsonld|\.json)$", re.IGNORECASE
 )
@@ -44,7 +44,7 @@ _Place = TypeVar("_Place")
 
 
 def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
-    """What else is to be said of a document."""
+    """Yield the warnings of a document."""
     if not isinstance(document, dict):
         return
     if "$schema" in document and kind != "ontology":
@@ -60,13 +60,13 @@ def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
 
 
 class Dated(NamedTuple):
-    """What of a memory is compared with other ones.
+    """The members of a memory that are compared with other memories.
 
     Attributes:
         id: its ``@id``.
-        created: when it was made.
-        file: the path of its file, with slashes, if it stands in one.
-        sources: those that it was made of, each by the place of its relationship.
+        created: when it was created.
+        file: the path of its file, with slashes, if it has one.
+        sources: the memories that it derives from, with the index of the relationship.
     """
 
     id: str | None
@@ -76,7 +76,7 @@ class Dated(NamedTuple):
 
 
 def dated(memory: Any, file: str | None = None) -> Dated:
-    """What of a memory is compared with other ones; of anything else, nothing."""
+    """Return the members to compare; empty for anything that is not an object."""
     if not isinstance(memory, dict):
         return Dated(None, None)
     id, created = (
@@ -87,7 +87,7 @@ def dated(memory: Any, file: str | None = None) -> Dated:
 
 
 def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, LintFinding]]:
-    """The memories that were made of others before those were there.
+    """Yield a warning for each memory that is older than one it derives from.
 
     Spec: MIF 1.x, temporal order
     """
@@ -108,19 +108,19 @@ def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Lin
 
 
 def _page(path: str | None) -> str | None:
-    """A path without its suffix: /a/session.md and a/session.jsonld are one memory.
+    """Remove the suffix of a path: /a/session.md and a/session.jsonld are the same memory.
 
-    None if there is none, or it leads out of its bundle.
+    None if there is no path, or it leads out of its bundle.
     """
     bare = "" if path is None else normpath(path.lstrip("/"))
     return None if path is None or bare.split("/")[0] == ".." else f"/{_FORM.sub('', bare)}"
 
 
 def _names(target: str, file: str | None) -> Iterator[str]:
-    """What a target of a relationship may be known by: a URN, or a path in its bundle.
+    """Yield the possible names of a relationship's target: a URN, or paths in its bundle.
 
-    The root of the bundle is a directory above the file, the highest one in which the path leads
-    to a memory that is here.
+    The bundle's root is the highest directory above the file in which the path leads to a known
+    memory.
     """
     if target.startswith(URN) or "://" in target:
         yield target
@@ -133,18 +133,18 @@ def _names(target: str, file: str | None) -> Iterator[str]:
     parts = [part for part in above.split("/") if part]
     for depth in range(len(parts) + 1):
         yield from filter(None, [_page("/".join((*parts[:depth], path.lstrip("/"))))])
-    yield URN + _FORM.sub("", path.lstrip("/"))  # records of a corpus have no path of their own
+    yield URN + _FORM.sub("", path.lstrip("/"))  # corpus records have no path
 
 
 def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
     if memory.get("@id") == URN:
-        yield _warn("MIF-ID", ("@id",), "names nothing", memory["@id"])
+        yield _warn("MIF-ID", ("@id",), "has no name after urn:mif:", memory["@id"])
     content = memory.get("content")
     if isinstance(content, str) and content and not content.strip():
-        yield _warn("MIF-EMPTY", ("content",), "says nothing", content)
+        yield _warn("MIF-EMPTY", ("content",), "is blank", content)
     both = "memoryType" in memory and "conceptType" in memory
     if both and memory["memoryType"] != memory["conceptType"]:
-        yield _warn("MIF-TYPES", ("memoryType",), "is not conceptType", memory["memoryType"])
+        yield _warn("MIF-TYPES", ("memoryType",), "differs from conceptType", memory["memoryType"])
     namespace = memory.get("namespace")
     if isinstance(namespace, str) and namespace.split("/")[0] == LOCAL:
         yield _warn("MIF-LOCAL", ("namespace",), "is never exported", namespace)
@@ -161,9 +161,9 @@ def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
     for at, one in objects_at(memory, "relationships") if shape == "0.1" else ():
         name = one.get("relationshipType")
         if isinstance(name, str) and ":" in name:
-            says = f"is none of {', '.join(RELATIONS)}"
+            says = f"is not one of {', '.join(RELATIONS)}"
             yield _warn("MIF-REL", ("relationships", at, "relationshipType"), says, name,
-                        "Others may not know it.")  # fmt: skip
+                        "Other readers may not know it.")  # fmt: skip
 
 
 def _temporal(temporal: dict[str, Any], way: Way) -> _Warnings:
@@ -176,7 +176,7 @@ def _temporal(temporal: dict[str, Any], way: Way) -> _Warnings:
         if isinstance(value, str) and value.startswith("P") and not schema.duration(value):
             yield _warn("MIF-DURATION", (*at, name), "must match format duration", value)
     if "currentStrength" in decay and "strength" in decay:
-        says = "is another name of currentStrength, which is there"
+        says = "is another name of currentStrength, which is also present"
         yield _warn("MIF-STRENGTH", (*way, "decay", "strength"), says, decay["strength"])
 
 
@@ -188,23 +188,23 @@ def _provenance(provenance: dict[str, Any]) -> _Warnings:
         return
     least, most = RANGES[source]
     if not least <= confidence <= most and 0 <= confidence <= 1:
-        says = f"is not from {least:.2f} to {most:.2f}, the range of {source}"
+        says = f"is outside {least:.2f} to {most:.2f}, the range of {source}"
         yield _warn("MIF-CONFIDENCE", ("provenance", "confidence"), says, confidence)
 
 
 def _entity(entity: dict[str, Any], way: Way) -> _Warnings:
     name = entity.get("entityType")
     if isinstance(name, str) and schema.pattern("^[a-z][a-z0-9-]*$").search(name):
-        says = f"is none of {', '.join(ENTITIES)}"
+        says = f"is not one of {', '.join(ENTITIES)}"
         yield _warn("MIF-ENTITY", (*way, "entityType"), says, name,
-                    "Only the memory's ontology can tell what it is.")  # fmt: skip
+                    "Only the memory's ontology can define it.")  # fmt: skip
 
 
 def _authors(citation: dict[str, Any], way: Way) -> _Warnings:
     author = citation.get("author")
     if author == [] and way:
         says = "must NOT have fewer than 1 items"
-        yield _warn("MIF-EMPTY", (*way, "author"), says, author, "Leave it out.")
+        yield _warn("MIF-EMPTY", (*way, "author"), says, author, "Remove it.")
     if isinstance(author, dict):
         yield from _entity(author, (*way, "author"))
     for at, one in objects_at(citation, "author"):
@@ -231,7 +231,7 @@ def _ontology(ontology: dict[str, Any]) -> _Warnings:
 
 
 def _relations(memory: dict[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The relationships of either shape: place, folded type, and target."""
+    """Yield the relationships of either shape: index, folded type, and target."""
     for at, one in objects_at(memory, "relationships"):
         name = one.get("relationshipType", one.get("type"))
         target = one.get("target")
@@ -242,7 +242,7 @@ def _relations(memory: dict[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _is_after(first: Any, second: Any) -> bool:
-    """Whether both are times, and the first is later; days alone are compared as days."""
+    """Whether both are times and the first is later; a date without time compares by day."""
     if not isinstance(first, str) or not isinstance(second, str):
         return False
     if min(len(first), len(second)) == len("2026-01-26"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front matter of a text, between two lines of three dashes, and what comes after it."""
+"""Reads and writes memories as Markdown with YAML front matter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHERS = re.compile(rb"^[\"']?mif_version[\"']?[ \t]*:", re.MULTILINE)
 
 
 def is_markdown(data: bytes) -> bool:
-    """Whether a file begins as a memory in Markdown does."""
+    """Whether a file begins like a Markdown memory."""
     head = data[:_HEAD]
     return (
         _BEGIN.match(head) is not None
@@ -36,7 +36,7 @@ def is_markdown(data: bytes) -> bool:
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """The front matter and the rest of a text; None if it has no front matter."""
+    """Split a text into front matter and body; None without front matter."""
     text = text.removeprefix(_BOM)
     begin = _END.match(text)
     if begin is None:
@@ -48,7 +48,7 @@ def split(text: str) -> tuple[str, str] | None:
 
 
 def joined(front: str, body: str) -> str:
-    """A text of both."""
+    """Join front matter and body."""
     return f"---\n{front}---\n\n{body}\n"
 
 
@@ -70,7 +70,7 @@ KEBAB: Final = {
     "Created": "created-by",
     "MentionedIn": "mentioned-in",
 }
-"""Types of relationships in text, by their names in JSON; the one of Created is irregular."""
+"""Relationship type in JSON -> in text; that of Created is irregular."""
 PASCAL: Final = {kebab: name for name, kebab in KEBAB.items()} | {"created": "Created"}
 
 _SNAKE: Final[dict[str, dict[str, str]]] = {
@@ -90,7 +90,7 @@ _SNAKE: Final[dict[str, dict[str, str]]] = {
     },
     "citations": {"citationType": "type", "citationRole": "role"},
 }  # fmt: skip
-"""Names of shape 0.1, by the member whose object they stand in; halfLife stays as it is."""
+"""Object -> member in JSON -> name in shape 0.1; halfLife keeps its name."""
 _CAMEL: Final = {
     place: {snake: name for name, snake in names.items()} for place, names in _SNAKE.items()
 }
@@ -102,12 +102,12 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def snake(value: Any, place: str = "") -> Any:
-    """A value of JSON as shape 0.1 spells it in front matter."""
+    """Convert JSON member names to those of shape 0.1's front matter."""
     return _spelled(value, place, _SNAKE)
 
 
 def camel(value: Any, place: str = "") -> Any:
-    """A value of front matter of shape 0.1 as JSON has it."""
+    """Convert member names of shape 0.1's front matter to those of JSON."""
     return _spelled(value, place, _CAMEL)
 
 
@@ -120,7 +120,7 @@ def _spelled(value: Any, place: str, names: Mapping[str, Mapping[str, str]]) -> 
     spelled: Record = {}
     for name, one in value.items():
         new = known.get(name, name)
-        # Of two that would be one, the one stays that is called so.
+        # If both spellings are present, keep them apart.
         if new != name and new in value:
             new = name
         inner = new if new in names and place in ("", "temporal") else name
@@ -129,31 +129,31 @@ def _spelled(value: Any, place: str, names: Mapping[str, Mapping[str, str]]) -> 
 
 
 def id_of(urn: str) -> str:
-    """An ``@id`` as front matter has it."""
+    """Shorten an ``@id`` for front matter."""
     bare = urn.removeprefix(URN)
     return urn if not bare or bare.startswith(URN) else bare
 
 
 def urn_of(id: str) -> str:
-    """The ``@id`` that front matter says; what is one already is not made one twice."""
+    """Expand an id of front matter to an ``@id``; a full URN stays."""
     return id if id.startswith(URN) else URN + id
 
 
 def mirrors(document: Mapping[str, Any]) -> Record:
-    """The members of JSON in shape 1.x that repeat others, and that front matter leaves out."""
+    """Return the members of shape 1.x that repeat others; front matter omits them."""
     at, says = document.get("modified", document.get("created")), document.get("summary")
-    told = {"timestamp": at} if isinstance(at, str) and times.parse(at) is not None else {}
-    return told | {"description": says} if isinstance(says, str) else told
+    made = {"timestamp": at} if isinstance(at, str) and times.parse(at) is not None else {}
+    return made | {"description": says} if isinstance(says, str) else made
 
 
 def slug(name: str) -> str:
-    """A name as a part of a URN."""
+    """Convert a name to a part of a URN."""
     return _NOT_PLAIN.sub("-", name.lower()).strip("-") or "unnamed"
 
 
 SPACE: Final = " \t\r\n"
-"""What is taken off the ends of a content."""
-# What stands behind a stroke is how an editor shows the link.
+"""Characters stripped from the ends of a content."""
+# The text after | is the label that an editor shows.
 _RELATED = re.compile(r"- ([A-Za-z0-9][A-Za-z0-9:-]*) \[\[([^\]|\r\n]+)(?:\|[^\]\r\n]*)?\]\]")
 _NAMED = re.compile(r"- @\[\[([^\]|\r\n]+)(?:\|([^\]|\r\n]+))?\]\]")
 _HEADING = re.compile(r"^## (Relationships|Entities)[ \t]*\r?$", re.MULTILINE)
@@ -166,7 +166,7 @@ _KNOWN: Final = frozenset(("id", "@id", "type", "memoryType", *FRONT_1_X))
 def read_bytes(
     data: bytes, limits: MifLdLimits = LIMITS, shape: Shape | None = None
 ) -> tuple[Record, Shape, tuple[Problem, ...]]:
-    """Read a file; as `read`, and the shape that it is of."""
+    """Read a file's bytes; return the memory, its shape and warnings."""
     bounded(data, limits.document)
     try:
         text = data.decode()
@@ -175,13 +175,13 @@ def read_bytes(
         says = "the text is not UTF-8"
         raise DocumentError([Problem("not_markdown", "", says, "UTF-8", line=line)]) from None
     front, body = _parted(text, limits)
-    told = _shape_of(front, body) or shape or "0.1"
-    document, warnings = _document(front, body, told)
-    return document, told, tuple(warnings)
+    own = _shape_of(front, body) or shape or "0.1"
+    document, warnings = _document(front, body, own)
+    return document, own, tuple(warnings)
 
 
 def read(text: str, shape: Shape | None = None) -> tuple[Record, tuple[Problem, ...]]:
-    """Make a memory of a text."""
+    """Read a memory from a text."""
     document, _, warnings = read_bytes(text.encode("utf-8", "surrogatepass"), LIMITS, shape)
     return document, warnings
 
@@ -189,7 +189,7 @@ def read(text: str, shape: Shape | None = None) -> tuple[Record, tuple[Problem, 
 def _parted(text: str, limits: MifLdLimits) -> tuple[Record, str]:
     parts = split(text)
     if parts is None:
-        expected = "two lines of three dashes, and YAML between them"
+        expected = "YAML between two lines of three dashes"
         raise DocumentError(
             [Problem("not_markdown", "", "the text has no front matter", expected)]
         )
@@ -202,16 +202,16 @@ def _parted(text: str, limits: MifLdLimits) -> tuple[Record, str]:
 
 
 def _shape_of(front: Record, body: str) -> Shape | None:
-    """The shape of a text; None if nothing in it decides."""
+    """Return the shape that a text shows; None if it shows none."""
     if "conceptType" in front or not _SAID_BY_1_X.isdisjoint(front):
         return "1.x"
-    # Other objects, such as `entity`, have names with _ in both shapes.
+    # Other objects, such as `entity`, use names with _ in both shapes.
     inner = (value for place in _SNAKE if isinstance(value := front.get(place), dict))
     names = {*front, *(name for value in inner for name in value)}
     if not names.isdisjoint(_SNAKE_NAMES) or sections(body)[1]:
         return "0.1"
-    told = ("validFrom", "validUntil", "recordedAt", "sourceType", "trustLevel", "accessCount")
-    return "1.x" if not names.isdisjoint(told) else None
+    later = ("validFrom", "validUntil", "recordedAt", "sourceType", "trustLevel", "accessCount")
+    return "1.x" if not names.isdisjoint(later) else None
 
 
 def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Problem]]:
@@ -233,16 +233,16 @@ def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Prob
         document["memoryType"] = rest.pop("memoryType")
     content, related = (body, {}) if concept else sections(body)
     if not concept and _HEADING.search(content) is not None:
-        says = "a section with other lines in it is content, not relationships or entities"
+        says = "the section has other lines, so it is read as content"
         warnings.append(Problem("section", "/content", says))
     document["content"] = content.strip(SPACE)
     for name, value in (rest if concept else camel(rest)).items():
         if name in document:
-            says = "the text already says this, so the front matter cannot"
+            says = "the body already has this member, so the front matter's value is ignored"
             warnings.append(Problem("front_matter", f"/{name}", says))
             continue
         if name not in _KNOWN:
-            says = "unknown in front matter: kept as it is"
+            says = "the front matter member is unknown: it is kept unchanged"
             warnings.append(Problem("front_matter", f"/{name}", says))
         document[name] = _typed(value) if name == "citations" and not concept else value
     for name, value in (mirrors(document) if concept else related).items():
@@ -251,16 +251,16 @@ def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Prob
 
 
 def _typed(value: Any) -> Any:
-    """Citations with the ``@type`` that front matter of shape 0.1 leaves out."""
+    """Add the ``@type`` that shape 0.1's front matter omits to citations."""
     if not isinstance(value, list):
         return value
     return [{"@type": "Citation", **one} if isinstance(one, dict) else one for one in value]
 
 
 def sections(body: str) -> tuple[str, dict[str, list[Record]]]:
-    """The content of a text of shape 0.1, and the relationships and entities behind it.
+    """Split a body of shape 0.1 into content, relationships and entities.
 
-    A heading counts only if nothing but such lines comes after it, up to the end or the next.
+    A heading counts only if all lines up to the next heading are items.
     """
     found: dict[str, list[Record]] = {}
     headings = list(_HEADING.finditer(body))
@@ -277,7 +277,7 @@ def sections(body: str) -> tuple[str, dict[str, list[Record]]]:
 
 
 def _items(name: str, text: str) -> list[Record] | None:
-    """The items of a section; None if anything else stands in it."""
+    """Return the items of a section; None if it has other lines."""
     lines = [line for line in text.splitlines() if line.strip()]
     make, pattern = (_relationship, _RELATED) if name == "relationships" else (_entity, _NAMED)
     items = [make(match) for line in lines if (match := pattern.fullmatch(line.strip()))]
@@ -308,7 +308,7 @@ _BEHIND: Final = ("relationships", "entities")
 _NOT_WRITTEN: Final = frozenset(
     ("@context", "@type", "@id", "conceptType", "content", "timestamp", "description", "blocks")
 )
-"""Members that are said otherwise, or that Markdown has no place for."""
+"""Members that the front matter writes differently or cannot hold."""
 _KEY = re.compile(
     r'^([ ]*(?:- )*)"(?!(?:true|false|null|yes|no|on|off|y|n)")([A-Za-z][A-Za-z0-9_]*)":',
     re.MULTILINE | re.IGNORECASE,
@@ -318,18 +318,18 @@ _BREAKS: Final = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple[str, str, str]]]:
-    """Write a memory."""
+    """Write a memory as Markdown, and list its losses."""
     shape = shape or shape_of(document)
     front = _front(document, shape)
     body = [document["content"]]
     if shape == "0.1":
         body += _behind(document)
-    # Keys that no reader of YAML takes for anything else need no quotes.
+    # Remove the quotes of keys that YAML readers cannot misread.
     yaml = _KEY.sub(r"\1\2:", yaml_writer.write(front).decode())
     text = joined(yaml, "\n\n".join(body))
     again, _ = read(text, shape)
     named = str(document.get("@id"))
-    # What only repeats other members is never lost: the reader of shape 1.x adds it.
+    # Members that repeat others are not lost: the reader of shape 1.x adds them.
     repeated = mirrors(document)
     document, again = repeated | document, repeated | again
     return text, [(named, *one) for one in lost(document, again, "", f"Markdown of shape {shape}")]
@@ -361,7 +361,7 @@ def _front(document: Record, shape: Shape) -> Record:
 
 
 def _behind(document: Record) -> Iterator[str]:
-    """What shape 0.1 says behind the content."""
+    """Yield the sections that shape 0.1 has after the content."""
     lines = [
         line
         for one in _write_items(document, "relationships")
@@ -396,14 +396,14 @@ def _write_entity(one: Record) -> str | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text can stand in brackets."""
+    """Whether a link in double brackets can hold a text."""
     if not text or text != text.strip(SPACE) or not _FORBIDDEN.isdisjoint(text):
         return False
     return not any(one in text for one in _BREAKS)
 
 
 def lost(value: Any, again: Any, way: str, form: str) -> Iterator[tuple[str, str]]:
-    """The members that are not read again as they were, each with why."""
+    """Yield the members that are lost or changed, each with the reason."""
     if isinstance(value, dict) and isinstance(again, dict):
         for name, one in value.items():
             place = f"{way}/{name}" if way else name
@@ -413,9 +413,9 @@ def lost(value: Any, again: Any, way: str, form: str) -> Iterator[tuple[str, str
                 yield from lost(one, again[name], place, form)
         for name in again:
             if name not in value:
-                yield f"{way}/{name}" if way else name, f"{form} always says it"
+                yield f"{way}/{name}" if way else name, f"{form} always has it"
     elif isinstance(value, list) and isinstance(again, list) and len(value) == len(again):
         for i, (one, other) in enumerate(zip(value, again, strict=True)):
             yield from lost(one, other, f"{way}/{i}", form)
     elif not same(value, again):
-        yield way, f"{form} says it in another way, which is not as exact"
+        yield way, f"{form} can only express it less exactly"

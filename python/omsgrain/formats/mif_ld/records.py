@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents of MIF in JSON-LD: their kinds and shapes; memories as grains, and back.
+"""Kinds and shapes of MIF JSON-LD documents; converts memories to grains and back.
 
-The fields of a grain are for queries. The table of records keeps beside them whatever they do not
-say, so nothing here must be complete. Relationships stay URNs, in the side channel: two memories
-may name each other, and addresses cannot.
+A grain's fields are for queries and need not hold all of a memory: the table of records keeps the
+rest beside them. Relationships stay URNs there, because two memories can name each other, which
+addresses cannot.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from omsgrain.formats.source import OTHER
 
 FORMAT: Final = "mif-ld"
 CONTEXT: Final = "https://mif-spec.dev/schema/context.jsonld"
-"""What most documents name; nothing is fetched from there."""
+"""The context that most documents name. It is never fetched."""
 LOCAL: Final = "_local"
-"""The root of namespaces that do not leave where they are."""
+"""The root of namespaces that are not exported."""
 TYPES: Final = {"semantic": "belief", "episodic": "event", "procedural": "workflow"}
-"""The type of grain that each type of memory is."""
+"""Memory type -> grain type."""
 
 
 class MemoryMember(NamedTuple):
@@ -42,8 +42,8 @@ class MemoryMember(NamedTuple):
 
     Attributes:
         name: its key.
-        shapes: in which shapes it is named: ``0.1``, ``1.x``, or both.
-        grain: the field of the grain that says it; None if only the side channel does.
+        shapes: the shapes that have it: ``0.1``, ``1.x``, or both.
+        grain: the grain's field that holds it; None if only the side channel does.
     """
 
     name: str
@@ -82,14 +82,14 @@ MEMBERS: Final = (
     MemoryMember("blocks", "0.1", None),
     MemoryMember("extensions", _BOTH, None),
 )
-"""In the order in which they are written."""
+"""The members, in writing order."""
 ORDER: Final = tuple(member.name for member in MEMBERS)
 
 VOLATILE: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
     ("temporal",): ("accessCount", "lastAccessed", "reinforcementHistory"),
     ("temporal", "decay"): ("currentStrength", "strength", "lastReinforced"),
 }
-"""What a recall changes, by the way to the object that it stands in; no part of a grain."""
+"""Path of an object -> its members that a recall changes; they are not part of a grain."""
 
 
 Shape = Literal["0.1", "1.x"]
@@ -112,7 +112,7 @@ _OF_ONTOLOGY: Final = ("ontology", "entity_types", "namespaces", "traits", "disc
 
 
 def kind_of(document: Any) -> Kind | None:
-    """What kind of document it is; None if it says nothing that is known."""
+    """Return the kind of a document; None if it is unknown."""
     if not isinstance(document, dict):
         return None
     said = document.get("@type")
@@ -135,14 +135,14 @@ def _is_entity(value: Any) -> bool:
 
 
 def shape_of(document: dict[str, Any]) -> Shape:
-    """The shape of a memory; of one with members of both, what the first of them says."""
-    for told, _ in telling(document):
-        return told
+    """Return the shape of a memory; with members of both, the first one decides."""
+    for shape, _ in telling(document):
+        return shape
     return "1.x" if "conceptType" in document else "0.1"
 
 
 def telling(document: dict[str, Any]) -> Iterator[tuple[Shape, tuple[str | int, ...]]]:
-    """The members that only one shape can have: that, and where they stand, as ways of keys."""
+    """Yield the members that only one shape can have: the shape, and the member's path."""
     old, new = "memoryType" in document, "conceptType" in document
     if old != new:
         yield ("0.1", ("memoryType",)) if old else ("1.x", ("conceptType",))
@@ -173,15 +173,15 @@ def _of_relationship(one: dict[str, Any]) -> Shape | None:
 
 @dataclass(frozen=True, slots=True)
 class MifLdLimits:
-    """What a reader takes. Whatever is larger is refused before it is parsed.
+    """Limits of a reader. It refuses a larger file before it parses it.
 
     Attributes:
         document: bytes of a file.
-        values: values of it, keys not counted.
-        depth: objects and arrays inside one another.
-        documents: memories in a file; each is judged, so they cost time and not only memory.
+        values: values in the file, without keys.
+        depth: nesting of objects and arrays.
+        documents: memories in a file; checking each of them takes time.
         files: files of a directory.
-        directory: bytes of all of them.
+        directory: bytes of all files of a directory.
     """
 
     document: int = 100 << 20
@@ -196,14 +196,14 @@ LIMITS = MifLdLimits()
 
 
 NAMESPACE: Final = "shared"
-"""Of a memory that names none."""
+"""The namespace of a memory that names none."""
 _SHAPE: Final = "mif:shape"
 _TITLE: Final = "mif:title"
 _SUMMARY: Final = "mif:summary"
 _1_X: Final = "1.x"
 _PROCEDURE: Final = "mif:procedural"
 _PREFERENCES: Final = "preferences"
-_MOST: Final = 64  # citations and documents that stand in fields; all of them are kept
+_MOST: Final = 64  # citations and documents in fields; the side channel keeps all
 
 _KINDS: Final = {grain: kind for kind, grain in TYPES.items()}
 _SOURCES: Final = {"external_import": "imported", "system_generated": "system"}
@@ -214,7 +214,7 @@ _CONFIDENCES: Final = {
     "external_import": 0.5,
     "system_generated": 0.35,
 }
-"""In the middle of the ranges that the format gives for each."""
+"""The middle of the range that the format gives for each source."""
 _ROLES: Final = {
     "supports": "supports",
     "refutes": "refutes",
@@ -225,7 +225,7 @@ _MODALITIES: Final = ("image", "audio", "video")
 
 
 def is_memory(value: Any) -> bool:
-    """Whether a document is a memory that can be a grain of its own."""
+    """Whether a document is a memory that can become a grain."""
     return (
         isinstance(value, dict)
         and type_of(value) is not None
@@ -234,7 +234,7 @@ def is_memory(value: Any) -> bool:
 
 
 def type_of(record: Mapping[str, Any]) -> str | None:
-    """The type of a memory; of two names that disagree that of shape 1.x counts."""
+    """Return the type of a memory; if two members disagree, that of shape 1.x counts."""
     for key in ("conceptType", "memoryType"):
         kind = record.get(key)
         if isinstance(kind, str) and kind in TYPES:
@@ -288,7 +288,7 @@ def _context(record: Record) -> dict[str, str]:
 
 
 def _subject(record: Record) -> str:
-    """Whom or what a belief is about: the entity that is said to be, else the first one."""
+    """Return the subject of a belief: the entity with that role, else the first entity."""
     entities = record.get("entities")
     named = [
         (one.get("role"), urn)
@@ -307,7 +307,7 @@ def _confidence(said: Record) -> float:
 
 
 def _times(record: Record) -> Fields:
-    """When a memory is true, and since when it is known; never computed from its ttl."""
+    """Return the times when a memory is valid and known; its ttl does not count."""
     temporal = object_of(record, "temporal")
     texts = {"valid_from": temporal.get("validFrom"), "valid_to": temporal.get("validUntil"),
              "system_valid_from": temporal.get("recordedAt", _revised(record))}  # fmt: skip
@@ -317,12 +317,12 @@ def _times(record: Record) -> Fields:
         if found is not None:
             fields[field] = found.millis
     if "valid_from" in fields and fields["valid_from"] > fields.get("valid_to", math.inf):
-        del fields["valid_to"]  # a warning reports it; no query could find it
+        del fields["valid_to"]  # a warning reports it; else no query finds the grain
     return fields
 
 
 def _revised(record: Record) -> str | None:
-    """When a memory was modified. Before that it said something else, which may be stored too."""
+    """Return when a memory was modified. An earlier version can be stored too."""
     said = record.get("modified")
     made = instant(record["created"])
     changed = instant(said) if isinstance(said, str) else None
@@ -386,7 +386,7 @@ def _attached(record: Record) -> Iterator[Fields]:
 
 
 def _from_fields(fields: Mapping[str, Any], id: str) -> Record:
-    """The memory again, as far as fields say it that were not made up."""
+    """Rebuild a memory from the fields that hold its data."""
     kind, context = fields["type"], fields.get("context", {})
     later = context.get(_SHAPE) == _1_X
     record: Record = {"@context": CONTEXT, "@type": "Concept" if later else "Memory", "@id": id}
@@ -410,7 +410,7 @@ def _id(record: Record) -> str:
     return str(record["@id"])
 
 
-# -- what is no memory ----------------------------------------------------------------------------
+# -- other documents ------------------------------------------------------------------------------
 
 
 def _of_other(record: Record, owner: str | None) -> Fields:
@@ -437,4 +437,4 @@ TABLE: Final = RecordTable(
     },
     ordered=True,
 )
-"""Memories; any other value is ``{"value": value}`` here."""
+"""Memories and other values; another value is ``{"value": value}``."""

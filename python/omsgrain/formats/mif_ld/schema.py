@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON Schemas of the documents, and a walk along them that finds each defect once.
+"""The JSON Schemas of the documents, and a validator that reports each defect once.
 
-The schemas are the files of the folder ``schemas``, with a context for JSON-LD; none refers to
-anything outside. The formats and patterns that they name are checked here too.
+The folder ``schemas`` holds the schemas and a JSON-LD context; none refers to anything outside.
+This module also checks the formats and patterns that they name.
 
-A validator of JSON Schema names every branch of an ``anyOf`` that fails, four errors for one wrong
-word; and which of them a person means, only the schema can say. So here a branch is chosen by the
-JSON type that stands there, and of a text only the first defect counts. The keywords are those
-that our schemas use; others are refused when a schema is read.
+A general JSON Schema validator reports every failing branch of an ``anyOf``: four errors for one
+wrong word. This one chooses the branch by the value's JSON type, and reports only the first defect
+of a text. It supports the keywords of our schemas and refuses a schema with others.
 
-Memories that are good are seen at one look of the core before (`shape_at_sight`), which takes a
-ninth of the time: 0.5 µs where the walk takes 4.5, for a full memory 6 where it takes 59 (row F1
-of `make bench`). ``tests/fuzz`` compares the two. jsonschema-rs, which is as fast as the look, is
-an extra, for the schemas that an ontology brings: those have all keywords, and no codes.
+The core recognizes most valid memories first (`shape_at_sight`), in a ninth of the time: 0.5 µs
+instead of 4.5, and 6 instead of 59 for a full memory (row F1 of `make bench`). ``tests/fuzz``
+compares the two. Schemas inside ontologies use all keywords and need no codes; they are checked by
+jsonschema-rs, an extra, which is as fast as the core.
 
 Spec: JSON Schema 2020-12, RFC 3339 §5.6, RFC 3986, ISO 8601, ECMA-262 §22.2
 """
@@ -29,7 +28,7 @@ from typing import Any, Final, NamedTuple
 from omsgrain.formats.mif_ld.defects import Defects, SchemaDefect, code_of
 
 BASE: Final = "https://omsgrain.invalid/mif-ld/"
-"""Before the name of each, its ``$id``. Nothing is there, and nothing is ever fetched."""
+"""The base of each schema's ``$id``. The URL does not exist; nothing is fetched."""
 NAMES: Final = (
     "common.json",
     "memory-0.1.json",
@@ -43,13 +42,13 @@ CONTEXT: Final = "context.jsonld"
 
 
 def text(name: str) -> str:
-    """One of them, or the context, as it stands in the package."""
+    """Return the text of a schema or of the context."""
     return files("omsgrain.formats.mif_ld").joinpath(f"schemas/{name}").read_text("utf-8")
 
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """One of them; not to be changed."""
+    """Return a schema. Do not change it."""
     schema: dict[str, Any] = json.loads(text(name))
     return schema
 
@@ -74,7 +73,7 @@ _OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _PIECE: Final = r"[0-9A-Fa-f]{1,4}"
 _LAST: Final = rf"(?:{_PIECE}:{_PIECE}|{_IPV4})"
-# Each form of an IPv6 address has its number of pieces before and behind the ``::``.
+# One alternative for each number of pieces before and after the ``::`` of an IPv6 address.
 _IPV6: Final = "|".join(
     [rf"(?:{_PIECE}:){{6}}{_LAST}", rf"::(?:{_PIECE}:){{5}}{_LAST}"]
     + [
@@ -99,19 +98,19 @@ _AS_PYTHON: Final = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\d": "[0-9]"}
 
 
 def date(text: str) -> bool:
-    """Whether it is a day: ``2026-01-26``."""
+    """Whether a text is a date: ``2026-01-26``."""
     found = _DATE.fullmatch(text)
     return found is not None and (found[3] < "29" or _is_day(found))
 
 
 def date_time(text: str) -> bool:
-    """Whether it is a time with its offset: ``2026-01-26T00:00:00Z``. A space is no ``T``."""
+    """Whether a text is a time with ``T`` and offset: ``2026-01-26T00:00:00Z``."""
     found = _TIME.fullmatch(text)
     if found is None or (found[3] > "28" and not _is_day(found)):
         return False
     if found[6] != "60":
         return True
-    # A leap second is the last one of a day in UTC.
+    # A leap second is the last second of a UTC day.
     ahead = int(found[8] or 0) * 60 + int(found[9] or 0)
     utc = int(found[4]) * 60 + int(found[5]) + (ahead if found[7] == "-" else -ahead)
     return utc % 1440 == 1439
@@ -125,12 +124,12 @@ def _is_day(found: re.Match[str]) -> bool:
 
 
 def uri(text: str) -> bool:
-    """Whether it is a URI with a scheme."""
+    """Whether a text is a URI with a scheme."""
     return _URI.fullmatch(text) is not None
 
 
 def duration(text: str) -> bool:
-    """Whether it is a duration; only its last count may have a fraction."""
+    """Whether a text is a duration; only its last number can have a fraction."""
     return _DURATION.fullmatch(text) is not None and _FRACTION.search(text) is None
 
 
@@ -139,15 +138,15 @@ FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "date-time": date_time,
     "uri": uri,
 }
-"""The check of each format that the schemas name."""
+"""The checks of the formats in the schemas."""
 
 
 @lru_cache(maxsize=256)
 def pattern(source: str) -> re.Pattern[str]:
-    r"""A pattern of ECMAScript as one of Python; to be searched for.
+    r"""Compile an ECMAScript pattern for `search`.
 
-    Of what the two read differently: ``$`` is the end, not also before a newline there; ``\d``
-    has ten digits; ``.`` is no line end of any sort.
+    ECMAScript differs from Python here: ``$`` matches only the end, ``\d`` matches ten digits, and
+    ``.`` matches no line end.
     """
     inside, parts = False, []
     for token in _TOKEN.findall(source):
@@ -171,16 +170,16 @@ _JSON_KINDS: Final[dict[type, tuple[str, ...]]] = {
 _SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
 _OBJECT_KEYWORDS: Final = ("required", "properties", "additionalProperties")
 _RECURSIVE: Final = frozenset((("ontology.json", "namespace"),))
-"""What has itself among its parts."""
+"""Schemas that refer to themselves."""
 
 
 Check = Callable[[Any], "Defects | None"]
-"""Looks at a value; None if it is good, which costs nothing."""
+"""Checks a value; returns None, without allocating, if it is valid."""
 
 
 @cache
 def checker(file: str, name: str = "") -> Check:
-    """The check that a schema asks for."""
+    """Return the check of a schema."""
     return _compile(_named(file, name), file)
 
 
@@ -191,7 +190,7 @@ def _named(file: str, name: str) -> Mapping[str, Any]:
 
 
 def _compile(node: Mapping[str, Any], file: str) -> Check:
-    """One node of a schema as a function."""
+    """Compile a schema node to a function."""
     own = node.get("x-code")
     rest = {keyword: one for keyword, one in node.items() if keyword not in _SAY_NOTHING}
     tests = []
@@ -215,12 +214,12 @@ def _compile(node: Mapping[str, Any], file: str) -> Check:
         if keyword in rest
     ]
     if rest:
-        raise ValueError(f"keywords that are not read: {', '.join(rest)}")
+        raise ValueError(f"unsupported keywords: {', '.join(rest)}")
     return _guarded(tests, _each(parts))
 
 
 class _Test(NamedTuple):
-    """What one keyword asks of a value."""
+    """The test of one keyword."""
 
     good: Callable[[Any], bool]
     code: str
@@ -229,15 +228,15 @@ class _Test(NamedTuple):
 
 
 def _guarded(tests: list[_Test], part: Check | None) -> Check:
-    """The tests of a value itself, then what is asked of its parts.
+    """Combine the tests of a value with the check of its parts; stop at the first failed test.
 
-    Where one test fails, the others say nothing more. Nearly every value is good, and of one type
-    with at most one other test: there, no call is made that can be spared.
+    Nearly every value is valid and has one type and at most one other test. The short forms save
+    calls for these.
     """
     if not tests:
         return part or (lambda value: None)
 
-    def tell(value: Any) -> Defects | None:
+    def check(value: Any) -> Defects | None:
         for good, code, keyword, argument in tests:
             if not good(value):
                 return Defects([SchemaDefect(code, keyword, argument, value)])
@@ -245,25 +244,25 @@ def _guarded(tests: list[_Test], part: Check | None) -> Check:
 
     kind = _only_type(tests[0])
     if kind is None or len(tests) > 2:
-        return tell
+        return check
     if len(tests) == 1:
         if part is None:
-            return lambda value: None if type(value) is kind else tell(value)
-        return lambda value: part(value) if type(value) is kind else tell(value)
+            return lambda value: None if type(value) is kind else check(value)
+        return lambda value: part(value) if type(value) is kind else check(value)
     if part is None:
         second = tests[1].good
-        return lambda value: None if type(value) is kind and second(value) else tell(value)
-    return tell
+        return lambda value: None if type(value) is kind and second(value) else check(value)
+    return check
 
 
 def _only_type(test: _Test) -> type | None:
-    """The Python type of the values, if they can only be of one."""
+    """Return the Python type of the values if there is only one."""
     kinds = [kind for kind, names in _JSON_KINDS.items() if test.argument == names[0]]
     return kinds[0] if test.keyword == "type" and kinds and kinds[0] not in (int, float) else None
 
 
 def _each(parts: list[Check]) -> Check | None:
-    """What all of them find."""
+    """Combine checks."""
     if len(parts) < 2:
         return parts[0] if parts else None
 
@@ -311,7 +310,7 @@ _TESTS: Final[dict[str, Callable[[Any], Callable[[Any], bool]]]] = {
     "minimum": lambda least: lambda value: not _is_number(value) or value >= least,
     "maximum": lambda most: lambda value: not _is_number(value) or value <= most,
 }
-"""Of keywords that ask something of one value: makes the test from the argument."""
+"""Keyword -> function that makes the test from the keyword's argument."""
 
 
 def _reference(target: str, file: str) -> Check:
@@ -408,7 +407,7 @@ def _least(count: int, file: str) -> Check:
 
 
 def _unique(asked: bool, file: str) -> Check:
-    """Of texts only, since nothing else may stand in the array that asks for it."""
+    """Check texts only: the array with this keyword allows nothing else."""
 
     def good(value: list[Any]) -> bool:
         texts = [one for one in value if isinstance(one, str)]

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The times of a memory: how strong it still is, when it ends, what is in the wrong order.
+"""The times of a memory: its strength now, its end, and times in the wrong order.
 
-Decay is a function of ``t``, the time since the memory was last reinforced:
+Decay is a function of ``t``, the time since the last reinforcement:
 
     none         1
     linear       1 - t / ttl, and 0 from then on
     exponential  2 ^ (-t / halfLife)
     step         1 until ttl, and 0 from then on
 
-The format calls ``halfLife`` a half-life, and its own formula, e ^ (-t / halfLife), leaves 0.37 of
-the memory by then. Whoever writes P7D next to that name means that half is left after a week, so
-that is what is computed; `strength` takes ``curve="e-fold"`` for the formula as it is written.
+The specification's own formula, e ^ (-t / halfLife), leaves 0.37 after ``halfLife`` and not half.
+A writer of P7D expects half after a week, so that is the default here. `strength` accepts
+``curve="e-fold"`` for the specification's formula.
 
-A duration in months or years is that of the calendar from where ``t`` begins.
+Months and years are calendar months and years from the start of ``t``.
 Spec: MIF 0.1 §8
 """
 
@@ -37,11 +37,10 @@ _NEEDS: Final = {"linear": "ttl", "exponential": "halfLife", "step": "ttl"}
 
 
 def strength(memory: Json, now: Instant, *, curve: Curve = "half-life") -> float | None:
-    """How strong a memory is at a time, from 0 to 1.
+    """Return the strength of a memory at a time, from 0 to 1; None if it cannot be computed.
 
-    A memory whose decay has no model is as strong as it says it is, in ``currentStrength`` or
-    ``strength``, which is another name of it; one that says nothing has 1. With a model that is
-    ignored, since its time is not known.
+    Without a decay model, the result is ``currentStrength``, also named ``strength``, or 1. With a
+    model, these members are ignored, because their time is unknown.
     """
     decay = _decay(memory)
     model = decay.get("model")
@@ -71,10 +70,10 @@ def _stated(decay: Json) -> float:
 
 
 def reinforced(memory: Json) -> Instant | None:
-    """When a memory was last reinforced: where its decay begins.
+    """Return when a memory was last reinforced, where its decay begins.
 
-    ``lastReinforced``, else the last of ``reinforcementHistory``, else ``recordedAt``, else
-    ``created``. Access alone does not reinforce.
+    This is ``lastReinforced``, else the last of ``reinforcementHistory``, else ``recordedAt``,
+    else ``created``. Access alone does not reinforce.
     """
     temporal = _temporal(memory)
     said = _time(_decay(memory).get("lastReinforced"))
@@ -85,9 +84,9 @@ def reinforced(memory: Json) -> Instant | None:
 
 
 def ttl_end(memory: Json) -> Instant | None:
-    """When a memory's ``ttl`` is over, counted from ``recordedAt``, else ``created``.
+    """Return when a memory's ``ttl`` ends, counted from ``recordedAt``, else ``created``.
 
-    None if it has none, or it cannot be told.
+    None if it has no ``ttl``, or the end cannot be computed.
     """
     start, text = _recorded(memory), _temporal(memory).get("ttl")
     duration = parse(text) if isinstance(text, str) else None
@@ -95,30 +94,30 @@ def ttl_end(memory: Json) -> Instant | None:
 
 
 def is_valid(memory: Json, at: Instant) -> bool:
-    """Whether what a memory says holds at a time: from ``validFrom``, until ``validUntil``."""
+    """Whether a memory is valid at a time: from ``validFrom`` until ``validUntil``."""
     temporal = _temporal(memory)
     start, end = _time(temporal.get("validFrom")), _time(temporal.get("validUntil"))
     return (start is None or start <= at) and (end is None or at < end)
 
 
 def is_known(memory: Json, at: Instant) -> bool:
-    """Whether a memory, as it is now, was recorded by a time, and its ``ttl`` not over.
+    """Whether this version of a memory was known at a time: recorded, and its ``ttl`` not over.
 
-    What was modified, and does not say when it was recorded, is known since then: before, it said
-    something else.
+    A modified memory without ``recordedAt`` is known since its modification: before, it had other
+    content.
     """
     start, end = _time(_temporal(memory).get("recordedAt")), ttl_end(memory)
     if start is None:
-        told = (_time(memory.get(name)) for name in ("created", "modified"))
-        start = max((one for one in told if one is not None), default=None)
+        known = (_time(memory.get(name)) for name in ("created", "modified"))
+        start = max((one for one in known if one is not None), default=None)
     return (start is None or start <= at) and (end is None or at < end)
 
 
 def order(memory: Json) -> Iterator[LintFinding]:
-    """What is in the wrong order, or lacks what its decay needs, as warnings.
+    """Warn of times in the wrong order, and of a decay without its duration.
 
-    The order of ``validFrom`` and ``validUntil``, and of ``created`` and ``modified``, is
-    reported in mode extra already.
+    `lint` checks the order of ``validFrom`` and ``validUntil``, and of ``created`` and
+    ``modified``.
     """
     temporal, decay = _temporal(memory), _decay(memory)
     created = _time(memory.get("created"))
@@ -144,8 +143,8 @@ def order(memory: Json) -> Iterator[LintFinding]:
     model = decay.get("model")
     needs = _NEEDS.get(model) if isinstance(model, str) else None
     if needs is not None and needs not in (decay if needs == "halfLife" else temporal):
-        hint = f"Add {needs}, or the strength cannot be computed."
-        says = f"of model {model} has no {needs}"
+        hint = f"Add {needs}; the strength cannot be computed without it."
+        says = f"has model {model} but no {needs}"
         yield finding("MIF-DECAY", ("temporal", "decay"), says, None, hint, severity="warning")
 
 
@@ -163,7 +162,7 @@ def _history(temporal: Json) -> Iterator[tuple[int, Instant]]:
 
 
 def _duration(since: Instant | None, text: Any) -> Any:
-    """How many seconds a duration has that begins at a time."""
+    """Return the seconds of a duration that begins at a time."""
     duration = parse(text) if isinstance(text, str) else None
     if since is None or duration is None:
         return None
@@ -211,14 +210,14 @@ class Duration(NamedTuple):
 
 
 def parse(text: str) -> Duration | None:
-    """Read a duration such as ``P90D``; None if it is none. Weeks may stand among the rest."""
+    """Read a duration such as ``P90D``; None if it is invalid. Weeks can be mixed in."""
     found = _DURATION_FORM.fullmatch(text)
     if found is None:
         return None
     counts = [Fraction((part or "0").replace(",", ".")) for part in found.groups()]
     given = [part for part in found.groups() if part is not None]
     if any("." in part or "," in part for part in given[:-1]):
-        return None  # only the last may have a fraction
+        return None  # only the last number can have a fraction
     months = counts[0] * 12 + counts[1]
     if months.denominator != 1:
         return None  # a part of a month has no fixed length
@@ -227,9 +226,9 @@ def parse(text: str) -> Duration | None:
 
 
 def after(start: Instant, duration: Duration) -> Instant | None:
-    """The time that is a duration later; None if it is beyond the year 9999.
+    """Add a duration to a time; None if the result is after the year 9999.
 
-    A day that the month does not have is its last one.
+    A day that the month does not have becomes its last day.
     """
     try:
         time = _EPOCH + timedelta(seconds=start.seconds)
@@ -247,7 +246,7 @@ def after(start: Instant, duration: Duration) -> Instant | None:
 
 
 def between(start: Instant, end: Instant) -> Fraction:
-    """The seconds from one time to another; less than none, if that is before."""
+    """Return the seconds from one time to another; negative if the second is earlier."""
     return end.seconds - start.seconds + _fraction(end) - _fraction(start)
 
 
@@ -256,5 +255,5 @@ def _fraction(time: Instant) -> Fraction:
 
 
 def _digits(part: Fraction) -> str:
-    """The digits behind the point, as far as instants have them."""
+    """Return the digits after the point that an instant can hold."""
     return str(part.numerator * 10**32 // part.denominator).rjust(32, "0").rstrip("0")

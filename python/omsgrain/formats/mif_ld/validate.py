@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge a document of MIF in JSON-LD: a memory of either shape, a citation, an ontology, a corpus.
+"""Validates a MIF JSON-LD document: a memory of either shape, a citation, an ontology, a corpus.
 
-Mode schema finds what the published schemas refuse, and no more. Mode extra adds warnings of what
-they let pass. Mode lenient takes citations as the specification says that importers should.
+Mode schema finds exactly what the published schemas refuse. Mode extra adds warnings about defects
+that the schemas accept. Mode lenient treats citations as the specification asks of importers.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ Act = Literal["drop", "other", "background", "clamp", "keep"]
 DROP: Final[Act] = "drop"
 _SAYS: Final[dict[Act, str]] = {
     "drop": "The citation is left out.",
-    "other": "It is taken as other.",
-    "background": "It is taken as background.",
-    "clamp": "It is taken as the nearest of 0 and 1.",
-    "keep": "It is kept as a text.",
+    "other": "It is read as other.",
+    "background": "It is read as background.",
+    "clamp": "It is limited to 0 to 1.",
+    "keep": "It is kept as a string.",
 }
 _REQUIRED: Final = frozenset(("@type", "title", "url"))
 
 
 def left_out(defects: Iterable[tuple[Way, SchemaDefect]], kind: Kind) -> frozenset[Way]:
-    """Where the citations stand that cannot be mended."""
+    """Return the paths of citations that cannot be repaired."""
     if kind != "memory":
         return frozenset()
     return frozenset(
@@ -55,7 +55,7 @@ def left_out(defects: Iterable[tuple[Way, SchemaDefect]], kind: Kind) -> frozens
 
 
 def act_of(way: Way, defect: SchemaDefect, kind: Kind, out: frozenset[Way]) -> Act | None:
-    """What is done about a defect of a citation; None if it stays one of the document."""
+    """Return the repair for a defect of a citation; None if the defect is an error."""
     if kind == "memory" and _is_cited(way):
         return DROP if way[:2] in out else _act(way[2:], defect)
     if kind == "citation":
@@ -88,13 +88,13 @@ def _act(way: Way, defect: SchemaDefect) -> Act | None:
 
 
 def with_act(finding: LintFinding, act: Act) -> LintFinding:
-    """A finding with what is done about it."""
+    """Add the repair to a finding."""
     severity = "error" if act == DROP else "warning"
     return replace(finding, hint=_SAYS[act], severity=severity)
 
 
 def mended(memory: Any) -> Any:
-    """The memory, or the citation, as mode lenient takes it; itself, if nothing is mended."""
+    """Repair a memory or citation for mode lenient; return it unchanged if it is good."""
     if kind_of(memory) == "citation":
         return _mended(memory)
     listed = memory.get("citations") if isinstance(memory, dict) else None
@@ -133,7 +133,7 @@ _NUMBERS: Final = {"number": "number", "integer": "int"}
 _WORDS: Final = string.ascii_letters + string.digits
 _ASCII: Final = _WORDS + string.punctuation + " "
 _OF_URIS: Final = _WORDS + "-._~!$&'()*+,;=/?"
-"""What may stand anywhere in a URI behind its scheme, however often."""
+"""Characters allowed anywhere in a URI after its scheme, any number of times."""
 _LOOKS: Final[dict[str, tuple[_Look, ...]]] = {
     "date-time": ("rfc3339",),
     "date": ("day",),
@@ -147,11 +147,11 @@ _LOOKS: Final[dict[str, tuple[_Look, ...]]] = {
     "^[a-zA-Z0-9_-]+(/[a-zA-Z0-9_-]+)*$": ("path",),
     r"^\d+\.\d+\.\d+.*$": ("version",),
 }
-"""How nearly all texts look that a pattern or a format takes."""
+"""Simple forms that nearly all valid texts of a pattern or format have."""
 _NO_LOOK: Final = ""
-"""How no text looks."""
+"""A form that no text has."""
 _NOT_SURE: Final[_Node] = {"not": {}}
-"""A node that no look says anything of."""
+"""A schema node that the fast check cannot decide."""
 _FILES: Final = {
     "0.1": "memory-0.1.json",
     "published": "memory-0.1-published.json",
@@ -160,7 +160,7 @@ _FILES: Final = {
 
 
 def shape_at_sight(document: Any, asked: Shape | None, published: bool) -> Shape | None:
-    """The shape of a memory that is surely good, and has nothing of the other shape."""
+    """Return the shape of a certainly valid memory; None if the fast check cannot decide."""
     if type(document) is not dict:
         return None
     shape: Shape = "1.x" if "conceptType" in document else "0.1"
@@ -171,7 +171,7 @@ def shape_at_sight(document: Any, asked: Shape | None, published: bool) -> Shape
 
 
 class _Row(NamedTuple):
-    """A field as the core takes it; one whose name stands twice may be either."""
+    """A field for the core. If a name appears twice, the value can match either."""
 
     name: str
     kind: str
@@ -185,14 +185,14 @@ class _Row(NamedTuple):
 
 
 class _Tables:
-    """Schemas as tables of fields; each object in them is a shape of its own."""
+    """Schemas as tables of fields. Each object in them is a shape."""
 
     def __init__(self) -> None:
         self.shapes: list[tuple[str, list[_Row]]] = []
         self.others: list[tuple[str, list[_Row]]] = []
 
     def add(self, node: _Node, name: str) -> str:
-        """A shape of an object, with the shapes of what is in it."""
+        """Add the shape of an object and the shapes inside it."""
         fields: list[_Row] = []
         self.shapes.append((name, fields))
         properties, needed = node.get("properties", {}), node.get("required", ())
@@ -205,7 +205,7 @@ class _Tables:
         return name
 
     def _rows(self, node: _Node) -> Iterator[_Row]:
-        """What a value may be, each way a row without a name; none, if nothing can be said."""
+        """Yield a row without a name for each allowed kind of value; none if undecided."""
         asked = {name: value for name, value in node.items() if name not in _SAY_NOTHING}
         if not asked:
             yield _Row("", "any")
@@ -236,7 +236,7 @@ class _Tables:
 
 
 def _looks(node: _Node) -> tuple[_Look | None, ...]:
-    """How texts look that fit; none, if that cannot be said."""
+    """Return the forms of valid texts; empty if undecided."""
     asked = [node[name] for name in ("pattern", "format") if name in node]
     if not asked:
         return (None,)
@@ -244,7 +244,7 @@ def _looks(node: _Node) -> tuple[_Look | None, ...]:
 
 
 def _whole(node: Any, file: str) -> Any:
-    """A schema with what it refers to in the place of the references."""
+    """Replace the references in a schema by their targets."""
     if isinstance(node, list):
         return [_whole(one, file) for one in node]
     if not isinstance(node, dict):
@@ -258,7 +258,7 @@ def _whole(node: Any, file: str) -> Any:
 
 
 def _both(one: _Node, other: _Node) -> _Node:
-    """What asks for both; not sure, if they ask for something twice."""
+    """Merge two schema nodes; undecided if both restrict the same thing."""
     twice = one.keys() & other.keys() - _SAY_NOTHING - {"required"}
     made = {**one, **other}
     if "required" in one and "required" in other:
@@ -291,7 +291,7 @@ _SCHEMAS: Final[dict[str, str]] = {
     "ontology": "ontology.json",
 }
 _ARRAYS: Final = ("records", "memories")
-"""Where the records of a corpus stand."""
+"""Members that hold the records of a corpus."""
 _GOOD: Final = MifLdVerdict()
 _KINDS: Final = frozenset((None, *KINDS))
 _SHAPES: Final = frozenset((None, *SHAPES))
@@ -307,7 +307,7 @@ def judge(
     strict_published: bool = False,
     compare: bool = True,
 ) -> MifLdVerdict:
-    """Say all that is wrong with a document, each defect once, by place."""
+    """Report all defects of a document, each once, sorted by place."""
     if mode not in MODES or kind not in _KINDS or shape not in _SHAPES:
         _refuse(mode, kind, shape)
     asked = _ValidationOptions(shape, mode, strict_published)
@@ -326,17 +326,17 @@ def judge(
 
 
 def _refuse(mode: str, kind: str | None, shape: str | None) -> None:
-    """Say which option is none that is known."""
+    """Raise an error for an unknown option."""
     name, known = "shape", tuple[str, ...](SHAPES)
     if mode not in MODES:
         name, known = "mode", MODES
     elif kind not in _KINDS:
         name, known = "kind", KINDS
-    raise SchemaError(f"no such {name}", field=f"/{name}", expected=", ".join(known))
+    raise SchemaError(f"unknown {name}", field=f"/{name}", expected=", ".join(known))
 
 
 def memories_in(document: Any, kind: Kind | None = None) -> Iterator[tuple[Way, Any]]:
-    """The documents in an array or a corpus, and where they stand; itself, if it is none."""
+    """Yield the documents of an array or corpus with their paths; else the document itself."""
     if isinstance(document, list):
         for at, one in enumerate(document):
             if isinstance(one, dict):
@@ -348,7 +348,7 @@ def memories_in(document: Any, kind: Kind | None = None) -> Iterator[tuple[Way, 
 
 
 def records_of(corpus: dict[str, Any]) -> Iterator[tuple[Way, Any]]:
-    """The memories of a corpus, and where they stand; its records of other kinds are left out."""
+    """Yield the memories of a corpus with their paths; skip records of other kinds."""
     for name in _ARRAYS:
         listed = corpus.get(name)
         for at, one in enumerate(listed) if isinstance(listed, list) else ():
@@ -365,12 +365,12 @@ class _ValidationOptions(NamedTuple):
 
 
 class _Shaped(NamedTuple):
-    """By which shape a memory is judged.
+    """The shape to check a memory by.
 
     Attributes:
-        shape: that.
-        finding: that it has members of the other, if so.
-        silent: where those stand: nothing more is said of them.
+        shape: the shape.
+        finding: reports members of the other shape.
+        silent: paths of those members, which are not reported again.
     """
 
     shape: Shape
@@ -387,8 +387,8 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
             return MifLdVerdict(warnings=_sorted(lint.warnings(document, "memory", seen)))
     kind = kind or kind_of(document)
     if kind is None:
-        told = finding("MIF-KIND", (), "is of no known kind", document)
-        return MifLdVerdict((told,), total=1)
+        unknown = finding("MIF-KIND", (), "is of no known kind", document)
+        return MifLdVerdict((unknown,), total=1)
     if kind == "corpus":
         return _corpus(document, asked)
     shaped, file = None, _SCHEMAS.get(kind, "")
@@ -411,13 +411,13 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
     for way, defect in _once(defects, shaped.silent if shaped else frozenset()):
         says = phrase(defect.keyword, defect.argument)
         value = None if defect.keyword == "required" else defect.value
-        told = finding(defect.code, way, says, value, hint_of(defect, shape))
+        one = finding(defect.code, way, says, value, hint_of(defect, shape))
         act = act_of(way, defect, kind, out) if asked.mode == "lenient" else None
         if act is None:
-            errors.append(told)
+            errors.append(one)
         else:
             into = dropped if act == DROP else warnings
-            into.append(with_act(told, act))
+            into.append(with_act(one, act))
     if asked.mode == "extra":
         wrong = {one.pointer for one in errors}
         said = lint.warnings(document, kind, shape)
@@ -429,14 +429,14 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
 def _shaped(document: Any, asked: Shape | None) -> _Shaped:
     if not isinstance(document, dict):
         return _Shaped(asked or "0.1")
-    told = list(telling(document))
-    own = told[0][0] if told else shape_of(document)
+    signs = list(telling(document))
+    own = signs[0][0] if signs else shape_of(document)
     shape = asked or own
-    ways = [way for one, way in told if one != shape]
+    ways = [way for one, way in signs if one != shape]
     if not ways:
         return _Shaped(shape)
-    if len(ways) == len(told) and shape != own:
-        hint = f"It is judged as {own}; write all of it in shape {shape} if it is to be that."
+    if len(ways) == len(signs) and shape != own:
+        hint = f"It is checked as {own}. To use shape {shape}, write the whole memory in it."
         says = f"is of shape {own}, not {shape}"
         return _Shaped(own, finding("MIF-SHAPE", (), says, None, hint))
     says = f"is of shape {'1.x' if shape == '0.1' else '0.1'} in a memory of shape {shape}"
@@ -446,9 +446,9 @@ def _shaped(document: Any, asked: Shape | None) -> _Shaped:
 def _once(
     listed: list[tuple[Way, SchemaDefect]], silent: frozenset[Way]
 ) -> Iterator[tuple[Way, SchemaDefect]]:
-    """The defects without those that repeat another."""
+    """Yield the defects, without those that repeat another one."""
     missing = {(way, one.argument) for way, one in listed if one.keyword == "required"}
-    # A member under another name is a key that cannot be there, and one that is missing.
+    # A misnamed member is both an unknown key and a missing member.
     named = {
         (way, meant(one.value, one.argument)) for way, one in listed if one.code == "MIF-KEY"
     } & missing
@@ -464,11 +464,11 @@ def _once(
 
 def _corpus(document: Any, asked: _ValidationOptions) -> MifLdVerdict:
     if not isinstance(document, dict):
-        told = finding("MIF-VALUE", (), "must be object", document)
-        return MifLdVerdict((told,), total=1)
+        one = finding("MIF-VALUE", (), "must be object", document)
+        return MifLdVerdict((one,), total=1)
     if not any(name in document for name in _ARRAYS):
-        told = finding("MIF-MISSING", (), "must have required property 'records'", None)
-        return MifLdVerdict((told,), total=1)
+        one = finding("MIF-MISSING", (), "must have required property 'records'", None)
+        return MifLdVerdict((one,), total=1)
     wrong = [
         finding("MIF-VALUE", (name,), "must be array", document[name])
         for name in _ARRAYS
@@ -482,7 +482,7 @@ def _corpus(document: Any, asked: _ValidationOptions) -> MifLdVerdict:
 def _many(
     documents: Iterable[tuple[Way, Any]], asked: _ValidationOptions, kind: Kind | None
 ) -> MifLdVerdict:
-    """Several documents in one, each with its place."""
+    """Check several documents, and add each one's path to its findings."""
     lists: tuple[list[Problem], ...] = ([], [], [])
     total = 0
     for way, document in documents:
