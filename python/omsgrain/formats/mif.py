@@ -161,7 +161,7 @@ class Mif(Format):
         bad: dict[tuple[str, int | None, int | None], Problem] = {}
         for one in found.problems:
             bad.setdefault((*self.place_of(one.pointer), one.line), one)
-        return [Loss(one.pointer, "record", f"it was left out: {one.rule}")
+        return [Loss(one.pointer, "record", f"it was skipped: {one.rule}")
                 for one in bad.values()]  # fmt: skip
 
     def place_of(self, pointer: str) -> tuple[str, int | None]:
@@ -360,14 +360,12 @@ class VersionedMif(Mif):
             born = self.table.from_grain(get(address), get)
             if born is None:
                 raise SchemaError(
-                    "a grain that the manifest lists is no record of this format",
+                    "the manifest lists a grain that is not a record of this format",
                     field=f"/{address}",
                 )
             kind, value = born
             if kind in self.embedded and member in value and not embeddings:
-                losses.append(
-                    Loss(value["id"], member, "embeddings are left out unless asked for")
-                )
+                losses.append(Loss(value["id"], member, "the export leaves out embeddings"))
                 return {name: one for name, one in value.items() if name != member}
             return bare(kind, value)
 
@@ -382,4 +380,6 @@ class VersionedMif(Mif):
 def check_exact(found: Manifest, *, exact: bool, changed: bool = False) -> None:
     """Refuse to write a document as it was spelled, if that was not kept or is not wanted."""
     if exact and (changed or (found.style is None and not found.text)):
-        raise SchemaError("the exact text was not kept when the document was loaded")
+        raise SchemaError(
+            "the document was loaded without its exact text; load it with exact=True"
+        )

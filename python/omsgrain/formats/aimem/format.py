@@ -142,7 +142,7 @@ class Aimem(Format):
             born = from_grain(grain, source.own(grain, get))
             if born is None:
                 raise SchemaError(
-                    "a grain that the manifest lists is no record of this format",
+                    "the manifest lists a grain that is not a record of this format",
                     field=f"/{address}",
                 )
             if address in vectors:

@@ -259,7 +259,7 @@ MEMBER: Final = "x_omsgrain"
 """The member of a chunk that carries the whole grain: its address and its blob in base64."""
 NO_TEXT: Final = "the grain has no text"
 """Why nothing is said of a grain."""
-MADE_UP: Final = "AIMEM needs it, and nothing says it"
+MADE_UP: Final = "AIMEM requires it, and the source has none"
 """Why a chunk has a value that its grain has not."""
 _LOCAL = 32  # hex digits of the address
 
@@ -296,8 +296,8 @@ def native(
     if not content:
         return None, [Loss(name, "content", NO_TEXT)]
     if len(content) > LIMITS.content:
-        why = f"a chunk has a content of 1 to {LIMITS.content} code points"
-        return None, [Loss(name, "content", f"{why}; this is of {len(content)}")]
+        why = f"the content of a chunk has 1 to {LIMITS.content} code points"
+        return None, [Loss(name, "content", f"{why}; this one has {len(content)}")]
     tags = [tag for tag in grain.get("structural_tags", ()) if 1 <= len(tag) <= TAG]
     kind = _kind(grain)
     chunk: dict[str, Any] = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AIMEM in terms of the model.
+"""Converts AIMEM to and from the model.
 
-Links from chunks to entities are what memories mention. That one memory is related to another, or
-belongs to it, is an edge of a type of our own.
+Links from chunks to entities become the mentions of memories. Our own edge types hold related and
+parent memories.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CHUNK_TYPES: Final = {name: name for name in MEMORY_TYPES} | {
     "fact": "observation",
     "goal": "intention",
 }
-"""AIMEM's kinds of memory by their names in the model."""
+"""AIMEM memory type -> name in the model."""
 _CHUNKS: Final = {name: own for own, name in CHUNK_TYPES.items()}
 _FACTS: Final = frozenset(
     (None, "", "fact", "learning", "discovery", "pattern", "context", "semantic")
@@ -59,20 +59,20 @@ OWN_EDGES: Final = {name: name for name in EDGE_TYPES} | {
     "hebbian": "semantic_association",
     "temporal": "temporal_sequence",
 }
-"""AIMEM's types of edges by their names in the model, which MIF 1.0 has too."""
+"""AIMEM edge type -> name in the model, which MIF 1.0 has too."""
 OWN_KINDS: Final = {name: name for name in ENTITY_KINDS} | {"place": "location"}
-"""AIMEM's kinds of entities by their names in the model."""
+"""AIMEM entity kind -> name in the model."""
 
 
 def aimem_memory(name: str | None) -> str:
-    """The kind of memory that AIMEM has for one of the model."""
+    """Convert a memory type of the model to AIMEM."""
     if name == "procedural":
         return "procedure"
     return _CHUNKS.get(name or "") or ("fact" if name in _FACTS else "episodic")
 
 
 def from_aimem(word: str, words: Mapping[str, str]) -> str:
-    """A word of AIMEM in the model; those of other makers stand there as ``x-...``."""
+    """Convert an AIMEM word to the model; words of other vendors keep ``x-``."""
     if word in words:
         return words[word]
     bare = word.removeprefix("x-")
@@ -80,7 +80,7 @@ def from_aimem(word: str, words: Mapping[str, str]) -> str:
 
 
 def own(name: str | None, words: Mapping[str, str]) -> str:
-    """A word of the model in AIMEM; the way back of `from_aimem`."""
+    """Convert a word of the model to AIMEM; the inverse of `from_aimem`."""
     for word, known in words.items():
         if known == name:
             return word
@@ -116,16 +116,16 @@ CLASSES: Final[dict[str, ClassShape]] = {
         model.Entity, RECORDS["entity"], {"id": "id", "name": "name", "created_at": "created_at"}
     ),
 }  # fmt: skip
-"""By kind of record; links are read with their memories."""
-TOLD: Final = LossNames(
+"""The shapes by kind of record. Links are read with their memories."""
+LOSS_NAMES: Final = LossNames(
     {"entities": "chunk_entities", "types": "kind", "user": "tenant_id", "parent": "edges",
      "related": "edges", "related_todos": "edges"}
 )  # fmt: skip
-"""Where the rest stands."""
+"""The places of attributes outside the record."""
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """What a bundle says; arguments are those of the other formats."""
+    """Convert a bundle to the model."""
     chunks = {record["id"]: record for kind, record in records if kind == "chunk"}
     entities = {record["id"]: record for kind, record in records if kind == "entity"}
     mentions: dict[str, list[model.Mention]] = {}
@@ -181,7 +181,7 @@ def _chunk(record: Record, envelope: Mapping[str, Any]) -> model.Memory:
 
 
 def vector_of(data: bytes, name: str | None) -> model.Embedding:
-    """An embedding from its float32; each number is the shortest that is nearest to it."""
+    """Make an embedding of float32 bytes; each number gets its shortest decimal form."""
     numbers = tuple(unpack("f" + fields.encode(data)))
     return model.Embedding(model=name, vector=numbers, dimensions=len(numbers))
 
@@ -199,7 +199,7 @@ def _loose(link: Record) -> model.Relation:
 
 
 def _reference(edge: Record, chunks: Mapping[str, Record]) -> str | None:
-    """What an edge of ours says of its source; None if it says more."""
+    """Return the attribute that our edge stands for; None if the edge holds more."""
     name, source = _TYPES.get(edge["edge_type"]), chunks.get(edge["source_id"])
     if name is None or source is None or len(edge) != 5 or edge["weight"] != 1:
         return None
@@ -239,7 +239,7 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
 
 
 def tenant_of(user: str | None) -> str | None:
-    """A user as a tenant; None without a user, or if no bundle can have the name."""
+    """Convert a user to a tenant; None without a user, or if the id is too long."""
     if not user:
         return None
     tenant = user if fields.is_tenant(user) else _USER + quote(user, safe="")
@@ -247,7 +247,7 @@ def tenant_of(user: str | None) -> str | None:
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """The item as this format has it; None if it has nothing like it."""
+    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Todo | model.Reminder):
         item = _goal(item)
     made = in_utc(getattr(item, "created_at", None))
@@ -274,7 +274,7 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def _short(said: model.Embedding | None) -> model.Embedding | None:
-    """An embedding that can be written; None if it cannot."""
+    """Return an embedding if a bundle can hold it, else None."""
     if said is None or not said.model or len(said.model) > NAME:
         return None
     fits = 1 <= len(said.vector) <= LIMITS.dimension
@@ -282,7 +282,7 @@ def _short(said: model.Embedding | None) -> model.Embedding | None:
 
 
 def _goal(item: model.Todo | model.Reminder) -> model.Memory:
-    """Something to be done, as a memory of it."""
+    """Convert a todo or reminder to a memory."""
     known = model.Memory(id=item.id, content=item.content, type="intention", tags=item.tags,
                          created_at=item.created_at)  # fmt: skip
     if isinstance(item, model.Reminder):
@@ -291,7 +291,7 @@ def _goal(item: model.Todo | model.Reminder) -> model.Memory:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """A bundle of items that were adapted."""
+    """Make a bundle of adapted items."""
     producer = options.producer
     arrays: dict[str, list[tuple[Record, int]]] = {
         name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
@@ -305,7 +305,7 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
             if item.embedding is not None and item.embedding.model is not None:
                 this = item.embedding.model, len(item.embedding.vector)
                 declared = declared or this
-                # A bundle has embeddings of one model.
+                # A bundle has embeddings of only one model.
                 if this == declared:
                     data = float32(list(item.embedding.vector)) or b""
                     record["embedding"] = fields.encode(data)
@@ -348,7 +348,7 @@ def _references(item: model.Memory, chunks: set[str]) -> Iterator[Record]:
 
 
 class _Entities:
-    """The entities of a bundle: those that it is given, and those that are only mentioned."""
+    """The entities of a bundle: the given ones, and those that are only mentioned."""
 
     def __init__(self, content: Content, producer: str) -> None:
         given = [one.item for one in content.found if isinstance(one.item, model.Entity)]
@@ -361,7 +361,7 @@ class _Entities:
             self._by_name.setdefault((one.name, kind), one.id)
 
     def links(self, item: model.Memory) -> Iterator[Record]:
-        """The links of a memory to what it mentions."""
+        """Yield the links from a memory to the entities it mentions."""
         for mention in item.entities:
             kind = own(mention.type, OWN_KINDS)
             id = mention.of if mention.of in self.ids else self._by_name.get((mention.name, kind))
@@ -393,7 +393,7 @@ def _envelope(
 
 
 def id_of(other: OtherId) -> str:
-    """An id in this format: a URN."""
+    """Convert an id to a URN."""
     kind, id, external, _, producer = other
     if fields.parse_urn(id) is not None:
         return id
@@ -403,4 +403,4 @@ def id_of(other: OtherId) -> str:
     return named if fields.parse_urn(named) else fields.urn(producer, uuid_of(kind, id))
 
 
-HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, no_export_id)
+HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, no_export_id)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What conversion shares: tables of records, losses, options and ids.
+"""Shared parts of conversion: tables of records, losses, options and ids.
 
-A loss is found by reading again what was written: what an item said before and does not say then
-is lost. So no list of losses has to be kept by hand.
+The converter finds losses by reading the written document again: an attribute that the second
+reading does not find is lost. So the code needs no list of losses.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ _SHAPED_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,),
     "bool": (bool,),
     "number": (int, float),
-    "int": (int, float),  # 2.0 is one too
+    "int": (int, float),  # 2.0 is an integer too
     "object": (dict,),
     "array": (list,),
 }
 
 
 class RequiredField(Protocol):
-    """What is needed of a row of a format's table."""
+    """The needed attributes of a row of a format's table."""
 
     @property
     def name(self) -> str:
-        """Its member."""
+        """The member's name."""
 
     @property
     def kind(self) -> str:
-        """What it holds."""
+        """The kind of its value."""
 
 
 class Attribute(NamedTuple):
-    """Where a format has an attribute of the model.
+    """Maps an attribute of the model to a member of a format.
 
     Attributes:
-        name: of the attribute.
-        member: where its value stands.
-        types: what may stand there.
-        inner: of what the value, or each item of it, is made.
-        items: what each item of an array is; None for anything.
-        read: the value in the model.
-        write: the way back.
+        name: the attribute's name.
+        member: the member that holds it.
+        types: the allowed types of the value.
+        inner: the shape of the value, or of each item in it.
+        items: the types of an array's items; None for any.
+        read: converts the value to the model.
+        write: converts it back.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Attribute(NamedTuple):
     write: Callable[[Any], Any] | None = None
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is what the format says."""
+        """Whether a value has an allowed type."""
         if type(value) not in self.types:
             return False
         if type(value) is list:
@@ -83,23 +83,23 @@ class Attribute(NamedTuple):
 
 
 class ClassShape(NamedTuple):
-    """What a format calls the attributes of one class of the model.
+    """The members of a format for one class of the model.
 
     Attributes:
         cls: the class.
-        attributes: in the order in which the format writes them.
+        attributes: its attributes, in writing order.
     """
 
     cls: type[Part]
     attributes: tuple[Attribute, ...]
 
     def read(self, record: Mapping[str, Any], **more: Any) -> Any:
-        """An item of a record."""
+        """Make an item of a record."""
         given, known = {}, set()
         for one in self.attributes:
             value = record.get(one.member)
             if value is None:
-                known.add(one.member)  # null says nothing
+                known.add(one.member)  # null means absent
             elif one.fits(value):
                 known.add(one.member)
                 given[one.name] = _read(one, value)
@@ -107,7 +107,7 @@ class ClassShape(NamedTuple):
         return self.cls(rest=rest, **(given | more))
 
     def write(self, item: Part) -> Record:
-        """The record of an item; what only another format knows is left out."""
+        """Make a record of an item; skip attributes that the format lacks."""
         record = {}
         for one in self.attributes:
             value = getattr(item, one.name)
@@ -116,16 +116,16 @@ class ClassShape(NamedTuple):
         return record
 
     def member(self, name: str) -> str | None:
-        """Where an attribute stands."""
+        """Return the member of an attribute."""
         return next((one.member for one in self.attributes if one.name == name), None)
 
     def inner(self, name: str) -> ClassShape | None:
-        """Of what an attribute is made."""
+        """Return the inner shape of an attribute."""
         return next((one.inner for one in self.attributes if one.name == name), None)
 
 
 def said(value: Any) -> bool:
-    """Whether an attribute says anything."""
+    """Whether an attribute has a value."""
     return value is not None and not (isinstance(value, tuple | dict) and not value)
 
 
@@ -156,7 +156,7 @@ def _read(one: Attribute, value: Any) -> Any:
         if isinstance(value, list):
             return tuple(one.inner.read(item) for item in value)
         value = one.inner.read(value)
-        # An object without a word in it says nothing.
+        # An object without known members has no value.
         return None if value == one.inner.cls() else value
     if isinstance(value, list):
         value = tuple(value)
@@ -180,7 +180,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def rfc3339(text: str | int | None) -> str | None:
-    """A time as RFC 3339 has it; None if it is none."""
+    """Convert a time to RFC 3339; None if it is invalid."""
     if text is None or isinstance(text, int):
         return None if text is None else times.spell(text)
     instant = times.parse(text, floating=True)
@@ -190,7 +190,7 @@ def rfc3339(text: str | int | None) -> str | None:
 
 
 def date_time(text: str | None) -> str | None:
-    """A time as `rfc3339` has it, whose leap second is one: the last of a day in UTC."""
+    """Like `rfc3339`, but allows a leap second only at the end of a UTC day."""
     spelled = rfc3339(text)
     if spelled is None or schema.date_time(spelled):
         return spelled
@@ -199,7 +199,7 @@ def date_time(text: str | None) -> str | None:
 
 
 def in_utc(text: str | int | None) -> str | None:
-    """A time as AIMEM has it; None if it is none, or none that it can say."""
+    """Convert a time to AIMEM's UTC form; None if it is invalid or out of range."""
     spelled = rfc3339(text) if isinstance(text, int) else text
     if spelled is None or utc.parse_time(spelled) is not None:
         return spelled
@@ -211,24 +211,24 @@ def _spelled(instant: times.Instant) -> str | None:
     try:
         whole = (_EPOCH + timedelta(seconds=instant.seconds)).isoformat()
     except OverflowError:
-        return None  # the leap second behind the last year
+        return None  # the leap second after the year 9999
     return f"{whole}.{instant.fraction}Z" if instant.fraction else f"{whole}Z"
 
 
 def rate(value: float | None) -> float | None:
-    """A number from 0 to 1."""
+    """Return a number if it is from 0 to 1, else None."""
     return value if value is not None and 0 <= value <= 1 else None
 
 
 def count(value: float | None, least: int) -> int | None:
-    """A whole number that is at least so much."""
+    """Return an integer if it is at least ``least``, else None."""
     if value is None or value < least or value != int(value):
         return None
     return int(value)
 
 
 def whole(said: model.Embedding | None) -> model.Embedding | None:
-    """An embedding with all that belongs to one."""
+    """Return a complete embedding; None if it has no model or vector."""
     if said is None or not isinstance(said.model, str) or not said.vector:
         return None
     dimensions = count(said.dimensions, 1)
@@ -243,15 +243,15 @@ _FOLLOWS: Final = {
     "priority": ("importance",),
     "dimensions": ("vector",),
 }
-"""What only says in another word what these attributes say."""
+"""Attribute -> attributes that determine it."""
 
 
 class LossNames(NamedTuple):
-    """How a format names what is lost of it.
+    """The names of lost attributes in a format.
 
     Attributes:
-        elsewhere: attributes that are no member of the record, by where they stand.
-        implied: attributes that only follow from others.
+        elsewhere: attributes outside the record, with their places.
+        implied: attributes that follow from others.
     """
 
     elsewhere: Mapping[str, str]
@@ -259,27 +259,27 @@ class LossNames(NamedTuple):
 
 
 def lost(
-    item: model.Part, back: Any, shape: ClassShape | None, told: LossNames, to: str
+    item: model.Part, back: Any, shape: ClassShape | None, names: LossNames, to: str
 ) -> Iterator[tuple[str, str]]:
-    """The fields of an item that are lost, by the names of their own format, each with why."""
-    within_it = LossNames({}, told.implied)
+    """Yield the lost fields of an item, named as in its format, with reasons."""
+    within_it = LossNames({}, names.implied)
     for one in fields(item):
         value = getattr(item, one.name)
-        if one.name in _OF_THE_FORMAT or one.name in told.implied or not said(value):
+        if one.name in _OF_THE_FORMAT or one.name in names.implied or not said(value):
             continue
         if one.name == "rest":
             for name in value:
                 yield name, f"{to} has no place for it"
             continue
         if one.name == "id" and isinstance(item, model.Item):
-            # A changed id is reported where it is given; some items have no id.
+            # `build` reports changed ids; some items have no id.
             if back is not None or shape is None or shape.member("id") is None:
                 continue
         again: Any = getattr(back, one.name, _MISSING)
         if equal(value, again):
             continue
         member = shape.member(one.name) if shape is not None else None
-        name = member or told.elsewhere.get(one.name) or one.name
+        name = member or names.elsewhere.get(one.name) or one.name
         inner = None if shape is None else shape.inner(one.name)
         if back is None:
             yield name, f"{to} has no such record"
@@ -291,20 +291,22 @@ def lost(
                 for within, why in lost(was, is_, inner, within_it, to):
                     yield f"{name}/{i}/{within}", why
         elif said(again) and again is not _MISSING:
-            yield name, f"{to} says it in another way, which is not as exact"
+            yield name, f"{to} stores it less exactly"
         else:
             yield name, f"{to} has no place for it"
 
 
-def added(item: model.Part, back: Any, shape: ClassShape | None, told: LossNames) -> Iterator[str]:
-    """The fields that a format says of an item and nothing said before, by its own names."""
+def added(
+    item: model.Part, back: Any, shape: ClassShape | None, names: LossNames
+) -> Iterator[str]:
+    """Yield the fields that a format added to an item, by the format's names."""
     if not isinstance(back, model.Part):
         return
     for one in fields(back):
         value, before = getattr(back, one.name), getattr(item, one.name, _MISSING)
-        if one.name in _NOT_MADE_UP or one.name in told.implied or before is _MISSING:
+        if one.name in _NOT_MADE_UP or one.name in names.implied or before is _MISSING:
             continue
-        name = (shape.member(one.name) if shape else None) or told.elsewhere.get(one.name)
+        name = (shape.member(one.name) if shape else None) or names.elsewhere.get(one.name)
         name = name or one.name
         if not said(before) or (value != before and _is_no_time(one.name, before)):
             follows = any(said(getattr(item, of, None)) for of in _FOLLOWS.get(one.name, ()))
@@ -317,16 +319,16 @@ def added(item: model.Part, back: Any, shape: ClassShape | None, told: LossNames
             parts = before, value
         for was, is_ in zip(*parts, strict=True):
             if isinstance(was, model.Part) and type(was) is type(is_):
-                yield from (f"{name}/{within}" for within in added(was, is_, inner, told))
+                yield from (f"{name}/{within}" for within in added(was, is_, inner, names))
 
 
 def _is_no_time(name: str, value: Any) -> bool:
-    """Whether a time is none, such as "yesterday", so that another one stands there instead."""
+    """Whether a time is invalid, such as "yesterday", so that the writer replaced it."""
     return name == "created_at" and isinstance(value, str) and in_utc(value) is None
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two values say the same; numbers do if they are equal."""
+    """Whether two values are equal; integers and floats compare by value."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
@@ -351,7 +353,7 @@ def _are_parts(value: Any) -> bool:
 
 
 class SourcedItem(NamedTuple):
-    """An item, and which of the records that were given it is of; -1 for one of its own."""
+    """An item, and the index of its record; -1 if it has no record of its own."""
 
     item: model.Item
     at: int
@@ -359,11 +361,11 @@ class SourcedItem(NamedTuple):
 
 @dataclass(slots=True)
 class Content:
-    """What a document says.
+    """The content of a document in terms of the model.
 
     Attributes:
-        document: around its records.
-        found: the items, in order.
+        document: the data around its records.
+        found: its items, in order.
     """
 
     document: model.Document
@@ -372,11 +374,11 @@ class Content:
 
 @dataclass(slots=True)
 class ConvertedDocument:
-    """A document that is to be spelled.
+    """A document ready to be written.
 
     Attributes:
-        envelope: with its arrays empty.
-        arrays: by pointer, the records, each with the number of the item that it is of, or -1.
+        envelope: the document with empty arrays.
+        arrays: by pointer, the records, each with the index of its item, or -1.
     """
 
     envelope: dict[str, Any]
@@ -384,7 +386,7 @@ class ConvertedDocument:
 
 
 def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | None], str]:
-    """The ids of entities by name and type, where these say for certain which it is."""
+    """Return the ids of entities by name and type, where these are unique."""
     ids: dict[tuple[str, str | None], str | None] = {}
     for id, name, type_ in named:
         key = (name, type_)
@@ -393,44 +395,44 @@ def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | 
 
 
 def left(of: Mapping[str, Any], known: Mapping[str, type]) -> Iterator[tuple[str, Any]]:
-    """The members of an object that are unknown or of another type."""
+    """Yield the members of an object that are unknown or have another type."""
     for name, value in of.items():
         if name not in known or (value is not None and not isinstance(value, known[name])):
             yield name, value
 
 
-NOT_ASKED: Final = "embeddings leave only when asked for"
-"""Why something is lost even where the grains go along."""
+NOT_ASKED: Final = "embeddings are exported only on request"
+"""Why an embedding is lost even if the document carries its grain."""
 PRODUCER: Final = "omsgrain"
-"""The producer namespace of ids that were none of AIMEM's."""
+"""The producer namespace for ids from other formats."""
 GENERATOR: Final = {"name": PRODUCER, "version": __version__}
 """The generator of a new MIF document. Some readers require it."""
 _SPACE: Final = uuid5(NAMESPACE_OID, PRODUCER)
 AS_MEMORIES: Final[dict[Kind, Kind]] = {"todo": "memory", "reminder": "memory"}
-"""What becomes a memory where a format has nothing else."""
+"""Kinds of records that become memories in formats without them."""
 PREFIXES: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
 """The prefixes of ids that begin with their kind."""
 EXPORT: Final = "exp_"
-"""What the id of an export begins with in MIF 1.0."""
+"""The prefix of an export's id in MIF 1.0."""
 URN: Final = "urn:mif:"
 ENTITY: Final = "entity:"
-"""What the id of an entity begins with, where it is its name."""
+"""The prefix of an entity's id that is made of its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """How a document is made.
+    """Options to make a document.
 
     Attributes:
-        embeddings: whether vectors leave.
-        strict: nothing that the format does not name.
-        producer: of AIMEM: the namespace of what gets an identifier.
-        user: whose it is; by default who is named around the records, or is the one of all grains.
-        exported_at: when it was made; by default when the other document was, or the newest grain.
-        shape: of MIF in JSON-LD: of its memories; by default 0.1.
-        beside: of MIF in JSON-LD: whether anything has a place beside its memories.
-        checksum: of MIF: whether a new document has a checksum.
-        generator: of MIF: what wrote it, where no document that it is made of says so.
+        embeddings: whether to include vectors.
+        strict: write only what the format defines.
+        producer: AIMEM: the producer namespace for new identifiers.
+        user: the user; by default the document's user, or the only user of the grains.
+        exported_at: the export time; by default that of the source document or the newest grain.
+        shape: MIF in JSON-LD: the shape of memories; by default 0.1.
+        beside: MIF in JSON-LD: whether the layout can hold data beside the memories.
+        checksum: MIF: whether a new document has a checksum.
+        generator: MIF: the generator if no source document names one.
     """
 
     embeddings: bool = True
@@ -445,7 +447,7 @@ class BuildOptions:
 
 
 def of_address(address: str) -> str:
-    """The UUID of a grain that never had another id: version 8, of its content address."""
+    """Make a UUID, version 8, of the address of a grain without another id."""
     whole = bytearray.fromhex(address)[:16]
     whole[6] = 0x80 | (whole[6] & 0x0F)
     whole[8] = 0x80 | (whole[8] & 0x3F)
@@ -453,36 +455,36 @@ def of_address(address: str) -> str:
 
 
 def uuid_of(kind: Kind, id: str) -> str:
-    """The UUID that an id has in it; of one that has none, one made of its text."""
+    """Return the UUID in an id; without one, make a UUID of the id's text."""
     bare = bare_id(id).removeprefix(PREFIXES.get(kind, ""))
     return bare if is_uuid(bare) else str(uuid5(_SPACE, id))
 
 
 def bare_id(id: str) -> str:
-    """An id without the namespace that we gave it."""
+    """Remove our own namespace from an id."""
     return local_id(id).removeprefix(URN)
 
 
 def local_id(id: str) -> str:
-    """The local part of a URN of ours; any other id as it is."""
+    """Return the local part of our URN; any other id unchanged."""
     found = aimem_fields.parse_urn(id)
     return found.local if found is not None and found.producer == PRODUCER else id
 
 
 def no_export_id(id: str) -> tuple[str, bool]:
-    """No id, where an export has none; the old one is kept if there is none."""
+    """Return no id, for a format without export ids."""
     return "", not id
 
 
 class OtherId(NamedTuple):
-    """An id of another format, and what tells how it is spelled in this one.
+    """An id of another format, with the data to convert it.
 
     Attributes:
-        kind: of what it is the id.
-        id: as the other format spells it.
+        kind: the kind of the record.
+        id: the id in the other format.
         external: the record's id in another system.
-        name: of an entity.
-        producer: of AIMEM: the namespace for a new identifier.
+        name: an entity's name.
+        producer: AIMEM: the producer namespace for a new identifier.
     """
 
     kind: Kind
@@ -493,10 +495,10 @@ class OtherId(NamedTuple):
 
 
 class DocumentIds:
-    """The ids of one document in another format: none twice for what was two.
+    """Gives the records of one document unique ids in another format.
 
     Attributes:
-        format: the other one.
+        format: the other format.
     """
 
     def __init__(self, format: Format, producer: str = PRODUCER) -> None:
@@ -514,7 +516,7 @@ class DocumentIds:
         external: str | None = None,
         name: str | None = None,
     ) -> str:
-        """Name a record."""
+        """Give a record an id."""
         wanted = self._of(OtherId(kind, id, external, name, self._producer))
         space = self.format.spaces.get(kind, kind)
         made, count = wanted, 1
@@ -529,7 +531,7 @@ class DocumentIds:
         return made
 
     def of(self, kind: Kind, id: str) -> str:
-        """What a record is called that is named somewhere, be it there or not."""
+        """Return the new id for a reference, whether its record exists or not."""
         known = self._given.get((kind, id))
         return (
             known if known is not None else self._of(OtherId(kind, id, None, id, self._producer))
@@ -538,20 +540,20 @@ class DocumentIds:
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """What a format says in terms of the model.
+    """A format's conversion to and from the model.
 
     Attributes:
         classes: the tables of its records, by kind.
-        told: how it names what is lost of it.
-        read: what its records and what stands around them say.
-        adapt: an item as this format has it; None if it has nothing like it.
-        write: a document of items that were adapted.
-        id_of: what an id of another format is called here.
-        export_id: the id of an export here, and whether it gives the old one back.
+        loss_names: its names for lost attributes.
+        read: converts records and envelope to the model.
+        adapt: adapts an item to this format; None if it has no such record.
+        write: makes a document of adapted items.
+        id_of: converts an id of another format.
+        export_id: converts an export's id, and says whether that is reversible.
     """
 
     classes: Mapping[str, ClassShape]
-    told: LossNames
+    loss_names: LossNames
     read: Callable[[Sequence[tuple[str, Record]], Mapping[str, Any]], Content]
     adapt: Callable[[model.Item], model.Item | None]
     write: Callable[[Content, BuildOptions], ConvertedDocument]
@@ -567,7 +569,7 @@ BELIEFS: Final = {
     "mif:decided": "decision",
     "mif:pattern": "pattern",
 }
-"""What kind of memory a belief is, by its relation."""
+"""Relation of a belief -> memory type."""
 KNOWS: Final = "mg:knows"
 
 _BANDS: Final = ((0.8, "critical"), (0.5, "important"))
@@ -575,12 +577,12 @@ _SHOWN: Final = {"critical": 0.9, "important": 0.6, "standard": 0.3}
 
 
 def priority_of(importance: float | None) -> str | None:
-    """The priority of an importance, by the bands of the SEP. Spec: MIF 1.0 §3.2."""
+    """Return the priority of an importance. Spec: MIF 1.0 §3.2."""
     if importance is None:
         return None
     return next((name for least, name in _BANDS if importance >= least), "standard")
 
 
 def importance_of(priority: str | None) -> float | None:
-    """An importance in the middle of the band of a priority; its way back is `priority_of`."""
+    """Return an importance in the band of a priority; `priority_of` is the inverse."""
     return None if priority is None else _SHOWN.get(priority)

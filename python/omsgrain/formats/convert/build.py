@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document of grains that came from another format, or from none.
+"""Makes a document of grains from other formats, or from none.
 
-Every item is written and read again. What the second reading does not find is lost.
+It writes every item and reads it again. Anything that the second reading does not find is lost.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _NATIVE: Final = LossNames({})
 
 @dataclass(slots=True)
 class Made:
-    """A document that was made.
+    """A new document.
 
     Attributes:
-        envelope: with its arrays empty.
-        arrays: the records, by pointer, each with the address of its grain, or with none.
-        losses: what it does not say, as if nothing went along whole.
+        envelope: the document with empty arrays.
+        arrays: by pointer, the records, each with its grain's address or an empty string.
+        losses: its losses, not counting carried grains.
     """
 
     envelope: dict[str, Any]
@@ -59,7 +59,7 @@ class Made:
 
 
 def build(heap: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions) -> Made:
-    """Make a document of all that is not of its format already."""
+    """Make a document of the grains that do not have its format already."""
     owner = heap.only_user()
     around, of, held = heap.held(vectors, to=to, owner=owner)
     hub, given = to.hub, DocumentIds(to, options.producer)
@@ -87,17 +87,17 @@ def build(heap: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildO
             arrays[array] += [] if record is None else [(record, address)]
             losses += gone
         if heap.grains[address].get("user_id") not in (None, document.user):
-            losses.append(Loss(address, "user_id", "a document has one user"))
+            losses.append(Loss(address, "user_id", "a document has only one user"))
     return Made(written.envelope, arrays, losses)
 
 
 def _taken(
     heap: Heap, to: Format, held: Sequence[LocatedItem]
 ) -> Iterator[tuple[model.Kind, str]]:
-    """The ids of records that are of the format already.
+    """Yield the ids of records that have the format already.
 
-    In a document that was made of the others, what is only a part of one of them is there already,
-    under the id that it has there.
+    If the document was made of the other records, it also has their parts, with the parts' own
+    ids. These ids do not count.
     """
     records = [(one.kind, one.record) for one in heap.records.get(to.name, ())]
     if not records:
@@ -115,7 +115,7 @@ def _taken(
 def _without(
     held: Sequence[LocatedItem], items: Iterable[Renamed], losses: list[Loss]
 ) -> Iterator[Renamed]:
-    """The items without their embeddings, each of which is lost."""
+    """Yield the items without embeddings, and report each as lost."""
     for one, (item, kept) in zip(held, items, strict=True):
         if isinstance(item, model.Memory | model.Todo) and item.embedding is not None:
             said = _member(one, "embedding")
@@ -127,7 +127,7 @@ def _without(
 def _document(
     heap: Heap, around: model.Document, to: Format, options: BuildOptions
 ) -> tuple[model.Document, bool]:
-    """What is to stand around the records, and whether the export's id is kept."""
+    """Return the data around the records, and whether the export keeps its id."""
     user = options.user or around.user or heap.only_user()
     id, kept = to.hub.export_id(around.id)
     if not id and to.export_member is not None:
@@ -141,8 +141,8 @@ def _document(
     )
     named = all(isinstance(around.generator.get(name), str) for name in GENERATOR)
     generator = around.generator if named else options.generator
-    told = replace(around, id=id, user=user, exported_at=exported_at, generator=generator)
-    return told, kept
+    made = replace(around, id=id, user=user, exported_at=exported_at, generator=generator)
+    return made, kept
 
 
 # -- losses ---------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def _losses(
     for one, (item, kept) in zip(held, items, strict=True):
         back = again(item)
         own = None if one.format == NATIVE else FORMATS[one.format].hub
-        told = _NATIVE if own is None else own.told
+        names = _NATIVE if own is None else own.loss_names
         kinds = {} if own is None else own.classes
         shape = next((each for each in kinds.values() if each.cls is type(item)), None)
         seen = set()
@@ -164,18 +164,18 @@ def _losses(
             yield Loss(_name(one), "content", NO_TEXT)
         if back is not None and not kept:
             seen.add("id")
-            yield Loss(_name(one), "id", f"{to.title} has ids of another form")
-        for name, why in lost(item, back, shape, told, to.title):
+            yield Loss(_name(one), "id", f"{to.title} uses another form of ids")
+        for name, why in lost(item, back, shape, names, to.title):
             if name not in seen:
                 seen.add(name)
                 yield Loss(_name(one), name, why)
         there = next((s for s in to.hub.classes.values() if s.cls is type(back)), None)
-        for name in added(item, back, there, to.hub.told):
-            yield Added(_name(one), name, f"{to.title} needs it, and nothing says it")
+        for name in added(item, back, there, to.hub.loss_names):
+            yield Added(_name(one), name, f"{to.title} requires it, and the source has none")
 
 
 def _again(written: ConvertedDocument, to: Format) -> Callable[[model.Item], model.Item | None]:
-    """What a document says of an item that was written to it, each once."""
+    """Return a function that finds an item in the written document, each only once."""
     arrays = to.arrays
     records = [
         (arrays[pointer], record) for pointer, array in written.arrays.items()
@@ -195,10 +195,10 @@ def _again(written: ConvertedDocument, to: Format) -> Callable[[model.Item], mod
         if same:
             return same.pop()
         if isinstance(item, model.Relation) and (item.source, item.target) in mentioned:
-            # A link says no more than that.
+            # A link holds nothing else.
             return model.Relation(source=item.source, target=item.target, type=item.type)
         for cls in (model.Todo, model.Memory):
-            # What has no kind of its own there is written as its nearest.
+            # A format without this kind of record writes the nearest kind.
             if isinstance(item, model.Todo | model.Reminder) and found.get((cls, item.id)):
                 return found[(cls, item.id)].pop()
         return None
@@ -218,9 +218,9 @@ def _around(
     if of == NATIVE:
         return
     if not kept:
-        yield Loss("", FORMATS[of].export_member or "id", f"{to.title} has ids of another form")
+        yield Loss("", FORMATS[of].export_member or "id", f"{to.title} uses another form of ids")
     back = to.hub.read([], written.envelope).document
-    for name, why in lost(around, back, None, FORMATS[of].hub.told, to.title):
+    for name, why in lost(around, back, None, FORMATS[of].hub.loss_names, to.title):
         yield Loss("", name, why)
 
 
@@ -256,19 +256,19 @@ _REFERENCES: Final[dict[type[model.Item], dict[str, model.Kind]]] = {
 
 
 class Renamed(NamedTuple):
-    """An item with its new ids, and whether the new id gives the old one back."""
+    """An item with its new ids, and whether its id is reversible."""
 
     item: model.Item
     kept: bool
 
 
 def kind_of(item: model.Item) -> model.Kind | None:
-    """Of what an item has the id; None if it has one of no kind that another format knows."""
+    """Return the kind of an item's id; None if other formats have no such kind."""
     return _KINDS.get(type(item))
 
 
 def renamed(held: Sequence[LocatedItem], names: DocumentIds) -> Iterator[Renamed]:
-    """The items with the ids of another format."""
+    """Yield the items with the ids of another format."""
     given = [_given(one, names) for one in held]
     for one, id in zip(held, given, strict=True):
         yield _renamed(one, id, names)
@@ -304,7 +304,7 @@ def _renamed(one: LocatedItem, id: str, names: DocumentIds) -> Renamed:
         more["target"] = names.of(item.target_kind, item.target)
     external = getattr(item, "external", None)
     if names.format.external == "id" and external == id:
-        more["external"] = None  # which it is now
+        more["external"] = None  # the id itself now
     elif names.format.external == "member" and isinstance(item, model.Memory | model.Todo):
         if one.format != NATIVE and external is None and not _returns(one, id, names, None):
             external = more["external"] = item.id
@@ -313,11 +313,11 @@ def _renamed(one: LocatedItem, id: str, names: DocumentIds) -> Renamed:
 
 
 def _returns(one: LocatedItem, id: str, names: DocumentIds, external: str | None) -> bool:
-    """Whether an id gives the one that it was made of."""
+    """Whether the original id can be restored from a new id."""
     kind, item = kind_of(one.item), one.item
     assert kind is not None
     if kind == "relation":
-        # Where relations have no id, it is made of what they join.
+        # Formats without relation ids make the id of a relation's ends.
         return not FORMATS[one.format].relation_ids
     name = item.name if isinstance(item, model.Entity) else None
     placed = external if names.format.external == "member" else None
@@ -331,7 +331,7 @@ _VENDORS: Final = "vendor_extensions"
 
 
 def load_up(made: Made, heap: Heap, to: Format, vectors: Mapping[str, Vector]) -> None:
-    """Put the grains into a document that was made of them."""
+    """Put the grains into a document made of them."""
     own = {one.address for one in heap.records.get(to.name, ())}
     own |= {part for address in own for part in parts_of(heap.grains[address])}
     left = dict.fromkeys(address for address in heap.grains if address not in own)
@@ -351,7 +351,7 @@ def load_up(made: Made, heap: Heap, to: Format, vectors: Mapping[str, Vector]) -
 
 
 def vector_of(record: Mapping[str, Any]) -> Vector | None:
-    """The embedding that went along in a record beside its grain."""
+    """Return the embedding that a record carries beside its grain."""
     member = member_of(record)
     if not isinstance(member, dict) or not isinstance(member.get("model"), str):
         return None
@@ -363,14 +363,14 @@ def vector_of(record: Mapping[str, Any]) -> Vector | None:
 
 
 def _holds(grain: Grain) -> bool:
-    """Whether an embedding stands in the grain itself."""
+    """Whether the grain itself holds its embedding."""
     source = Source.of(grain)
     known = None if source is None else FORMATS.get(source.format)
     return isinstance(known, Mif) and known.embedding_member is not None
 
 
 def carried(envelope: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> list[Grain]:
-    """The grains that went along; of those that are not whole nothing is told."""
+    """Return the carried grains; skip damaged ones without a report."""
     found: dict[str, Grain] = {}
     for address, blob in _members(envelope, records):
         try:
@@ -397,18 +397,18 @@ def _members(
 
 
 def has_beside(envelope: Mapping[str, Any]) -> bool:
-    """Whether anything goes along beside the memories of a corpus of MIF in JSON-LD."""
+    """Whether a MIF JSON-LD corpus carries grains beside its memories."""
     extensions = _extensions(envelope)
     return isinstance(extensions, dict) and mif_ld.CARRIED in extensions
 
 
 def member_of(record: Mapping[str, Any]) -> Any:
-    """The grain that goes along in a record of any format; None if there is none."""
+    """Return the grain that a record carries; None if it carries none."""
     return record.get(MEMBER) or mif_ld.member_of(record)
 
 
 def _extensions(envelope: Mapping[str, Any]) -> Any:
-    """What vendors say around a corpus."""
+    """Return the extensions of a corpus."""
     files = envelope.get("files")
     first = files[0] if isinstance(files, list) and files else None
     whole = first.get("corpus") if isinstance(first, dict) else None

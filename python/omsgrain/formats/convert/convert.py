@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grains of any origin as a document of one format, and the grains that a document carries.
+"""Converts grains of any origin to a document, and a document's carried grains back.
 
-A document that is exactly what its grains make gives back these grains. In a document that was
-changed, only the unchanged records become their grains again.
+An unchanged document gives back the grains that it carries. In a changed document, only the
+unchanged records become their original grains.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
 
 
 def is_foreign(grains: Iterable[Grain], to: Format) -> bool:
-    """Whether a format's own writer does not know all of these grains.
+    """Whether a format's own writer cannot write all of these grains.
 
-    It knows a document of its own; some also know records without one, and natives.
+    It can write a document of its own; some writers also write single records and native grains.
     """
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
@@ -108,7 +108,9 @@ def dump(
         document, losses = tree(found, to, vectors, given)
     own = _own(found, to)
     if exact and (own is None or (own.style is None and not own.text)):
-        raise SchemaError("the exact text was not kept when the document was loaded")
+        raise SchemaError(
+            "the document was loaded without its exact text; load it with exact=True"
+        )
     with checking():
         data, lost = to.spelled(document, own, layout=layout, shape=shape, exact=exact,
                                 get=getter(found.grains))  # fmt: skip
@@ -120,7 +122,7 @@ def dump(
 def tree(
     found: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions
 ) -> tuple[dict[str, Any], list[Loss]]:
-    """Make a document, before it is spelled, and say what it does not hold."""
+    """Make the value of a document, and list its losses."""
     losses: list[Loss] = []
     if not options.embeddings:
         found, losses = bare(found)
@@ -129,7 +131,7 @@ def tree(
     losses = losses + made.losses
     if own is not None:
         return _refilled(found, own, made, to, vectors, options), losses
-    # Without what goes along beside memories, those that stand in them may be of no use.
+    # A layout without room beside the memories can drop carried grains, so losses count.
     if not options.strict and (options.beside or not has_beside(made.envelope)):
         losses = [one for one in losses
                   if isinstance(one, Added) or one.reason in (NOT_ASKED, NO_TEXT)]  # fmt: skip
@@ -141,7 +143,7 @@ def tree(
 def shell(
     grains: Mapping[str, Grain], to: Format, options: BuildOptions, pointers: Iterable[str]
 ) -> dict[str, Any]:
-    """A document of MIF whose records are all of its own format, and are put there since."""
+    """Make the frame of a MIF document; the caller adds records of its own format."""
     made = build(Heap(dict(grains), [], {}, [], []), to, {}, options)
     arrays: Records = {pointer: [] for pointer in (*made.arrays, *pointers)}
     return to.assembled(made.envelope, arrays, summed=options.checksum)
@@ -154,7 +156,7 @@ def remade(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> Made:
-    """Make records of grains, as they were made for a document that is here if one is."""
+    """Make records of grains, with the options of an existing document."""
     if own is not None:
         document = to.hub.read([], own.envelope).document
         kept = to.kept_options(own.envelope) | _said(shape=options.shape)
@@ -182,11 +184,11 @@ def _refilled(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> dict[str, Any]:
-    """A document that is here, with records that were made for what is not of its format."""
+    """Fill an existing document with its own records and with new ones for other grains."""
     known = {one.address: one.record for one in found.records.get(to.name, ())}
     arrays: Records = {}
     for pointer, listed in own.arrays.items():
-        at: dict[str, list[dict[str, Any]]] = {}  # of what stands twice, one for each place
+        at: dict[str, list[dict[str, Any]]] = {}  # one record for each time an address appears
         for record, address in reversed(made.arrays.get(pointer, ())):
             at.setdefault(address, []).append(record)
         try:
@@ -198,13 +200,13 @@ def _refilled(
             ]
         except KeyError:
             raise SchemaError(
-                "a grain that the manifest lists is no record of this format", field=pointer
+                "the manifest lists a grain that is not a record of this format", field=pointer
             ) from None
     return to.together(own.envelope, arrays)
 
 
 def _next(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """The next of what stands in several places; the last of it, however often it is asked for."""
+    """Return the next record of an address; the last one again and again."""
     return records.pop() if len(records) > 1 else records[0]
 
 
@@ -215,7 +217,7 @@ def _add(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> None:
-    """Records that are of the format already."""
+    """Add records that have the format already."""
     pointers = {kind: pointer for pointer, kind in to.arrays.items()}
     for one in records:
         if (pointer := pointers.get(one.kind)) is not None:
@@ -230,7 +232,7 @@ def with_vector(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> Record:
-    """A record with its embedding, where that stands in no grain."""
+    """Add an embedding to a record whose grain does not hold it."""
     if not options.embeddings or address not in vectors:
         return record
     return to.with_vector(record, vectors[address].data)
@@ -240,7 +242,7 @@ _EMBEDDINGS = {"embedding", "embeddings"}
 
 
 def taken_back(found: Import, user_id: str | None = None) -> Import:
-    """What was loaded, with the grains that went along in the document."""
+    """Replace loaded records by the original grains that the document carries."""
     to = FORMATS[found.format]
     if not to.carries_inside and not _stands_beside(found):
         return found
@@ -257,23 +259,23 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
         own = replace(own, envelope={**own.envelope, SHAPE: options.shape})
     try:
         document, _ = tree(looked, to, found.vectors, options)
-        # How a document is spelled stands in its manifest.
+        # The manifest records how the document is written.
         plain = own.style is None and not own.text and own.layout in (None, "json", "corpus")
         alone = plain and not found.problems
         whole = _all(found, looked, document, grains, options) if alone else None
         return whole or _some(found, looked, own, document, grains, options)
     except (OmsError, *NOT_CHECKED):
-        return found  # what went along is not what it must be
+        return found  # the carried grains are invalid
 
 
 def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
-    """The shape that memories of MIF in JSON-LD have in which grains went along."""
+    """Return the shape of MIF JSON-LD memories that carry grains."""
     of_1_x = any("conceptType" in one for one in records if member_of(one) is not None)
     return "1.x" if of_1_x else "0.1"
 
 
 def _generator(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What our own documents say wrote them: nothing in early versions, or any version."""
+    """Return the generator of our own documents: absent in early versions, or any version."""
     found = envelope.get("generator", {})
     version = found.get("version") if isinstance(found, dict) else None
     of_ours = isinstance(version, str) and found == {**GENERATOR, "version": version}
@@ -281,7 +283,7 @@ def _generator(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _stands_beside(found: Import) -> bool:
-    """Whether grains stand beside the records of a document, where MIF 2.0 has them."""
+    """Whether a document carries grains beside its records, as in MIF 2.0."""
     by_address = {grain.address: grain for grain in found.grains}
     own = open_manifest(found.grains[-1], getter(by_address)) if found.grains else None
     return own is None or bool(carried(own.envelope, ()))
@@ -301,7 +303,7 @@ def _all(
         vectors = _vectors(found, looked, heaped, None, options)
         made, _ = tree(heaped, to, vectors, options)
     except SchemaError:
-        return None  # without a user, for example, no document can be made
+        return None  # for example, a document needs a user
     return replace(found, grains=grains, vectors=vectors) if _alike(made, document, to) else None
 
 
@@ -323,8 +325,8 @@ def _some(
         said = with_vector(one.record, one.address, to, found.vectors, options)
         if name in made and _alike(record, said, to):
             still[name] = one.address
-    # What is not in the document any more does not come back: of a memory and the edges that are
-    # made of it all must be. Where nothing is missing, the document that they were of does too.
+    # A grain returns only if all records made of it are unchanged: a memory and its edges, for
+    # example. If no grain is missing, the original document's manifest returns too.
     gone = {address for name, (_, address) in made.items() if name not in still}
     instead = {still[name]: address for name, (_, address) in made.items()
                if address not in gone}  # fmt: skip
@@ -336,25 +338,25 @@ def _some(
                  if one.address not in gone and (whole or not _is_document(one))]  # fmt: skip
     kept = {address: one for address, one in found.vectors.items() if address not in instead}
     vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
-    # Another record may have had a part in what these grains made.
+    # Another record can have influenced the records of these grains.
     again, _ = tree(heap(mixed), to, vectors, options)
     alike = _alike(again, document, to)
     return replace(found, grains=mixed, vectors=vectors) if alike else found
 
 
 def _has_all(heaped: Heap) -> bool:
-    """Whether all that a document lists is there: its record may have been taken out or broken."""
+    """Whether all grains that a document lists are present: a record can be removed or damaged."""
     listed = (array for one in heaped.manifests for array in one.arrays.values())
     return all(one in heaped.grains for array in listed for one in array)
 
 
 def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
-    """The grains of the records that stay, and the manifest with others in their places."""
+    """Return the grains that stay, and a manifest with the replacements."""
     stay = [one for one in found.grains
             if one.address not in instead and one.address not in looked.beside]  # fmt: skip
     parts = [looked.grains[part] for one in stay for part in parts_of(one)]
     arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
-    last = found.grains[-1]  # where the manifest stands
+    last = found.grains[-1]  # the manifest
     text = gather(own.text, getter(looked.grains)) if own.text else None
     around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
                       user_id=last.get("user_id"), text=text)  # fmt: skip
@@ -364,7 +366,7 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
 def _vectors(
     found: Import, looked: Heap, heaped: Heap, own: Manifest | None, options: BuildOptions
 ) -> dict[str, Vector]:
-    """The embeddings of grains that hold none, which the records have that they made."""
+    """Return the embeddings, from their records, of grains that hold none."""
     said = {
         _name(one.kind, one.record): vector
         for one in looked.records.get(found.format, ())
@@ -382,7 +384,7 @@ def _vectors(
 
 
 def _vector(record: Mapping[str, Any]) -> Vector | None:
-    """The embedding that stands in a record itself."""
+    """Return the embedding in a record."""
     if (beside := vector_of(record)) is not None:
         return beside
     said = next((record[name] for name in _EMBEDDINGS if name in record), None)
@@ -402,7 +404,7 @@ def _by_name(made: Made, format: Format) -> dict[Any, tuple[dict[str, Any], str]
 
 
 def _name(kind: str, record: Mapping[str, Any]) -> Any:
-    """By what a record is found: its kind, and the grain that goes along in it, its id, or all."""
+    """Return a key for a record: its kind, with its carried grain, its id, or its content."""
     member = member_of(record)
     if isinstance(member, dict):
         return kind, member.get("address")
@@ -411,7 +413,7 @@ def _name(kind: str, record: Mapping[str, Any]) -> Any:
 
 
 def _alike(one: Any, other: Any, format: Format) -> bool:
-    """Whether two documents, or two records, are the same."""
+    """Whether two documents or records are equal."""
     if format.ordered:
         return same(one, other)
     return difference(one, other, ordered=False) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grains to items: records of any format, in the order of their document, and grains of none."""
+"""Converts grains to items: records in document order, and native grains."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _TYPES: Final = {
     "consensus": "decision",
     "event": "conversation",
 }
-"""What kind of memory a type of grain is, if it says no better."""
+"""Grain type -> default memory type."""
 _PRIORITIES: Final = {"hot": "critical", "warm": "important", "cold": "standard"}
 
 
 def item(grain: Grain, format: Format, owner: str | None) -> model.Memory:
-    """A grain as a memory."""
-    content, told = text_of(grain, owner, format.said_by_type)
+    """Convert a native grain to a memory."""
+    content, used = text_of(grain, owner, format.said_by_type)
     plain = PLAIN - {"namespace"}
-    rest = {name: grain[name] for name in grain if name not in told and name not in plain}
+    rest = {name: grain[name] for name in grain if name not in used and name not in plain}
     importance, session = rest.get("importance"), rest.get("session_id")
     given: dict[str, Any] = {}
     if isinstance(importance, int | float) and 0 <= importance <= 1:
@@ -77,24 +77,24 @@ def _type(grain: Grain) -> str:
 
 
 def _locked(grain: Grain) -> bool:
-    """Whether a grain says that it is not to be changed, and no more than that."""
+    """Whether a grain's policy is exactly ``soft_locked``."""
     policy = grain.get("invalidation_policy")
     return isinstance(policy, Mapping) and dict(policy) == {"mode": "soft_locked"}
 
 
 NATIVE: Final = "omsgrain"
-"""The format of what never was a record."""
+"""The format of grains that never were records."""
 _OURS: Final = "omsgrain:"
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedItem:
-    """An item, and where it was.
+    """An item and its origin.
 
     Attributes:
-        item: what it says.
-        format: of which format it was.
-        address: of its grain; empty for what is only a part of another record.
+        item: the item.
+        format: its original format.
+        address: its grain's address; empty for a part of another record.
     """
 
     item: model.Item
@@ -103,7 +103,7 @@ class LocatedItem:
 
 
 class Born(NamedTuple):
-    """A record, of which kind it is, and the address of its grain."""
+    """A record, its kind, and the address of its grain."""
 
     address: str
     kind: str
@@ -112,15 +112,15 @@ class Born(NamedTuple):
 
 @dataclass(slots=True)
 class Heap:
-    """Grains, looked through.
+    """Grains, sorted by origin.
 
     Attributes:
         grains: by address.
-        manifests: the documents that are among them.
-        records: those of each format, in the order of their document; what stands twice is twice.
-        natives: the addresses of those that never were a record.
-        beside: the addresses of what belongs to the others.
-        said: by format, what other documents of it say around their records; these are not here.
+        manifests: the documents among them.
+        records: records by format, in document order, with repetitions.
+        natives: addresses of grains that never were records.
+        beside: addresses of auxiliary grains, such as manifests.
+        said: by format, the envelope of a document whose manifest is not among the grains.
     """
 
     grains: dict[str, Grain]
@@ -131,19 +131,19 @@ class Heap:
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def only_user(self) -> str | None:
-        """Whose all grains are, if they are one's."""
+        """Return the only user of all grains; None if there are several."""
         users = {grain.get("user_id") for grain in self.grains.values()}
         return users.pop() if len(users) == 1 else None
 
     def envelope(self, format: str) -> dict[str, Any]:
-        """What stood around the records of a format; nothing if no document of it is here."""
+        """Return the envelope of a format's document; empty if there is no document."""
         found = [one for one in self.manifests if one.format == format]
         return found[0].envelope if found else {}
 
     def content(
         self, format: str, vectors: Mapping[str, Vector]
     ) -> tuple[Content, list[LocatedItem]]:
-        """What the records of a format say."""
+        """Convert the records of a format to items."""
         records = self.records.get(format, [])
         bare = [(one.kind, one.record) for one in records]
         around = self.envelope(format) or self.said.get(format, {})
@@ -162,13 +162,16 @@ class Heap:
     def held(
         self, vectors: Mapping[str, Vector], *, to: Format, owner: str | None
     ) -> tuple[model.Document, str, list[LocatedItem]]:
-        """What all say that are not of one format: what stands around it, of which format, items.
+        """Convert all records that do not have one format.
 
         Args:
             vectors: embeddings by address.
-            to: the format: what is of it already is left out. Some have their own way to say what
-                never was a record.
-            owner: whose the document is to be.
+            to: the format. Its own records are skipped, and native grains if it has its own way
+                to write them.
+            owner: the user of the new document.
+
+        Returns:
+            The data around the records, its format, and the items.
         """
         document, of, found = model.Document(), NATIVE, []
         for format in FORMATS:
@@ -186,7 +189,7 @@ _CARRIED = "x_omsgrain"
 
 
 def heap(grains: Iterable[Grain]) -> Heap:
-    """Look through grains."""
+    """Sort grains by origin."""
     by_address = {grain.address: grain for grain in grains}
     get = raw.getter(by_address)
     found = Heap(by_address, [], {}, [], [])
@@ -212,19 +215,19 @@ def heap(grains: Iterable[Grain]) -> Heap:
 
 
 def parts_of(grain: Grain) -> tuple[str, ...]:
-    """The addresses of the grains in which a record stands that was too large for its own."""
+    """Return the addresses of the grains that hold parts of a large record."""
     source = Source.of(grain)
     return () if source is None else source.parts
 
 
 def born(grain: Grain, format: str, get: raw.Get) -> tuple[str, Record] | None:
-    """The record of a format that a grain was; None if it was none."""
+    """Return the record that a grain was in a format; None if it was none."""
     known = FORMATS.get(format)
     return None if known is None else known.record_of(grain, get)
 
 
 def _in_order(found: Heap, manifest: Manifest) -> None:
-    """The records of a document in its order, before those of none."""
+    """Sort a format's records: those of the document first, in its order."""
     records = found.records.get(manifest.format, [])
     known = {one.address: one for one in records}
     order = [known[one] for listed in manifest.arrays.values() for one in listed if one in known]
@@ -239,10 +242,7 @@ def _is_ours(grain: Grain) -> bool:
 
 
 def bare(found: Heap) -> tuple[Heap, list[Loss]]:
-    """The same grains, but that records with an embedding are made again without it.
-
-    The text of a document that was kept as it is goes too: the embeddings are in it.
-    """
+    """Remove the embeddings from records, and the kept text of a document, which has them too."""
     made: dict[str, BuiltGrain] = {}
     losses: list[Loss] = []
     for format in FORMATS.values():
@@ -256,7 +256,7 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     if not made:
         return found, losses
     gone = {part for address in made for part in parts_of(found.grains[address])}
-    # Manifests name addresses, so they are made again as well.
+    # Manifests name addresses, so they change too.
     gone.update(found.beside)
     kept = [grain for address, grain in found.grains.items() if address not in gone]
     grains = [one for grain in kept for one in _replaced(grain, made)]

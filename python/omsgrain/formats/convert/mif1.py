@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF 1.0 in terms of the model."""
+"""Converts MIF 1.0 to and from the model."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ NEAREST_PASCAL: Final = {
     "episodic": "Conversation",
     "procedural": "Learning",
 }
-"""What MIF 1.0 has no word for, by what comes nearest; all else is an Observation."""
+"""Memory type of the model -> nearest type in MIF 1.0; others become Observation."""
 
 
 def mif1_memory(name: str | None) -> str:
-    """The type of memory that MIF 1.0 has for one of the model."""
+    """Convert a memory type of the model to MIF 1.0."""
     pascal = _pascal(name or "")
     if pascal in MEMORY_TYPES:
         return pascal
@@ -68,12 +68,12 @@ def mif1_memory(name: str | None) -> str:
 
 
 def mif1_edge(name: str | None) -> str:
-    """The type of edge that MIF 1.0 has for one of the model."""
+    """Convert an edge type of the model to MIF 1.0."""
     return name if name in EDGE_TYPES else EDGE_TYPES[0]
 
 
 def snake(word: str) -> str:
-    """``CodeEdit`` as ``code_edit``; what is spelled in another way stays."""
+    """Convert ``CodeEdit`` to ``code_edit``; any other spelling stays."""
     split = re.sub(r"(?<!^)(?=[A-Z])", "_", word).lower()
     return split if _pascal(split) == word else word
 
@@ -83,19 +83,19 @@ def _pascal(name: str) -> str:
 
 
 def cased(word: str) -> str:
-    """``PERSON`` as ``person``; what is spelled in another way stays."""
+    """Convert ``PERSON`` to ``person``; any other spelling stays."""
     return word.lower() if word.lower().upper() == word else word
 
 
 def shown(name: str) -> str:
-    """The way back of `cased`."""
+    """The inverse of `cased`."""
     return name.upper() if name.upper().lower() == name else name
 
 
 SAID_BY_TYPE: Final = frozenset(
     (KNOWS, *(name for name, word in BELIEFS.items() if snake(mif1_memory(word)) == word))
 )
-"""The relations of beliefs that a type of memory says."""
+"""The relations of beliefs that a memory type implies."""
 
 
 CARRIED: Final = "x_omsgrain"
@@ -153,8 +153,8 @@ CLASSES: Final[dict[str, ClassShape]] = {
     ),
     "project": _PROJECT,
 }  # fmt: skip
-"""By kind of record."""
-TOLD: Final = LossNames(
+"""The shapes by kind of record."""
+LOSS_NAMES: Final = LossNames(
     {"related": "relations/related_memories", "related_todos": "relations/related_todos",
      "priority": "importance", "types": "entity_type", "name": "id", "user": "export/user_id",
      "exported_at": "export/created_at", "pii": "metadata/privacy/pii_detected",
@@ -162,14 +162,14 @@ TOLD: Final = LossNames(
      "redacted": "metadata/privacy/redacted_fields"},
     frozenset(("of",)),
 )  # fmt: skip
-"""Where the rest stands."""
+"""The places of attributes outside the record."""
 _KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
 _POINTERS: Final[dict[str, str]] = {kind: pointer for pointer, kind in ARRAYS.items()}
 _PREFIXES: Final[dict[str, model.Kind]] = {"mem_": "memory", "todo_": "todo"}
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """What a document says; arguments are those of the other formats."""
+    """Convert a document to the model."""
     nodes = {record["id"]: record for kind, record in records if kind == "node"}
     kinds: dict[str, model.Kind] = {id: _kind(node) for id, node in nodes.items()}
     for kind, record in records:
@@ -193,14 +193,14 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
         elif kind == "node" and _kind(record) == "entity":
             found.append(SourcedItem(_entity(record), at))
         elif kind == "node":
-            # A node of a memory says what its edges say already.
+            # A memory's node repeats its edges.
             rest = {k: v for k, v in record.items() if v is not None}
             if not rest.keys() <= {"id", "type"}:
                 found.append(SourcedItem(model.Only(id=record["id"], kind=kind, rest=rest), at))
         else:
             rest = {name: value for name, value in record.items() if value is not None}
             found.append(SourcedItem(model.Only(id=kind, kind=kind, rest=rest), at))
-    # Todos come after what they belong to.
+    # Projects come before their todos.
     own = [SourcedItem(project, -1) for project in projects.values()]
     return Content(_document(envelope), [*own, *found])
 
@@ -323,7 +323,7 @@ _GRAPH: Final[dict[str, type]] = {
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """The item as this format has it; None if it has nothing like it."""
+    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Reminder):
         item = _task(item)
     if isinstance(item, model.Memory):
@@ -359,7 +359,7 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def _task(item: model.Reminder) -> model.Todo:
-    """A reminder as something that is to be done."""
+    """Convert a reminder to a todo."""
     at = item.trigger.get("at") if item.trigger.get("type") == "time" else None
     return model.Todo(
         id=item.id,
@@ -373,7 +373,7 @@ def _task(item: model.Reminder) -> model.Todo:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """A document of items that were adapted; arguments are those of the other formats."""
+    """Make a document of adapted items."""
     arrays: dict[str, list[tuple[Record, int]]] = {pointer: [] for pointer in ARRAYS}
     projects = {one.item.id: one.item for one in content.found
                 if isinstance(one.item, model.Project)}  # fmt: skip
@@ -434,7 +434,7 @@ def _envelope(
         envelope["graph"] = counted.graph() | {"nodes": [], "edges": []}
     privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
                "redacted_fields": list(document.redacted) or None}  # fmt: skip
-    # Data that was not looked for is not reported as absent.
+    # Without a search for personal data, the document does not claim that there is none.
     said = {name: value for name, value in privacy.items() if value is not None}
     envelope["metadata"] = counted.metadata() | {"privacy": said}
     if not said:
@@ -446,11 +446,11 @@ def _envelope(
 
 
 SPACES: Final[dict[model.Kind, model.Kind]] = {"reminder": "todo"}
-"""What becomes a record of another kind has its id among theirs."""
+"""Kinds that become another kind share that kind's ids."""
 
 
 def id_of(other: OtherId) -> str:
-    """An id in this format: it begins with its kind for memories and todos."""
+    """Convert an id; those of memories and todos get the prefix of their kind."""
     kind, id, external, name, _ = other
     if kind == "relation":
         return uuid_of(kind, id)
@@ -468,11 +468,11 @@ def id_of(other: OtherId) -> str:
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    """The id of an export here, and whether it gives the old one back."""
+    """Convert an export's id, and say whether that is reversible."""
     if not id or id.startswith(EXPORT):
         return id, True
     bare = uuid_of("memory", id)
     return EXPORT + bare.replace("-", ""), bare == id and id == id.lower()
 
 
-HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)
+HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, export_id)

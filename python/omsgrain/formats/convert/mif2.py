@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF 2.0 in terms of the model. Todos, projects and reminders are those of the dialect."""
+"""Converts MIF 2.0 to and from the model, with the dialect's todos, projects and reminders."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from omsgrain.formats.convert.base import (
 from omsgrain.formats.mif2.check import SHAPES, VERSION
 
 CARRIED: Final = "omsgrain"
-"""Our place in the vendor extensions."""
+"""Our key in the vendor extensions."""
 SHODH: Final = "shodh-memory"
 METADATA: Final = "memory_metadata"
 _KNOWN: Final = {"importance": "importance", "access_count": "access_count",
                  "last_accessed": "accessed_at", "decay_rate": "decay_rate"}  # fmt: skip
-"""What a vendor says of a memory, by its name there: the attribute of the model."""
+"""A vendor's member of a memory -> attribute of the model."""
 
 _MENTION = shape(
     model.Mention, SHAPES["entity_ref"],
@@ -107,15 +107,15 @@ CLASSES: Final[dict[str, ClassShape]] = {
         more={"valid_at": "str"},
     ),
 }  # fmt: skip
-"""By kind of record."""
-TOLD: Final = LossNames(
+"""The shapes by kind of record."""
+LOSS_NAMES: Final = LossNames(
     {"accessed_at": "last_accessed", "priority": "importance", "user": "export_meta/user_id",
      "exported_at": "export_meta/created_at", "pii": "export_meta/privacy/pii_detected",
      "secrets": "export_meta/privacy/secrets_detected",
      "redacted": "export_meta/privacy/redacted_fields"},
     frozenset(("of", "subtasks")),
 )  # fmt: skip
-"""Where the rest stands."""
+"""The places of attributes outside the record."""
 _KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
 _POINTERS: Final = {
     "memory": "/memories",
@@ -128,7 +128,7 @@ _POINTERS: Final = {
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """What a document says."""
+    """Convert a document to the model."""
     seen: dict[str, set[str]] = {kind: set() for kind in CLASSES}
     for kind, record in records:
         if kind in seen:
@@ -139,15 +139,15 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
         (record["id"], record["name"], next(iter(record.get("types") or ()), None))
         for record in entity if _node(record, seen) is None
     )  # fmt: skip
-    told = about(envelope)
+    extensions = about(envelope)
     found = []
     for at, (kind, record) in enumerate(records):
         if kind not in CLASSES:
             found.append(SourcedItem(_only(kind, record), at))
         elif kind == "entity" and _node(record, seen) is not None:
-            continue  # what stands for a memory in the graph says nothing of its own
+            continue  # it only stands for a memory or todo in the graph
         else:
-            found.append(SourcedItem(_item(kind, record, seen, nodes, entities, told), at))
+            found.append(SourcedItem(_item(kind, record, seen, nodes, entities, extensions), at))
     return Content(_document(envelope), _with_subtasks(found))
 
 
@@ -157,11 +157,11 @@ def _item(
     seen: Mapping[str, set[str]],
     nodes: Mapping[str, model.Kind],
     entities: Mapping[tuple[str, str | None], str],
-    told: Mapping[str, Mapping[str, Any]],
+    extensions: Mapping[str, Mapping[str, Any]],
 ) -> model.Item:
     item: Any = CLASSES[kind].read(record)
     if isinstance(item, model.Memory):
-        more = told.get(item.id, {})
+        more = extensions.get(item.id, {})
         known: dict[str, Any] = {attribute: more.get(name) for name, attribute in _KNOWN.items()}
         priority = priority_of(known["importance"])
         mentions = tuple(replace(m, of=entities.get((m.name, m.type))) for m in item.entities)
@@ -175,7 +175,7 @@ def _item(
 
 
 def _agent(item: model.Memory) -> model.Memory:
-    """The reference implementation spells the name of the agent in another way."""
+    """Read the agent's name from ``agent``, where the reference implementation has it."""
     origin = item.origin
     spelled = None if origin is None else origin.rest.get("agent")
     if origin is None or origin.agent is not None or not isinstance(spelled, str):
@@ -185,7 +185,7 @@ def _agent(item: model.Memory) -> model.Memory:
 
 
 def _node(record: Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
-    """Whether an entity is there only so that a relationship can name a memory or a todo."""
+    """Return the kind of record that an entity stands for, so that a relationship can name it."""
     types = record.get("types")
     if record.keys() == {"id", "name", "types"}:
         if types == ["memory"] and record["id"] in seen["memory"]:
@@ -210,7 +210,7 @@ def _only(kind: str, record: Record) -> model.Only:
 
 
 def _with_subtasks(found: list[SourcedItem]) -> list[SourcedItem]:
-    """Todos with those that name them as their parent, which the format says only from below."""
+    """Add subtasks to todos. The format only names a todo's parent."""
     below: dict[str, list[str]] = {}
     for item, _ in found:
         if isinstance(item, model.Todo) and item.parent is not None:
@@ -224,16 +224,16 @@ def _with_subtasks(found: list[SourcedItem]) -> list[SourcedItem]:
 
 
 def about(envelope: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """What a document says of memories in its vendor extensions, as far as the model knows it."""
+    """Return attributes of memories from the vendor extensions, by the memory's id."""
     vendors = envelope.get("vendor_extensions")
-    told: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, Mapping[str, Any]] = {}
     for vendor in (SHODH, CARRIED):
         place = vendors.get(vendor) if isinstance(vendors, dict) else None
         of = place.get(METADATA) if isinstance(place, dict) else None
         for id, values in of.items() if isinstance(of, dict) else ():
             if isinstance(values, dict):
-                told[id] = {name: values[name] for name in _KNOWN if _is(name, values.get(name))}
-    return told
+                found[id] = {name: values[name] for name in _KNOWN if _is(name, values.get(name))}
+    return found
 
 
 def _is(name: str, value: Any) -> bool:
@@ -291,7 +291,7 @@ _GRAPH: Final[dict[str, type]] = {"entities": list, "relationships": list, "epis
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """The item as this format has it; None if it has nothing like it."""
+    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Memory):
         made = item.created_at or item.updated_at
         mentions = tuple(replace(one, confidence=rate(one.confidence)) for one in item.entities)
@@ -331,7 +331,7 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """A document of items that were adapted."""
+    """Make a document of adapted items."""
     arrays: dict[str, list[tuple[Record, int]]] = {"/memories": []}
     more: dict[str, dict[str, Any]] = {}
     nodes: dict[str, Record] = {}
@@ -360,7 +360,7 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
 
 
 def envelope_order(arrays: Mapping[str, Any]) -> list[str]:
-    """The arrays that are there, as they stand in a document."""
+    """Return the arrays that are present, in document order."""
     return [pointer for pointer in _POINTERS.values() if pointer in arrays]
 
 
@@ -373,9 +373,9 @@ def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, 
     meta = {name: value for name, value in meta.items() if value}
     privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
                "redacted_fields": list(document.redacted)}  # fmt: skip
-    told = document.pii is not None or document.secrets is not None or document.redacted
-    kept = {name: value for name, value in privacy.items() if value is not None} if told else {}
-    envelope["export_meta"] = {**meta, **({"privacy": kept} if told else {})}
+    known = document.pii is not None or document.secrets is not None or document.redacted
+    kept = {name: value for name, value in privacy.items() if value is not None} if known else {}
+    envelope["export_meta"] = {**meta, **({"privacy": kept} if known else {})}
     envelope["memories"] = []
     if _POINTERS["entity"] in arrays:
         envelope["knowledge_graph"] = {"entities": [], "relationships": []}
@@ -387,7 +387,7 @@ def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, 
 
 
 def id_of(other: OtherId) -> str:
-    """An id in this format: a UUID; for an entity any text."""
+    """Convert an id to a UUID; an entity's id can be any text."""
     kind, id = other[:2]
     if kind == "entity" and (bare := bare_id(id)) != id:
         return bare
@@ -395,7 +395,7 @@ def id_of(other: OtherId) -> str:
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    """The id of an export here, and whether it gives the old one back."""
+    """Convert an export's id, and say whether that is reversible."""
     bare = id.removeprefix(EXPORT)
     if id != bare and len(bare) == 32:
         try:
@@ -406,4 +406,4 @@ def export_id(id: str) -> tuple[str, bool]:
     return made, made == id
 
 
-HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, export_id)
+HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, export_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF in JSON-LD as items of the model, of memories in either shape."""
+"""Converts MIF in JSON-LD, in either shape, to and from the model."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from omsgrain.formats.records import object_of, objects_of, text_of
 
 ARRAY: Final = "/memories"
 SHAPE: Final = "shape"
-"""In an envelope: the shape of what was made of grains that went along."""
+"""The envelope's member for the shape of memories made of carried grains."""
 CARRIED: Final = "omsgrain"
-"""Our place in the extensions."""
+"""Our key in the extensions."""
 EXTENSIONS: Final = "extensions"
 ENTITY_URN: Final = f"{URN}{ENTITY}"
 TYPES: Final = frozenset(("semantic", "episodic", "procedural"))
@@ -59,7 +59,7 @@ SOURCES: Final = {
     "system_generated": "system",
     "external_import": "imported",
 }
-"""Where memories come from, by their names in the model."""
+"""Source type -> name in the model."""
 SAID_SO: Final = {own: name for name, own in SOURCES.items()} | {"ai_generated": "agent_inferred"}
 ENTITIES: Final = {
     name: name.lower() for name in ("Person", "Organization", "Technology", "Concept", "File")
@@ -68,7 +68,7 @@ NAMED: Final = {own: name for name, own in ENTITIES.items()}
 _RELATED: Final = {name: kebab.replace("-", "_") for name, kebab in KEBAB.items()} | {
     "RelatesTo": _REFERENCE
 }
-"""Types of relationships by their names in the model."""
+"""Relationship type -> name in the model."""
 _RELATES: Final = {own: name for name, own in _RELATED.items()} | {"created": "Created"}
 
 CLASSES: Final[dict[str, Table]] = {
@@ -93,20 +93,20 @@ CLASSES: Final[dict[str, Table]] = {
         ),
     ),
 }  # fmt: skip
-"""The names of members, for reports of losses."""
-TOLD: Final = LossNames(
+"""The names of members, to report losses."""
+LOSS_NAMES: Final = LossNames(
     {"accessed_at": "temporal/lastAccessed", "access_count": "temporal/accessCount"},
     frozenset(("of",)),
 )
-"""Where the rest stands."""
+"""The places of attributes outside the record."""
 
 
 SAID_BY_TYPE: Final = frozenset((KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
-"""The relations of beliefs that a type of memory says: _semantic/preferences, and so on."""
+"""The relations of beliefs that a namespace implies, such as _semantic/preferences."""
 
 
 def base_of(kind: str | None) -> str:
-    """The type that the format has for one of the model."""
+    """Convert a memory type of the model to the format."""
     if kind in TYPES:
         return str(kind)
     if not kind or kind in _SEMANTIC:
@@ -115,22 +115,22 @@ def base_of(kind: str | None) -> str:
 
 
 def plural(kind: str) -> str:
-    """What the namespace of a finer type is called: decisions."""
+    """Return the namespace's name for a finer type, such as decisions."""
     return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 def singular(name: str) -> str:
-    """The way back of `plural`, where there is one."""
+    """The inverse of `plural`, if there is one."""
     return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
 
 
 def urn_of(name: str, kind: str | None) -> str:
-    """The URN of what is only mentioned."""
+    """Make the URN of a mentioned entity."""
     return f"{ENTITY_URN}{slug(kind or 'concept')}:{slug(name)}"
 
 
 def kind_of_relation(name: str) -> str:
-    """The type of a relationship in the model, of either shape."""
+    """Convert a relationship type of either shape to the model."""
     if name in _RELATED:
         return _RELATED[name]
     bare = name.removeprefix(f"{CARRIED}:")
@@ -141,7 +141,7 @@ def kind_of_relation(name: str) -> str:
 
 
 def relation_of_kind(kind: str | None, shape: Shape) -> str | None:
-    """The way back of `kind_of_relation`, in one of the shapes; None if it has none there."""
+    """The inverse of `kind_of_relation` in a shape; None if the shape has no such type."""
     kebab = (kind or _REFERENCE).replace("_", "-")
     if shape == "1.x":
         kebab = "relates-to" if kebab == "related-to" else kebab
@@ -160,13 +160,13 @@ _SAID: Final = frozenset(
 
 
 def member_of(record: Mapping[str, Any]) -> Any:
-    """The grain that goes along in a memory; None if there is none."""
+    """Return the grain that a memory carries; None if it carries none."""
     place = record.get(EXTENSIONS)
     return place.get(CARRIED) if isinstance(place, dict) else None
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """What a file says."""
+    """Convert a file to the model."""
     bare = (record if kind == "memory" else record.get("value") for kind, record in records)
     found = []
     for at, value in enumerate(together(bare, envelope.get("volatile") or {})):
@@ -224,7 +224,7 @@ def _rest(record: Record) -> Iterator[tuple[str, Any]]:
 
 
 def _type(record: Record) -> tuple[str, str | None]:
-    """The type of a memory, and its namespace if that says more."""
+    """Return the type of a memory, and its namespace if that adds information."""
     base, namespace = type_of(record) or "semantic", text_of(record, "namespace")
     finer = FINER.fullmatch(namespace or "")
     if finer is not None and finer[1] == base:
@@ -321,7 +321,7 @@ _ENTITY_TYPE: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[Record]]) -> dict[str, Any]:
-    """A file, before it is spelled: its entry, and the documents in it, with their counters."""
+    """Return a file's entries and its documents, with their counters."""
     values = [
         one["value"] if not is_memory(one) and one.keys() == {"value"} else one
         for one in arrays.get(ARRAY, ())
@@ -337,7 +337,7 @@ def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[Record]]) -> dic
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """The item as this format has it; None if it has nothing like it."""
+    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Todo | model.Reminder):
         item = model.Memory(id=item.id, content=item.content, type="intention", tags=item.tags,
                             created_at=item.created_at)  # fmt: skip
@@ -359,7 +359,7 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """A corpus of items that were adapted."""
+    """Make a corpus of adapted items."""
     shape = options.shape or "0.1"
     written: list[tuple[Record, int]] = []
     by_id: dict[str, Record] = {}
@@ -372,7 +372,7 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
         if isinstance(item, model.Relation) and (found := by_id.get(item.source)) is not None:
             name = relation_of_kind(item.type, shape)
             if name is None:
-                continue  # the other shape has such a word
+                continue  # only the other shape has this type
             one = _relationship(name, item.target, shape)
             if item.weight is not None:
                 one["strength"] = item.weight
@@ -457,7 +457,7 @@ def _vector(said: model.Embedding) -> Record:
 
 
 def id_of(other: OtherId) -> str:
-    """An id in this format: itself, after the prefix."""
+    """Convert an id: add the prefix."""
     kind, id, external = other[:3]
     if kind == "relation":
         return id
@@ -468,4 +468,4 @@ def id_of(other: OtherId) -> str:
     return local if local.startswith(prefix) else prefix + local
 
 
-HUB: Final = Hub(CLASSES, TOLD, read, adapt, write, id_of, no_export_id)
+HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, no_export_id)

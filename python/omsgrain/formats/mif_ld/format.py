@@ -166,7 +166,7 @@ class MifLd(Mif):
 
     def left_out(self, found: Import) -> list[Loss]:
         """Return the skipped documents, and the parts left out of the others."""
-        return [Loss(one.pointer, of, f"it was left out: {one.rule}")
+        return [Loss(one.pointer, of, f"it was skipped: {one.rule}")
                 for of, listed in (("record", found.problems), ("citation", found.dropped))
                 for one in listed]  # fmt: skip
 
@@ -441,9 +441,7 @@ def _without_embeddings(found: ManifestDocuments, losses: list[Loss]) -> Manifes
     values = []
     for value in found.values:
         if is_memory(value) and "embedding" in value:
-            losses.append(
-                Loss(value["@id"], "embedding", "embeddings are left out unless asked for")
-            )
+            losses.append(Loss(value["@id"], "embedding", "the export leaves out embeddings"))
             value = {key: one for key, one in value.items() if key != "embedding"}
         values.append(value)
     return found._replace(values=values)
