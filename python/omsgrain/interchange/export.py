@@ -194,7 +194,7 @@ class ManifestList:
             # The export has an id and a time of its own.
             around = replace(of.hub.read([], one.envelope).document, id="", user=None,
                              exported_at=None)  # fmt: skip
-            for name, _ in lost(around, there, None, of.hub.told, to.title):
+            for name, _ in lost(around, there, None, of.hub.loss_names, to.title):
                 kept = to.vendors and name.startswith(_OTHERS)
                 if not kept and name not in to.made_anew:
                     found[one.id, name] = None
