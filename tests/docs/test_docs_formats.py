@@ -11,7 +11,7 @@ from omsgrain.formats.aimem import fields as limits
 from omsgrain.formats.aimem.check import RULES, WARNINGS
 from omsgrain.formats.aimem.fields import ENVELOPE, LIMITS, MEMORY_TYPES, RECORDS, AimemField
 from omsgrain.formats.aimem.records import to_grain
-from omsgrain.interchange.merge import NEWEST
+from omsgrain.interchange.outcome import NEWEST
 from support.markdown_page import table
 from support.paths import ROOT
 

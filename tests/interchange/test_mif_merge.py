@@ -15,7 +15,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError
 from omsgrain.formats.mif1.document import validate as validate1
 from omsgrain.formats.mif2.format import validate as validate2
-from omsgrain.interchange import merge
+from omsgrain.interchange import outcome
 from omsgrain.interchange.mif import MifReport, export_document, export_kept
 from support.aimem_imports import holdings
 from support.mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
@@ -569,5 +569,5 @@ def test_the_table_of_the_docs_is_that_of_the_code() -> None:
     )
     told = {(own, twin == "yes"): tuple(fates) for own, twin, *fates in rows}
     assert told == {
-        key: tuple(one.fate for one in decisions) for key, decisions in merge._TABLE.items()
+        key: tuple(one.fate for one in decisions) for key, decisions in outcome._TABLE.items()
     }

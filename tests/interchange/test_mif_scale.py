@@ -20,8 +20,9 @@ import pytest
 import omsgrain as og
 from omsgrain import _core
 from omsgrain.formats.mif1 import document as layouts
-from omsgrain.interchange.document_files import Trusted, export_mif, read_document
+from omsgrain.interchange.exported_files import export_mif
 from omsgrain.interchange.mif_import import import_document
+from omsgrain.interchange.parse import Trusted, read_document
 from support.mif_large import USER, Large
 from support.paths import ROOT, TESTS
 

@@ -37,7 +37,7 @@ from omsgrain.formats.source import NAMES
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain.interchange.report import ExportReport
+    from omsgrain.interchange.export import ExportReport
     from omsgrain.query.filters import Filters
 
 EXAMPLES = """
@@ -186,7 +186,7 @@ def export(
     """
     from omsgrain.formats.table import FORMATS, VERSIONS
     from omsgrain.interchange.convert import format_of_name
-    from omsgrain.interchange.document_files import layout_of_name
+    from omsgrain.interchange.exported_files import layout_of_name
 
     bundle = {name: given.pop(name) for name in _BUNDLE}
     document = {name: given.pop(name) for name in _DOCUMENT}
@@ -269,7 +269,7 @@ def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **g
     """Write a tenant's memory as AIMEM bundles, and say to which files."""
     from omsgrain.crypto.signers import load_signer
     from omsgrain.formats.aimem.fields import ARRAYS
-    from omsgrain.interchange.document_files import export_aimem
+    from omsgrain.interchange.exported_files import export_aimem
 
     key = given.pop("key")
     if given["tenant"] is None:
@@ -315,8 +315,8 @@ def _document(
     **given: Any,
 ) -> None:
     """Write a user's memory as a document of MIF."""
-    from omsgrain.interchange.document_files import export_mif
-    from omsgrain.interchange.report import PLURALS
+    from omsgrain.formats.mif import PLURALS
+    from omsgrain.interchange.exported_files import export_mif
 
     if user is None:
         raise click.UsageError("a MIF document needs --user")

@@ -46,8 +46,8 @@ from omsgrain.formats.table import FORMATS, OF_DIRECTORIES, VERSIONS, sniff_file
 from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
-    from omsgrain.interchange.document_files import Trusted
-    from omsgrain.interchange.report import MifReport
+    from omsgrain.interchange.outcome import MifReport
+    from omsgrain.interchange.parse import Trusted
     from omsgrain.store import GrainStore
     from omsgrain.store.state_merge import ImportReport
 
@@ -176,7 +176,7 @@ def import_(
 
     If the import refused a grain, a record or a state, the exit code is that of the first refusal.
     """
-    from omsgrain.interchange.document_files import Trusted
+    from omsgrain.interchange.parse import Trusted
 
     if require_signature and not trust:
         raise click.UsageError("--require-signature needs --trust")
@@ -303,7 +303,7 @@ def _import_bundle(
 ) -> int:
     """Import an AIMEM bundle, and report the outcome of each record."""
     from omsgrain.interchange.aimem_import import import_bundle
-    from omsgrain.interchange.document_files import open_bundle
+    from omsgrain.interchange.parse import open_bundle
 
     new, dry_run = not location_of(store).exists(), given["dry_run"]
     try:
@@ -363,8 +363,8 @@ def _import_document(
     **given: Any,
 ) -> int:
     """Import a MIF document, and report the outcome of its records."""
-    from omsgrain.interchange.document_files import read_document
     from omsgrain.interchange.mif_import import import_document
+    from omsgrain.interchange.parse import read_document
 
     secret = passphrase(passphrase_file)
     known: dict[str, Any] = {"format": format if secret is None else "mif1"}

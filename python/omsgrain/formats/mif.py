@@ -44,6 +44,19 @@ records it has, which says nothing about what is in them. ``unknown``: of someth
 another document."""
 MEMBER: Final = "checksum"
 _OF, _DOCUMENT = "checksum_of", "document"
+PLURALS: Final = {
+    "memory": "memories",
+    "entity": "entities",
+    "relationship": "relationships",
+    "episode": "episodes",
+    "todo": "todos",
+    "project": "projects",
+    "reminder": "reminders",
+    "node": "nodes",
+    "edge": "edges",
+    "consent": "consents",
+}
+"""The plural of each kind of record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from omsgrain.interchange.aimem_export import (
     export_stream,
 )
 from omsgrain.interchange.aimem_import import import_bundle
-from omsgrain.interchange.report import AimemExportReport, Conflict, ImportSummary
+from omsgrain.interchange.export import AimemExportReport
+from omsgrain.interchange.outcome import Conflict, ImportSummary
 from omsgrain.storage import tombstones
 from omsgrain.storage.erasure_queue import WITHIN
 from omsgrain.store.context import context_of

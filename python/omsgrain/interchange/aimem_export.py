@@ -25,8 +25,7 @@ from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import checked, from_grain, native
 from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
-from omsgrain.interchange.export import ExportOptions, MemoryExport
-from omsgrain.interchange.report import AimemExportReport
+from omsgrain.interchange.export import AimemExportReport, ExportOptions, MemoryExport
 from omsgrain.interchange.user_memory import MemoryPage
 from omsgrain.search.vectors import Model
 

@@ -23,10 +23,17 @@ from omsgrain.formats.aimem.fields import ARRAYS, DNA, LIMITS, RECORDS, AimemLim
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
-from omsgrain.interchange import merge
 from omsgrain.interchange.kept import KeptBundle
-from omsgrain.interchange.merge import INSERTED, UNCHANGED, UPDATED, Decision, Own
-from omsgrain.interchange.report import ImportSummary, ImportTally
+from omsgrain.interchange.outcome import (
+    INSERTED,
+    NEWEST,
+    UNCHANGED,
+    UPDATED,
+    Decision,
+    ImportSummary,
+    ImportTally,
+    Own,
+)
 from omsgrain.search.vectors import DIMENSIONS
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import (
@@ -87,7 +94,7 @@ def decide(
         own = "withdrawn"
     elif kind == "chunk" and is_protected(stored) and not allow_dna_updates:
         own = "protected"
-    found = merge.decide("newest", own)
+    found = NEWEST[own]
     if own == "fields":
         return found._replace(fields=tuple(name[:_LONGEST] for name in differ[:_TOLD]))
     return found

@@ -9,19 +9,23 @@ says which of the grains it takes, and what it makes of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from omsgrain.counts import counted
 from omsgrain.errors import FormatError, NotFoundError
+from omsgrain.formats.aimem.records import FORMAT
 from omsgrain.formats.base import Format
 from omsgrain.formats.convert.base import lost
-from omsgrain.formats.document import Loss, Manifest, open_manifest
+from omsgrain.formats.document import Added, Loss, Manifest, open_manifest
+from omsgrain.formats.mif import PLURALS
 from omsgrain.formats.mif1.document import STAYS, is_consent
+from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Get, is_beside
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
-from omsgrain.interchange.report import ExportReport
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
 from omsgrain.store import export_filter
 from omsgrain.store.context import context_of
@@ -54,6 +58,98 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         check_purpose(self.purpose)
+
+
+MOST_LOSSES: Final = 1_000
+"""Losses that are listed; all are counted."""
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What an export wrote, and what it did not.
+
+    Attributes:
+        format: the name of the format.
+        counts: how many records of each kind left.
+        losses: what the format cannot hold of what left, or what stays for another reason; the
+            first thousand.
+        lost: how many losses there are.
+        added: what the format needs and the memory does not say; the first thousand.
+        passed_over: grains that are no memory of their own: parts of records, duplicates, lists.
+        withheld: how many memories a restriction or the end of their retention keeps back, by
+            reason; none for ``access``.
+        privacy: the flags that the document has: whether something was found, and what was taken
+            out. None if the document was not searched.
+        warnings: one if a scan found personal data or secrets that left, with kinds and counts and
+            no text (``personal_data``), or if a library for it is missing (``not_scanned``).
+        document: the id of the document that left as it was imported; None for all memory.
+    """
+
+    format: str
+    counts: dict[str, int] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    lost: int = 0
+    added: list[Added] = field(default_factory=list)
+    passed_over: int = 0
+    privacy: dict[str, Any] | None = None
+    withheld: dict[str, int] = field(default_factory=dict)
+    warnings: list[Problem] = field(default_factory=list)
+    document: str | None = None
+
+    __repr__ = counted
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Report more losses, and values that were added."""
+        for loss in losses:
+            if isinstance(loss, Added):
+                if len(self.added) < MOST_LOSSES:
+                    self.added.append(loss)
+                continue
+            self.lost += 1
+            if len(self.losses) < MOST_LOSSES:
+                self.losses.append(loss)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        lost = {"losses": [asdict(one) for one in self.losses], "lost": self.lost}
+        if self.document is not None:
+            return {"document": self.document, **lost}
+        told: dict[str, Any] = {"format": self.format}
+        for kind, number in self.counts.items():
+            told[f"{PLURALS.get(kind, kind)}_exported"] = number
+        told |= lost
+        told["added"] = [asdict(one) for one in self.added]
+        told["withheld"] = self.withheld
+        told["warnings"] = [one.to_dict() for one in self.warnings]
+        return told if self.privacy is None else told | {"privacy": self.privacy}
+
+
+@dataclass(slots=True)
+class AimemExportReport(ExportReport):
+    """What an export of bundles wrote; give an empty one to be filled.
+
+    Attributes:
+        producers: of the bundles.
+        named: who has named what leaves; of bundles that are not together the same.
+        lost_fields: how often each field is lost; of all losses.
+        added_fields: how often each field was added.
+    """
+
+    format: str = FORMAT
+    producers: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    lost_fields: Counter[str] = field(default_factory=Counter)
+    added_fields: Counter[str] = field(default_factory=Counter)
+
+    __repr__ = counted
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Report more losses, and values that were added."""
+        losses = list(losses)
+        for loss in losses:
+            fields = self.added_fields if isinstance(loss, Added) else self.lost_fields
+            fields[loss.field] += 1
+        ExportReport.lose(self, losses)
 
 
 class Export:

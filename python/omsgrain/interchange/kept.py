@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents that are kept: storing them beside their records, and giving them back as they came.
+"""Documents that are kept beside their records, and given back as they came.
 
 A document is kept without the records that are not stored, and without what other systems say of
 them in it. Of what was erased nothing is kept, also if the record is not in the document. A record
@@ -13,7 +13,7 @@ restricted is not given back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import _core, formats
 from omsgrain.errors import FormatError, NotFoundError, OmsError
-from omsgrain.formats import problems, source
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.aimem.check import WARNINGS
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
@@ -49,9 +48,6 @@ from omsgrain.formats.source import NAMES, Source
 from omsgrain.formats.table import VERSIONS, version
 from omsgrain.grain import Grain, as_put
 from omsgrain.interchange.export import Export
-from omsgrain.interchange.merge import Decision
-from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument
-from omsgrain.interchange.plan import RecordPlan
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.storage.erasure_queue import RETENTION
 from omsgrain.store.context import context_of
@@ -63,100 +59,7 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
     from omsgrain.store.source_index import SourceSnapshot
 
-_GONE: Final = ""
 _MISSING: Final = b""
-
-
-class DocumentSnapshot:
-    """A document while its records are imported, to be kept as far as they are stored.
-
-    Attributes:
-        warnings: why it is not kept, or in part.
-    """
-
-    def __init__(self, document: ParsedDocument, wanted: bool) -> None:
-        self._document, self._wanted = document, wanted
-        self.warnings: list[Problem] = []
-        self._addresses = {
-            array: [_GONE] * len(listed) for array, listed in document.manifest.arrays.items()
-        }
-        self._steps: list[ImportStep] = []
-        self._left = set[str]()
-        self._kept = set[str]()
-        self._erased = False
-
-    def note(self, plan: RecordPlan, decision: Decision, step: ImportStep | None) -> None:
-        """Note which grain a record is."""
-        listed = self._addresses.get(plan.one.place.array)
-        taken = decision.fate not in ("refused", "erased")
-        self._erased |= decision.fate == "erased"
-        if plan.one.kept_id is not None:
-            (self._kept if taken else self._left).add(plan.one.kept_id)
-        if not self._wanted or listed is None or not taken:
-            return
-        at = plan.one.place.at
-        if plan.one.original is not None:
-            grain, parts = plan.one.original
-            self._duplicate(at, listed, plan.one._replace(grain=grain, parts=parts), None)
-        elif step is not None and step.grain is not None:
-            listed[at] = step.grain.address
-        elif plan.stored is not None:
-            listed[at] = plan.stored
-        elif plan.one.is_duplicate:
-            self._beside(at, listed, ImportStep("", None, plan.one.grain, plan.one.parts))
-        elif plan.one.kind != NATIVE:
-            self._duplicate(at, listed, plan.one, plan.of)
-
-    def _duplicate(self, at: int, listed: list[str], one: Arrived, of: str | None) -> None:
-        """Keep a record as it came beside what is stored of it."""
-        document = self._document
-        built = version(one.format).table.to_duplicate(
-            one.kind, document.record_of(one), of=of or one.id or "-", owner=document.owner
-        )
-        self._beside(at, listed, ImportStep("", None, built.grain, tuple(built.parts)))
-
-    def _beside(self, at: int, listed: list[str], step: ImportStep) -> None:
-        if step.grain is not None:
-            listed[at] = step.grain.address
-            self._steps.append(step)
-
-    def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[ImportStep]:
-        """The steps that keep the document; none if nothing of it is kept."""
-        document = self._document
-        if not self._wanted or not document.manifest.id:
-            return []
-        arrays = {
-            pointer: [one for one in listed if one is not _GONE]
-            for pointer, listed in self._addresses.items()
-        }
-        envelope = document.manifest.envelope
-        said = problems.keys(envelope)
-        gone = (said & self._left - self._kept) | erased(said)
-        part = bool(document.bad or gone) or arrays != self._addresses
-        if self._erased and not any(arrays.values()):
-            self.warnings.append(self.not_kept())
-            return []
-        if part:
-            says = "the document is kept without what was not taken of it"
-            self.warnings.append(Problem("document_kept_in_part", "", says))
-            envelope = problems.without(envelope, gone)
-        whole = replace(document.manifest, arrays=arrays, envelope=envelope, text=())
-        by_address = {} if part else {one.address: one for one in document.text}
-        text = source.gather(list(by_address), by_address.__getitem__) if by_address else None
-        grains = manifest(
-            whole,
-            created_at=document.created_at,
-            user_id=document.owner,
-            text=text,
-            keyed=said & self._kept - gone,
-        )
-        steps = [*self._steps, *(ImportStep("", None, grain) for grain in grains)]
-        return [replace(one, until=until) for one in steps]
-
-    def not_kept(self) -> Problem:
-        """The warning that it is not kept."""
-        says = "the document is not kept: it was erased, or the store refuses a part of it"
-        return Problem("document_not_kept", "", says)
 
 
 class KeptBundle:

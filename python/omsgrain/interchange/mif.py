@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+from omsgrain.interchange.export import ExportReport
 from omsgrain.interchange.kept import KeptDocument, documents, export_kept
-from omsgrain.interchange.merge import STRATEGIES
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
-from omsgrain.interchange.report import ExportReport, MifReport, RecordReport
+from omsgrain.interchange.outcome import STRATEGIES, MifReport, RecordReport
 
 __all__ = [
     "STRATEGIES",

@@ -31,10 +31,9 @@ from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Get, Source, checking, getter
 from omsgrain.formats.table import FORMATS, VERSIONS, version
 from omsgrain.grain import Grain, as_put
-from omsgrain.interchange.export import ExportOptions, MemoryExport
+from omsgrain.interchange.export import ExportOptions, ExportReport, MemoryExport
 from omsgrain.interchange.kept import kept_pieces
 from omsgrain.interchange.redact import Redactor
-from omsgrain.interchange.report import ExportReport
 from omsgrain.interchange.user_memory import MemoryPage
 from omsgrain.store.context import context_of
 from omsgrain.store.source_index import open_sources

@@ -3,24 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from omsgrain.formats import times
-from omsgrain.formats.document import Import
+from omsgrain.formats import problems, source, times
+from omsgrain.formats.base import Format
+from omsgrain.formats.document import Import, manifest
 from omsgrain.formats.json_text import drained
 from omsgrain.formats.mif import Reads
 from omsgrain.formats.mif1.document import DocumentConsent
 from omsgrain.formats.problems import Problem
-from omsgrain.grain import make
-from omsgrain.interchange import merge
-from omsgrain.interchange.kept import DocumentSnapshot
-from omsgrain.interchange.merge import Decision
-from omsgrain.interchange.parse import Arrived, ParsedDocument, arrived, natives, read
+from omsgrain.formats.table import version
+from omsgrain.grain import Grain, make
+from omsgrain.interchange.outcome import Decision, MifReport, RecordReport, strategy_of
+from omsgrain.interchange.parse import (
+    NATIVE,
+    Arrived,
+    ParsedDocument,
+    arrived,
+    hash_of,
+    read,
+)
 from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
 from omsgrain.interchange.references import lead, rename, resolved
-from omsgrain.interchange.report import MifReport, RecordReport
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.store.context import context_of
 from omsgrain.store.export_filter import SHARING
 from omsgrain.store.import_batch import (
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
 
 JUSTIFICATION: Final = "a document with another version of it was imported"
 """The justification of a supersession, for policies that require one."""
+_GONE: Final = ""  # in place of the address of a record that is not stored
 _TRIES: Final = 100  # plans of an atomic import, if another writer is faster each time
 
 
@@ -64,7 +73,7 @@ def import_document(
     An invalid record, or one that the store refuses, is reported, and the others are imported.
     """
     check_batch_size(batch_size)
-    strategy = merge.strategy(merge_strategy)
+    strategy = strategy_of(merge_strategy)
     if isinstance(document, bytes):
         document = read(document, format=format, user_id=user_id, **options)
     came = document if isinstance(document, ParsedDocument) else arrived(document, user_id)
@@ -108,6 +117,25 @@ def import_document(
     if report.stored:
         note_import(context_of(store), came.version.name, report.audited(), actor=actor)
     return report
+
+
+def natives(
+    store: GrainStore, user_id: str, hashes: Collection[str], format: Format
+) -> dict[str, str]:
+    """Find a user's current grains that have one of some texts, by the hash of the text."""
+    found: dict[str, str] = {}
+    if not hashes:
+        return found
+
+    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
+        hash_ = hash_of(grain, format, user_id)
+        if hash_ in hashes and hash_ is not None:
+            found.setdefault(hash_, grain.address)
+
+    memory = UserMemory(store, user_id)
+    for _ in memory.each(memory.seqs, look, strict=False):
+        pass
+    return found
 
 
 class _DocumentImport(RecordImport[Arrived, RecordPlan]):
@@ -272,6 +300,98 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         """The keys of all records as they stand in the document."""
         version, reports = self._document.version, self._reports
         return sorted(reports, key=lambda key: version.order(reports[key].pointer))
+
+
+class DocumentSnapshot:
+    """A document while its records are imported, to be kept as far as they are stored.
+
+    Attributes:
+        warnings: why it is not kept, or in part.
+    """
+
+    def __init__(self, document: ParsedDocument, wanted: bool) -> None:
+        self._document, self._wanted = document, wanted
+        self.warnings: list[Problem] = []
+        self._addresses = {
+            array: [_GONE] * len(listed) for array, listed in document.manifest.arrays.items()
+        }
+        self._steps: list[ImportStep] = []
+        self._left = set[str]()
+        self._kept = set[str]()
+        self._erased = False
+
+    def note(self, plan: RecordPlan, decision: Decision, step: ImportStep | None) -> None:
+        """Note which grain a record is."""
+        listed = self._addresses.get(plan.one.place.array)
+        taken = decision.fate not in ("refused", "erased")
+        self._erased |= decision.fate == "erased"
+        if plan.one.kept_id is not None:
+            (self._kept if taken else self._left).add(plan.one.kept_id)
+        if not self._wanted or listed is None or not taken:
+            return
+        at = plan.one.place.at
+        if plan.one.original is not None:
+            grain, parts = plan.one.original
+            self._duplicate(at, listed, plan.one._replace(grain=grain, parts=parts), None)
+        elif step is not None and step.grain is not None:
+            listed[at] = step.grain.address
+        elif plan.stored is not None:
+            listed[at] = plan.stored
+        elif plan.one.is_duplicate:
+            self._beside(at, listed, ImportStep("", None, plan.one.grain, plan.one.parts))
+        elif plan.one.kind != NATIVE:
+            self._duplicate(at, listed, plan.one, plan.of)
+
+    def _duplicate(self, at: int, listed: list[str], one: Arrived, of: str | None) -> None:
+        """Keep a record as it came beside what is stored of it."""
+        document = self._document
+        built = version(one.format).table.to_duplicate(
+            one.kind, document.record_of(one), of=of or one.id or "-", owner=document.owner
+        )
+        self._beside(at, listed, ImportStep("", None, built.grain, tuple(built.parts)))
+
+    def _beside(self, at: int, listed: list[str], step: ImportStep) -> None:
+        if step.grain is not None:
+            listed[at] = step.grain.address
+            self._steps.append(step)
+
+    def steps(self, until: int | None, erased: Callable[[set[str]], set[str]]) -> list[ImportStep]:
+        """The steps that keep the document; none if nothing of it is kept."""
+        document = self._document
+        if not self._wanted or not document.manifest.id:
+            return []
+        arrays = {
+            pointer: [one for one in listed if one is not _GONE]
+            for pointer, listed in self._addresses.items()
+        }
+        envelope = document.manifest.envelope
+        said = problems.keys(envelope)
+        gone = (said & self._left - self._kept) | erased(said)
+        part = bool(document.bad or gone) or arrays != self._addresses
+        if self._erased and not any(arrays.values()):
+            self.warnings.append(self.not_kept())
+            return []
+        if part:
+            says = "the document is kept without what was not taken of it"
+            self.warnings.append(Problem("document_kept_in_part", "", says))
+            envelope = problems.without(envelope, gone)
+        whole = replace(document.manifest, arrays=arrays, envelope=envelope, text=())
+        by_address = {} if part else {one.address: one for one in document.text}
+        text = source.gather(list(by_address), by_address.__getitem__) if by_address else None
+        grains = manifest(
+            whole,
+            created_at=document.created_at,
+            user_id=document.owner,
+            text=text,
+            keyed=said & self._kept - gone,
+        )
+        steps = [*self._steps, *(ImportStep("", None, grain) for grain in grains)]
+        return [replace(one, until=until) for one in steps]
+
+    def not_kept(self) -> Problem:
+        """The warning that it is not kept."""
+        says = "the document is not kept: it was erased, or the store refuses a part of it"
+        return Problem("document_not_kept", "", says)
 
 
 def _weight(one: Arrived) -> int:

@@ -1,61 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of a document that was read: their places, their grains, their names.
+"""Read documents for an import: the signature, then the records, each with its place and grain.
 
-A document of any version of MIF is a list of records here. Each version's format object has what
-the others do not have.
+A document is read, and its signature checked, before the store is opened: a bad document creates
+no store. A document of any version of MIF becomes a list of records. Each version's format object
+has what the others do not have.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain import _core
-from omsgrain.errors import FormatError, NotFoundError, OmsError, SchemaError, UnsupportedError
-from omsgrain.formats import times
+from omsgrain.crypto.detached import SUFFIX, beside
+from omsgrain.crypto.trust import Trust, look
+from omsgrain.errors import FormatError, OmsError, SchemaError, UnsupportedError
+from omsgrain.formats.aimem import document as bundles
+from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import text_of
 from omsgrain.formats.base import Format
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
 from omsgrain.formats.mif import Mif
+from omsgrain.formats.mif_ld.directory import files_in, load_directory, shape_of_name
 from omsgrain.formats.mif_ld.document import document_of
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
-from omsgrain.formats.table import VERSIONS, load, sniff, version
+from omsgrain.formats.table import VERSIONS, load, sniff, sniff_file, version
 from omsgrain.grain import Grain
-from omsgrain.interchange.report import RecordReport
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory
-from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
+from omsgrain.interchange.outcome import RecordReport
+from omsgrain.interchange.signed_files import signed_data, signed_text
 
 if TYPE_CHECKING:
-    from omsgrain.store import GrainStore
+    from omsgrain.crypto.did import Resolver
+    from omsgrain.crypto.trust import Checked
+    from omsgrain.formats.aimem.document import Bundle
 
+LARGEST: Final = 100 << 20
+"""Bytes of a document that is read."""
 _BESIDE = "omsgrain:"
 _DANGLING = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
 """Warnings of what is not in a document; it may be in the store."""
 
 
-def natives(
-    store: GrainStore, user_id: str, hashes: Collection[str], format: Format
-) -> dict[str, str]:
-    """Find a user's current grains that have one of some texts, by the hash of the text."""
-    found: dict[str, str] = {}
-    if not hashes:
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Whose signatures beside files are trusted.
+
+    Attributes:
+        keys: files of public keys, and DIDs.
+        resolver: finds the keys of other signers.
+        required: whether a file without a trusted signature is refused.
+    """
+
+    keys: Sequence[str] = ()
+    resolver: Resolver | None = None
+    required: bool = False
+
+    def look(
+        self, file: Path, *, source: IO[bytes] | None = None, data: bytes | None = None
+    ) -> Checked:
+        """Check the signature in FILE.sig before FILE is imported, whatever FILE is.
+
+        Args:
+            file: the file.
+            source: the same file, open, if it is a bundle.
+            data: its bytes, if they are known.
+        """
+        # Most files have no signature, and most imports need none.
+        if not (self.keys or self.required or os.path.lexists(f"{file}{SUFFIX}")):
+            return "missing"
+        known = Trust.load(self.keys, self.resolver)
+        mark = beside(file)
+        if mark is None:
+            return look(None, b"", known, required=self.required)
+        if source is not None:
+            data = signed_text(source)
+        with signed_data(file) if data is None else nullcontext(data) as signed:
+            return look(mark, signed, known, required=self.required, resolver=self.resolver)
+
+
+@contextmanager
+def open_bundle(
+    file: Path, trusted: Trusted, *, scan: bool = False
+) -> Iterator[tuple[Bundle | IO[bytes], Checked]]:
+    """Open an AIMEM bundle; one by lines as a stream, which ``scan`` checks whole before."""
+    sniff_file(file)  # refuses a pipe, and a file of no known format
+    with file.open("rb") as source:
+        lines = AIMEM.by_lines(source)
+        bundle: Bundle | IO[bytes] = (
+            source if lines else bundles.read_bundle(bundles.whole(source))
+        )
+        checked = trusted.look(file, source=source)
+        if lines and scan:
+            source.seek(0)
+            bundles.scan(source)
+        source.seek(0)
+        yield bundle, checked
+
+
+def read_document(
+    file: Path,
+    user_id: str | None,
+    trusted: Trusted,
+    *,
+    most: int = LARGEST,
+    **options: Any,
+) -> ParsedDocument:
+    """Read a MIF document in a file, or memories in the files of a directory.
+
+    The options are those of ``formats.load``.
+    """
+    if file.is_dir():
+        for one in files_in(file):
+            trusted.look(one)
+        found = load_directory(file, user_id=user_id, mode=options.get("mode", "schema"))
+        return arrived(found, user_id)
+    with file.open("rb") as source:
+        data = source.read(most + 1)  # one more, so that it is refused
+    if len(data) <= most:
+        trusted.look(file, data=data)
+    if file.name.lower().endswith(".md"):
+        options["shape"] = shape_of_name(file.name)
+    return arrived(read(data, user_id=user_id, most=most, **options), user_id)
+
+
+def read(
+    data: bytes,
+    *,
+    format: str = "auto",
+    user_id: str | None = None,
+    most: int | None = None,
+    passphrase: str | None = None,
+    **options: Any,
+) -> Import:
+    """Read a document."""
+    if format == "auto":
+        format = sniff(data)
+        if format not in VERSIONS:
+            raise UnsupportedError("no MIF document", expected=", ".join(VERSIONS), found=format)
+    if (known := VERSIONS.get(format)) is not None:
+        known.refuse(passphrase=passphrase)
+        if passphrase is not None:
+            options["passphrase"] = passphrase
+        if most is not None:
+            options["limits"] = replace(known.limits, document=most)
+    if user_id is not None:
+        return load(data, format=format, user_id=user_id, **options)
+    found = load(data, format=format, **options)
+    owner = found.grains[-1].get("user_id") if found.grains else None
+    # A grain caches its fields; copies keep the memory small.
+    if all(Grain(grain.blob).get("user_id") == owner for grain in found.grains):
         return found
+    # A grain that the document carries is accepted as it is for its own user only.
+    return load(data, format=format, user_id=owner, **options)
 
-    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
-        hash_ = hash_of(grain, format, user_id)
-        if hash_ in hashes and hash_ is not None:
-            found.setdefault(hash_, grain.address)
 
-    memory = UserMemory(store, user_id)
-    for _ in memory.each(memory.seqs, look, strict=False):
-        pass
-    return found
+# -- the records of a document --------------------------------------------------------------------
 
 
 def hash_of(grain: Grain, format: Format, owner: str) -> str | None:
@@ -317,170 +425,6 @@ def _places(manifest: Manifest, bad: Mapping[str, RecordReport]) -> dict[str, li
     return places
 
 
-_Kin: TypeAlias = tuple[str, str, str | None]
-"""The format and the kind of a record, and the hash of its text."""
-
-
-class History:
-    """Earlier versions of a record, found by their content; it keeps only their addresses."""
-
-    def __init__(self) -> None:
-        self._ids: set[tuple[str, str]] = set()
-        self._exact: dict[str, str] = {}
-        self._kin: dict[_Kin, list[str]] = {}
-        self._said: dict[_Kin, tuple[int, dict[bytes, str]]] = {}
-
-    def add(self, found: SourcedGrain) -> None:
-        """Add a version that is newer than all before."""
-        source = Source.of(found.grain)
-        if source is None or is_duplicate(found.grain):
-            return
-        self._ids.add((source.format, source.kind))
-        self._exact[plain(found.grain)] = found.address
-        kin = source.format, source.kind, source.hash
-        self._kin.setdefault(kin, []).append(found.address)
-
-    def has(self, one: Arrived) -> bool:
-        """Whether there is any version of a record."""
-        return (one.format, one.kind) in self._ids
-
-    def exact(self, one: Arrived) -> str | None:
-        """The address of the version that says exactly what a record says."""
-        return self._exact.get(one.grain.address)
-
-    def newest(self, one: Arrived) -> str | None:
-        """The address of the newest version with the text of a record, if it has one."""
-        found = self._kin.get((one.format, one.kind, one.hash)) if one.hash else None
-        return found[-1] if found else None
-
-    def alike(self, one: Arrived, said: bytes, read: Callable[[str], bytes | None]) -> str | None:
-        """The address of a version that is the same as a record as JSON."""
-        kin = one.format, one.kind, one.hash
-        listed = self._kin.get(kin, [])
-        known, by_said = self._said.get(kin, (0, {}))
-        for address in listed[known:]:
-            found = read(address)
-            if found is not None:
-                by_said[found] = address
-        self._said[kin] = len(listed), by_said
-        return by_said.get(said)
-
-
-class Comparison:
-    """Compares the records of a document with what is stored."""
-
-    def __init__(
-        self,
-        snapshot: SourceSnapshot,
-        document: ParsedDocument,
-        coming: dict[str, SourcedGrain] | None = None,
-    ) -> None:
-        self._snapshot, self._document = snapshot, document
-        self.coming = {} if coming is None else coming
-
-    def add(self, one: Arrived, grain: Grain) -> None:
-        """Add a record that is not stored yet to those that others are compared with."""
-        self.coming[grain.address] = SourcedGrain(grain, True)
-        self.coming.update((part.address, SourcedGrain(part, True)) for part in one.parts)
-
-    def says(self, one: Arrived, found: SourcedGrain) -> bool | None:
-        """Whether a grain says exactly what a record says; None if it says something else.
-
-        False: the two are equal as JSON.
-        """
-        if plain(found.grain) == one.grain.address:
-            return True
-        source = Source.of(found.grain)
-        if source is None or source.hash != one.hash:
-            return None
-        record = self._record(found.grain, one.format)
-        if record is None:
-            return None
-        new = self._document.record_of(one)
-        if version(one.format).table.is_same((one.kind, record), new):
-            return True
-        return False if canonical(record) == canonical(new) else None
-
-    def is_older(self, one: Arrived, found: SourcedGrain) -> bool:
-        """Whether a record is older than a grain, by a time or a version that both have."""
-        stored, new = self._record(found.grain, one.format), self._document.record_of(one)
-        if stored is None:
-            return False
-        after, before = _changed(new), _changed(stored)
-        if after is not None and before is not None and after != before:
-            return after < before
-        number, known = new.get("version"), stored.get("version")
-        return type(number) is int and type(known) is int and number < known
-
-    def before(
-        self, one: Arrived, histories: Iterable[History], *, text: bool
-    ) -> tuple[SourcedGrain, bool] | None:
-        """The earlier version that says the same as a record, and whether it says exactly that.
-
-        Args:
-            one: the record.
-            histories: of what has its id, the newest first.
-            text: the same text is enough.
-        """
-        listed = [history for history in histories if history.has(one)]
-        for history in listed:
-            if (found := self._at(history.exact(one))) is not None:
-                return found, True
-        if not listed:
-            return None
-        if text and one.hash is not None:
-            for history in listed:
-                if (found := self._at(history.newest(one))) is not None:
-                    return found, bool(self.says(one, found))
-            return None
-        said = canonical(self._document.record_of(one))
-        for history in listed:
-            address = history.alike(one, said, lambda at: self._said(at, one.format))
-            if (found := self._at(address)) is not None:
-                return found, bool(self.says(one, found))
-        return None
-
-    def _at(self, address: str | None) -> SourcedGrain | None:
-        if address is None:
-            return None
-        return self.coming.get(address) or self._snapshot.get(address)
-
-    def _said(self, address: str, format: str) -> bytes | None:
-        found = self._at(address)
-        record = None if found is None else self._record(found.grain, format)
-        return None if record is None else canonical(record)
-
-    def _record(self, grain: Grain, format: str) -> Record | None:
-        """The record of a grain; None if it cannot be read any more."""
-        try:
-            found = version(format).table.from_grain(grain, self._part)
-        except OmsError:
-            return None
-        return None if found is None else found[1]
-
-    def _part(self, address: str) -> Grain:
-        part = self._at(address)
-        if part is None:
-            raise NotFoundError("a part of a record is not in the store", expected=address)
-        return part.grain
-
-
-def _changed(record: Record) -> times.Instant | None:
-    """The time of the last change, by the record."""
-    said = record.get("updated_at", record.get("modified"))
-    return times.parse(said, floating=True) if isinstance(said, str) else None
-
-
-def plain(grain: Grain) -> str:
-    """The address of a grain's plain blob; an encrypted grain has another address."""
-    return _core.address(grain.blob)
-
-
-def is_it(found: SourcedGrain, address: str) -> bool:
-    """Whether an address is that of a grain, or of its plain blob."""
-    return found.address == address or plain(found.grain) == address
-
-
 def canonical(record: Record) -> bytes:
     """A record as canonical JSON: the same bytes for equal records."""
     text = json.dumps(record, sort_keys=True).encode("ascii")
@@ -488,34 +432,3 @@ def canonical(record: Record) -> bytes:
         return _core.canonical_json(text)
     except OmsError:
         return text
-
-
-def read(
-    data: bytes,
-    *,
-    format: str = "auto",
-    user_id: str | None = None,
-    most: int | None = None,
-    passphrase: str | None = None,
-    **options: Any,
-) -> Import:
-    """Read a document."""
-    if format == "auto":
-        format = sniff(data)
-        if format not in VERSIONS:
-            raise UnsupportedError("no MIF document", expected=", ".join(VERSIONS), found=format)
-    if (known := VERSIONS.get(format)) is not None:
-        known.refuse(passphrase=passphrase)
-        if passphrase is not None:
-            options["passphrase"] = passphrase
-        if most is not None:
-            options["limits"] = replace(known.limits, document=most)
-    if user_id is not None:
-        return load(data, format=format, user_id=user_id, **options)
-    found = load(data, format=format, **options)
-    owner = found.grains[-1].get("user_id") if found.grains else None
-    # A grain caches its fields; copies keep the memory small.
-    if all(Grain(grain.blob).get("user_id") == owner for grain in found.grains):
-        return found
-    # A grain that the document carries is accepted as it is for its own user only.
-    return load(data, format=format, user_id=owner, **options)

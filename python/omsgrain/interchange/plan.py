@@ -1,27 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan the import of a document's records by one snapshot of the store."""
+"""Plan the import of a document's records: compare them with one snapshot of the store."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from omsgrain.errors import NotFoundError, OmsError
+from omsgrain.formats import times
 from omsgrain.formats.convert.base import OtherId, of_address
-from omsgrain.formats.records import is_duplicate
+from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
-from omsgrain.formats.table import FORMATS
+from omsgrain.formats.table import FORMATS, version
 from omsgrain.grain import Grain, make
-from omsgrain.interchange.merge import UNCHANGED, UPDATED, Decision, MifStrategy, Own, decide
-from omsgrain.interchange.parse import (
-    NATIVE,
-    Arrived,
-    Comparison,
-    History,
-    ParsedDocument,
-    is_it,
-    plain,
-)
+from omsgrain.interchange.outcome import UNCHANGED, UPDATED, Decision, MifStrategy, Own, decide
+from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument, canonical
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportTerms
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot, open_sources
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 1_000
 """Records that are looked up in one snapshot."""
-
 _HERE = Decision("duplicate", "same_text_here")
 _ERASED = Decision("erased", "erased")
 _ANOTHER = Decision("refused", "another_user")
@@ -85,31 +78,80 @@ class RecordPlan(NamedTuple):
         return make({**self.one.grain.fields, "derived_from": [self.of]})
 
 
+_Kin: TypeAlias = tuple[str, str, str | None]
+"""The format and the kind of a record, and the hash of its text."""
+
+
+class History:
+    """Earlier versions of a record, found by their content; it keeps only their addresses."""
+
+    def __init__(self) -> None:
+        self._ids: set[tuple[str, str]] = set()
+        self._exact: dict[str, str] = {}
+        self._kin: dict[_Kin, list[str]] = {}
+        self._said: dict[_Kin, tuple[int, dict[bytes, str]]] = {}
+
+    def add(self, found: SourcedGrain) -> None:
+        """Add a version that is newer than all before."""
+        source = Source.of(found.grain)
+        if source is None or is_duplicate(found.grain):
+            return
+        self._ids.add((source.format, source.kind))
+        self._exact[found.plain] = found.address
+        kin = source.format, source.kind, source.hash
+        self._kin.setdefault(kin, []).append(found.address)
+
+    def has(self, one: Arrived) -> bool:
+        """Whether there is any version of a record."""
+        return (one.format, one.kind) in self._ids
+
+    def exact(self, one: Arrived) -> str | None:
+        """The address of the version that says exactly what a record says."""
+        return self._exact.get(one.grain.address)
+
+    def newest(self, one: Arrived) -> str | None:
+        """The address of the newest version with the text of a record, if it has one."""
+        found = self._kin.get((one.format, one.kind, one.hash)) if one.hash else None
+        return found[-1] if found else None
+
+    def alike(self, one: Arrived, said: bytes, read: Callable[[str], bytes | None]) -> str | None:
+        """The address of a version that is the same as a record as JSON."""
+        kin = one.format, one.kind, one.hash
+        listed = self._kin.get(kin, [])
+        known, by_said = self._said.get(kin, (0, {}))
+        for address in listed[known:]:
+            found = read(address)
+            if found is not None:
+                by_said[found] = address
+        self._said[kin] = len(listed), by_said
+        return by_said.get(said)
+
+
 class Look:
     """What is stored while a batch is planned, with what the batch stores so far.
 
     Attributes:
         snapshot: of the user's grains.
-        compared: compares records with what is stored, or planned.
+        coming: by address the grains that are not stored yet.
         now: by name the current grains, the newest first.
         late: by name the grains that the batch supersedes.
-        moves: the grains that join the history of a name, and the place of the plan that causes
-            it.
+        moves: grains that join a history: the place of the plan that causes it, the name.
     """
 
     def __init__(
         self,
         snapshot: SourceSnapshot,
-        compared: Comparison,
+        document: ParsedDocument,
+        coming: dict[str, SourcedGrain],
         now: dict[str, list[SourcedGrain]],
         past: Mapping[str, History],
         gone: Mapping[str, list[SourcedGrain]],
     ) -> None:
-        self.snapshot, self.compared = snapshot, compared
+        self.snapshot, self.coming = snapshot, coming
         self.now, self.gone = now, gone
         self.late: dict[str, History] = {}
         self.moves: list[tuple[int, str, SourcedGrain]] = []
-        self._past = past
+        self._document, self._past = document, past
         self._began = {name: tuple(one.address for one in found) for name, found in now.items()}
         self._placed: dict[str, int] = {}
         self._waves: dict[int, int] = {}
@@ -136,7 +178,8 @@ class Look:
         """Note a grain that the batch stores."""
         one, found = plan.one, SourcedGrain(plan.grain, True)
         self._placed[found.address], self._waves[at] = at, plan.wave
-        self.compared.add(one, found.grain)
+        self.coming[found.address] = found
+        self.coming.update((part.address, SourcedGrain(part, True)) for part in one.parts)
         if plan.under is not None:
             self._joins(at, one.id or "", found._replace(current=False))
             return
@@ -162,6 +205,88 @@ class Look:
         """Add a grain to the history of a name."""
         self.late.setdefault(name, History()).add(found)
         self.moves.append((at, name, found))
+
+    def says(self, one: Arrived, found: SourcedGrain) -> bool | None:
+        """Whether a grain says exactly what a record says; None if it says something else.
+
+        False: the two are equal as JSON.
+        """
+        if found.plain == one.grain.address:
+            return True
+        source = Source.of(found.grain)
+        if source is None or source.hash != one.hash:
+            return None
+        record = self._record(found.grain, one.format)
+        if record is None:
+            return None
+        new = self._document.record_of(one)
+        if version(one.format).table.is_same((one.kind, record), new):
+            return True
+        return False if canonical(record) == canonical(new) else None
+
+    def is_older(self, one: Arrived, found: SourcedGrain) -> bool:
+        """Whether a record is older than a grain, by a time or a version that both have."""
+        stored, new = self._record(found.grain, one.format), self._document.record_of(one)
+        if stored is None:
+            return False
+        after, before = _changed(new), _changed(stored)
+        if after is not None and before is not None and after != before:
+            return after < before
+        number, known = new.get("version"), stored.get("version")
+        return type(number) is int and type(known) is int and number < known
+
+    def before(self, one: Arrived, *, text: bool) -> tuple[SourcedGrain, bool] | None:
+        """The earlier version that says the same as a record, and whether it says exactly that.
+
+        With ``text`` the same text is enough.
+        """
+        listed = [history for history in self.histories(one.id or "") if history.has(one)]
+        for history in listed:
+            if (found := self._at(history.exact(one))) is not None:
+                return found, True
+        if not listed:
+            return None
+        if text and one.hash is not None:
+            for history in listed:
+                if (found := self._at(history.newest(one))) is not None:
+                    return found, bool(self.says(one, found))
+            return None
+        said = canonical(self._document.record_of(one))
+        for history in listed:
+            address = history.alike(one, said, lambda at: self._said(at, one.format))
+            if (found := self._at(address)) is not None:
+                return found, bool(self.says(one, found))
+        return None
+
+    def _at(self, address: str | None) -> SourcedGrain | None:
+        if address is None:
+            return None
+        return self.coming.get(address) or self.snapshot.get(address)
+
+    def _said(self, address: str, format: str) -> bytes | None:
+        found = self._at(address)
+        record = None if found is None else self._record(found.grain, format)
+        return None if record is None else canonical(record)
+
+    def _record(self, grain: Grain, format: str) -> Record | None:
+        """The record of a grain; None if it cannot be read any more."""
+        try:
+            found = version(format).table.from_grain(grain, self._part)
+        except OmsError:
+            return None
+        return None if found is None else found[1]
+
+    def _part(self, address: str) -> Grain:
+        part = self._at(address)
+        if part is None:
+            raise NotFoundError("a part of a record is not in the store", expected=address)
+        return part.grain
+
+
+def _changed(record: Record) -> times.Instant | None:
+    """The time of the last change, by the record."""
+    said = record.get("updated_at", record.get("modified"))
+    return times.parse(said, floating=True) if isinstance(said, str) else None
 
 
 class Planner:
@@ -215,8 +340,7 @@ class Planner:
                 self._past[name] = known[name]
         for name in names:
             now.setdefault(name, self._now.get(name, []))
-        compared = Comparison(snapshot, self._document, dict(self._coming))
-        return Look(snapshot, compared, now, known, past)
+        return Look(snapshot, self._document, dict(self._coming), now, known, past)
 
     def plan(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> list[RecordPlan]:
         """Plan a batch; call ``done`` with the outcome."""
@@ -250,7 +374,7 @@ class Planner:
             self._seq = seq
             self._now = {name: one for name, one in look.now.items() if self._is_often(name)}
         if self._terms.dry_run:
-            self._coming = look.compared.coming
+            self._coming = look.coming
 
     def is_taken(self, look: Look, one: Arrived) -> bool:
         """Whether a record needs another id, since another record is stored under its own."""
@@ -266,7 +390,7 @@ class Planner:
             alone = not self._is_often((one.kind, one.id))
             if _id(twin.grain) is None or (alone and state != "nothing"):
                 return None  # it gives a native grain its id, or supersedes what has its own
-        return _id_in(twin.grain, one)
+        return _id_in(twin, one)
 
     def stored_texts(self, store: GrainStore) -> dict[int, str]:
         """The ids under which texts of the document are stored, by number of the record."""
@@ -301,7 +425,7 @@ class Planner:
     def _one(self, look: Look, one: Arrived) -> RecordPlan:
         for found in look.now[one.id or ""]:
             # On a second import nearly all are so, and nothing else need be asked.
-            if one.old_id is None and is_it(found, one.grain.address):
+            if one.old_id is None and found.is_at(one.grain.address):
                 leans = look.leans(found.address)
                 return RecordPlan(one, UNCHANGED, stored=one.grain.address, leans=leans)
         current, twin = self._own(look, one), self._twin(look, one)
@@ -423,15 +547,15 @@ class Planner:
         """
         current, name = self._own(look, one), one.id or ""
         if current is not None:
-            says = look.compared.says(one, current)
+            says = look.says(one, current)
             if says is not None:
-                return "same", plain(current.grain) if says else None, current
-        before = look.compared.before(one, look.histories(name), text=current is not None)
+                return "same", current.plain if says else None, current
+        before = look.before(one, text=current is not None)
         if before is not None:
             found, says = before
             if look.snapshot.is_withdrawn(found):
                 return "withdrawn", None, found
-            return "superseded", plain(found.grain) if says else None, found
+            return "superseded", found.plain if says else None, found
         if current is None:
             past = any(history.has(one) for history in look.histories(name))
             return ("withdrawn" if past else "nothing"), None, None
@@ -439,7 +563,7 @@ class Planner:
         same_text = one.hash is not None and source is not None and source.hash == one.hash
         if same_text:
             return "fields", None, None
-        return ("newer" if look.compared.is_older(one, current) else "text"), None, None
+        return ("newer" if look.is_older(one, current) else "text"), None, None
 
     def _erased(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> set[int]:
         """Which records were erased, by position: under their id, or by their text."""
@@ -462,12 +586,12 @@ def _id(grain: Grain) -> str | None:
     return None if source is None else source.id
 
 
-def _id_in(grain: Grain, one: Arrived) -> str:
+def _id_in(found: SourcedGrain, one: Arrived) -> str:
     """The id of a stored memory in the format of a record that has its text."""
-    source = Source.of(grain)
+    source = Source.of(found.grain)
     if source is not None and source.format == one.format:
         return source.id
-    known = of_address(plain(grain)) if source is None else source.id
+    known = of_address(found.plain) if source is None else source.id
     return FORMATS[one.format].hub.id_of(OtherId("memory", known))
 
 

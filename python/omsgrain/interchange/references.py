@@ -14,13 +14,7 @@ from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.schema import ANY
 from omsgrain.formats.source import Source
-from omsgrain.interchange.parse import (
-    NATIVE,
-    Arrived,
-    ParsedDocument,
-    canonical,
-    rebuilt,
-)
+from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument, canonical, rebuilt
 from omsgrain.interchange.plan import Look, Planner
 from omsgrain.store.context import context_of
 from omsgrain.store.source_index import open_sources

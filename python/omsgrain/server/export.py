@@ -34,7 +34,7 @@ from omsgrain.formats.aimem.document import TAG
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
 from omsgrain.interchange import aimem_export
 from omsgrain.interchange.aimem_export import export_stream
-from omsgrain.interchange.report import AimemExportReport
+from omsgrain.interchange.export import AimemExportReport
 from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.request import BUNDLE, CODE, LINES, RequestContext, is_gone, weights
 from omsgrain.server.service import Flag, ServerOptions, Stopped

@@ -52,6 +52,15 @@ class SourcedGrain(NamedTuple):
         """Its address in the store."""
         return self.grain.address
 
+    @property
+    def plain(self) -> str:
+        """The address of its plain blob; an encrypted grain is stored under another."""
+        return _core.address(self.grain.blob)
+
+    def is_at(self, address: str) -> bool:
+        """Whether an address is the grain's, or that of its plain blob."""
+        return self.address == address or self.plain == address
+
 
 class SourceSnapshot:
     """The grains of one user at one moment; ``open_sources`` opens it.

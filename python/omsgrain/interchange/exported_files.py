@@ -1,129 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents in files: read them for an import, and write them in an export.
-
-A document is read, and its signature checked, before the store is opened: a bad document creates
-no store.
-"""
+"""Files of exports: documents and bundles, with their signatures beside them."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain.crypto.detached import SUFFIX, beside, signature_path
-from omsgrain.crypto.trust import Trust, look
+from omsgrain.crypto.detached import signature_path
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.signature import sign_bundle
-from omsgrain.formats.mif_ld.directory import files_in, load_directory, shape_of_name
-from omsgrain.formats.table import sniff_file, version
+from omsgrain.formats.table import version
 from omsgrain.interchange.aimem_export import export_bundle, export_stream
+from omsgrain.interchange.export import AimemExportReport, ExportReport
 from omsgrain.interchange.mif_export import USUAL, export_pieces
-from omsgrain.interchange.parse import ParsedDocument, arrived, read
-from omsgrain.interchange.report import AimemExportReport, ExportReport
-from omsgrain.interchange.signed_files import signed_data, signed_text, signed_text_of
+from omsgrain.interchange.signed_files import signed_text_of
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.signers import Signer
-    from omsgrain.crypto.trust import Checked
-    from omsgrain.formats.aimem.document import Bundle
     from omsgrain.store import GrainStore
 
 LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
 """The ending of file names, by layout."""
-LARGEST: Final = 100 << 20
-"""Bytes of a document that is read."""
 _YAML: Final = ".mif.yml"
-
-
-@dataclass(frozen=True, slots=True)
-class Trusted:
-    """Whose signatures beside files are trusted.
-
-    Attributes:
-        keys: files of public keys, and DIDs.
-        resolver: finds the keys of other signers.
-        required: whether a file without a trusted signature is refused.
-    """
-
-    keys: Sequence[str] = ()
-    resolver: Resolver | None = None
-    required: bool = False
-
-    def look(
-        self, file: Path, *, source: IO[bytes] | None = None, data: bytes | None = None
-    ) -> Checked:
-        """Check the signature in FILE.sig before FILE is imported, whatever FILE is.
-
-        Args:
-            file: the file.
-            source: the same file, open, if it is a bundle.
-            data: its bytes, if they are known.
-        """
-        # Most files have no signature, and most imports need none.
-        if not (self.keys or self.required or os.path.lexists(f"{file}{SUFFIX}")):
-            return "missing"
-        known = Trust.load(self.keys, self.resolver)
-        mark = beside(file)
-        if mark is None:
-            return look(None, b"", known, required=self.required)
-        if source is not None:
-            data = signed_text(source)
-        with signed_data(file) if data is None else nullcontext(data) as signed:
-            return look(mark, signed, known, required=self.required, resolver=self.resolver)
-
-
-def read_document(
-    file: Path,
-    user_id: str | None,
-    trusted: Trusted,
-    *,
-    most: int = LARGEST,
-    **options: Any,
-) -> ParsedDocument:
-    """Read a MIF document in a file, or memories in the files of a directory.
-
-    The options are those of ``formats.load``.
-    """
-    if file.is_dir():
-        for one in files_in(file):
-            trusted.look(one)
-        found = load_directory(file, user_id=user_id, mode=options.get("mode", "schema"))
-        return arrived(found, user_id)
-    with file.open("rb") as source:
-        data = source.read(most + 1)  # one more, so that it is refused
-    if len(data) <= most:
-        trusted.look(file, data=data)
-    if file.name.lower().endswith(".md"):
-        options["shape"] = shape_of_name(file.name)
-    return arrived(read(data, user_id=user_id, most=most, **options), user_id)
-
-
-@contextmanager
-def open_bundle(
-    file: Path, trusted: Trusted, *, scan: bool = False
-) -> Iterator[tuple[Bundle | IO[bytes], Checked]]:
-    """Open an AIMEM bundle; one by lines as a stream, which ``scan`` checks whole before."""
-    sniff_file(file)  # refuses a pipe, and a file of no known format
-    with file.open("rb") as source:
-        lines = AIMEM.by_lines(source)
-        bundle: Bundle | IO[bytes] = (
-            source if lines else document.read_bundle(document.whole(source))
-        )
-        checked = trusted.look(file, source=source)
-        if lines and scan:
-            source.seek(0)
-            document.scan(source)
-        source.seek(0)
-        yield bundle, checked
 
 
 def layout_of_name(file: Path) -> str | None:
