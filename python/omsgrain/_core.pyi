@@ -44,6 +44,7 @@ __all__ = [
     "encode_plain",
     "envelope_blob",
     "extent",
+    "field_columns",
     "fingerprint",
     "header",
     "is_long_frame",
@@ -64,6 +65,7 @@ __all__ = [
     "prove_many",
     "registry_json",
     "sealed_header",
+    "sound_blobs",
     "spell_json",
     "spell_time",
     "split_block",
@@ -143,6 +145,10 @@ def split_block(bytes: bytes, sizes: bytes) -> list[bytes]: ...
 def block_order(
     bytes: bytes, sizes: bytes, last: int, skipped: list[int]
 ) -> tuple[int | None, int]: ...
+def field_columns(
+    blobs: list[bytes], wanted: list[tuple[str, str]]
+) -> list[tuple[bytes | None, int, bytes, bytes, bytes]] | None: ...
+def sound_blobs(rows: list[bytes], mark: int) -> list[bytes] | None: ...
 def pack_rows(rows: list[bytes], mark: int) -> tuple[bytes, bytes, bytes, int] | None: ...
 def encode_many(items: Iterable[Any], options: _Options, stop: bool) -> Batch: ...
 def encode_jsonl(text: bytes, options: _Options) -> Batch: ...

@@ -7,15 +7,16 @@ import json
 import sys
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
 import omsgrain as og
-from omsgrain import registry
+from omsgrain import _core, registry
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.json_values import revive
+from omsgrain.storage.base import PAGE_BYTES
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore, arrow
 from omsgrain.store.arrow import (
@@ -156,8 +157,57 @@ def test_batches_are_bounded(store: GrainStore, monkeypatch: pytest.MonkeyPatch)
     store.put_many([belief(str(n)) for n in range(25)])
     monkeypatch.setattr(arrow, "ROWS", 10)
     assert [batch.num_rows for batch in store.to_arrow()] == [10, 10, 5]
+
+
+def test_batches_of_long_grains_have_fewer_rows(
+    store: GrainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_many([belief(f"{n}" + "long " * 60_000) for n in range(40)])
     monkeypatch.setattr(arrow, "BYTES", 1)
-    assert [batch.num_rows for batch in store.to_arrow()] == [1] * 25
+    found = list(store.to_arrow(columns=["blob"]))
+    assert sum(batch.num_rows for batch in found) == 40
+    assert 1 < len(found)
+    assert max(batch.nbytes for batch in found) < PAGE_BYTES + (1 << 20)
+
+
+@pytest.mark.parametrize("encoding", ["msgpack", "cbor"])
+def test_the_core_makes_the_columns_that_decoded_grains_make(
+    store: GrainStore, encoding: Literal["msgpack", "cbor"]
+) -> None:
+    """A column with ``extra`` beside it is made from decoded grains; alone, by the core."""
+    rng, wanted = Random(11), [("type", "text"), ("created_at", "time")]
+    blobs: list[bytes] = []
+    for _ in range(600):
+        try:
+            blob = og.encode(random_grain(rng), encoding=encoding)
+        except OmsError:
+            continue
+        if _core.field_columns([blob], wanted) is not None:
+            blobs.append(blob)
+    store.put_many(blobs, errors="collect")
+    assert len(store) > 200
+    quick = [
+        c.name for c in columns() if c.kind in ("text", "float", "int", "time", "bool", "texts")
+    ]
+    found, decoded = store.to_arrow(columns=quick).read_all(), store.to_arrow().read_all()
+    for name in quick:
+        assert found[name].equals(decoded[name]), name
+    found.validate(full=True)
+    assert sum(found[name].null_count < found.num_rows for name in quick) > 40
+
+
+def test_damaged_and_deleted_grains_do_not_mislead_the_core(tmp_path: Path) -> None:
+    with og.open(tmp_path / "m.omsg") as store:
+        addresses = [store.put(belief(str(n), created_at=n)) for n in range(30)]
+        for n in (0, 7, 29):
+            store.delete(addresses[n])
+        found = store.to_arrow(columns=["address", "object", "seq", "current"]).read_all()
+    assert found["object"].to_pylist() == [str(n) for n in range(30) if n not in (0, 7, 29)]
+    assert found["seq"].to_pylist() == [n + 1 for n in range(30) if n not in (0, 7, 29)]
+    assert found["address"].to_pylist() == [
+        a for n, a in enumerate(addresses) if n not in (0, 7, 29)
+    ]
+    assert found["current"].to_pylist() == [True] * 27
 
 
 def test_errors_while_reading_are_raised_there(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def _packed(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Bl
 def _all(context: Context, leavers: Leavers) -> Iterator[Block | list[Numbered]]:
     for page in export_filter.whole(context.storage, leavers.last, singly=bool(leavers.stays)):
         if isinstance(page, list):
-            yield _sound(page)
+            yield sound(page)
         else:
             yield page
 
@@ -169,7 +169,7 @@ def _all(context: Context, leavers: Leavers) -> Iterator[Block | list[Numbered]]
 def chosen_pages(context: Context, filters: Filters) -> Iterator[list[Numbered]]:
     """Return pages of the grains that match the filters; without filters, all grains."""
     if not filters:
-        yield from map(_sound, pages(context.storage))
+        yield from map(sound, pages(context.storage))
         return
     chosen: Filters = {"bookkeeping": True, **filters}
     cursor = None
@@ -296,7 +296,8 @@ def _unproven(context: Context, grains: list[bytes], addresses: list[str | None]
         )
 
 
-def _sound(entries: list[ScannedBlob]) -> list[Numbered]:
+def sound(entries: list[ScannedBlob]) -> list[Numbered]:
+    """Return the numbers and blobs of a page; raises for a damaged one."""
     for entry in entries:
         if not entry.sound:
             raise damaged(entry)

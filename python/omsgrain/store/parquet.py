@@ -29,7 +29,7 @@ from omsgrain.store.arrow import (
     arrow,
     batches,
     chosen,
-    rows_of,
+    pages_of,
     schema,
     with_past,
 )
@@ -244,8 +244,8 @@ class Parquet(StorePart):
         form = schema(asked)
         filters = with_past(filters)
         _, rules, leavers = export_plan(context, filters, purpose)
-        rows = rows_of(context, filters, leavers, RowChoice.of(asked, unsealed))
-        written = write_file(path, form, batches(rows, asked))
+        pages = pages_of(context, filters, leavers, RowChoice.of(asked, unsealed))
+        written = write_file(path, form, batches(pages, asked))
         note_export(context, written.grains, purpose, rules, leavers)
         return replace(written, withheld=dict(leavers.withheld))
 

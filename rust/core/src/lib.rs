@@ -64,6 +64,9 @@ pub mod block;
 pub mod byte_search;
 #[cfg(feature = "binding")]
 #[doc(hidden)]
+pub mod columns;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
 pub mod cose;
 #[cfg(feature = "binding")]
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 //! `omsgrain._core`: the binding lists what Python can call; the work is in `omsgrain-core`.
 
 mod batch;
+mod columns;
 mod container;
 mod convert;
 mod error;
@@ -23,6 +24,8 @@ mod signature;
 mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
+    #[pymodule_export]
+    use crate::columns::{field_columns, sound_blobs};
     #[pymodule_export]
     use crate::container::{
         FramePacker, FrameReader, block_order, check_block, check_plain, envelope_blob, extent,
