@@ -321,7 +321,10 @@ mod tests {
             let nulls: Vec<usize> = found.iter().map(|column| column.nulls).collect();
             assert_eq!(nulls, [1, 1, 2, 1, 2, 2, 2]);
             assert_eq!(found[0].values, b"eventaction");
-            assert_eq!((&found[1].values[..], &found[1].offsets[..]), ("hédone".as_bytes(), &[0, 3, 7, 7][..]));
+            assert_eq!(
+                (&found[1].values[..], &found[1].offsets[..]),
+                ("hédone".as_bytes(), &[0, 3, 7, 7][..])
+            );
             assert_eq!(found[2].values[..8], 1f64.to_ne_bytes());
             assert_eq!(found[3].values, [5i64, 7, 0].map(i64::to_ne_bytes).concat());
             assert_eq!((&found[4].values[..], &found[4].present[..]), (&[0b10][..], &[0b10][..]));
@@ -331,7 +334,10 @@ mod tests {
 
     #[test]
     fn a_cut_payload_is_refused() {
-        let whole = blob(r#"{"type":"event","content":"x","created_at":1,"structural_tags":["a"]}"#, Encoding::Msgpack);
+        let whole = blob(
+            r#"{"type":"event","content":"x","created_at":1,"structural_tags":["a"]}"#,
+            Encoding::Msgpack,
+        );
         for end in 0..whole.len() {
             assert!(read(&[&whole[..end]], &wanted()).is_err(), "{end}");
         }

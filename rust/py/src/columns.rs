@@ -10,13 +10,8 @@ use crate::error::raise;
 
 /// The bitmap of the rows that have a value, or none if all have one; how many have none; offsets;
 /// offsets of the entries of lists; values.
-type Buffers<'py> = (
-    Option<Bound<'py, PyBytes>>,
-    usize,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-);
+type Buffers<'py> =
+    (Option<Bound<'py, PyBytes>>, usize, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 /// Returns the chosen fields of stored blobs, each as the buffers of a column. None if only
 /// `decode_many` can read one of the grains, or a kind has no buffers here.
