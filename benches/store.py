@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows S2, S4, S5, S10: one grain at a time, in and out of a store on disk, and its check."""
+"""Rows S2, S4, S5, S10, A1: grains in and out of a store on disk, its check, and as a table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import orjson
@@ -123,6 +124,24 @@ def whole(plan: Plan) -> Case:
     return Case(timed(ours), timed(peer), plan.count)
 
 
+def to_arrow(plan: Plan) -> Case:
+    store = og.open(plan.directory / "ours.omsg")
+    check(store.put_many(plan.grains()).stored == plan.count, "all are new")
+    names = ("created_at", "subject", "confidence")
+
+    def ours() -> Any:
+        return store.to_arrow(columns=names).read_all()
+
+    def peer() -> list[tuple[Any, ...]]:
+        return [tuple(grain.fields[name] for name in names) for grain in store]
+
+    table = ours()
+    columns = [table["created_at"].cast("int64"), table["subject"], table["confidence"]]
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    check(list(rows) == peer(), "the same values")
+    return Case(timed(ours), timed(peer), plan.count)
+
+
 def query(plan: Plan) -> Case:
     grains = plan.grains()
     store = og.open(plan.directory / "ours.omsg")
@@ -178,6 +197,14 @@ ROWS = (
         query,
         count=10_000,
         of="queries",
+    ),
+    Row(
+        "A1",
+        "to_arrow of three columns, read as one table",
+        "walking the store for the same three fields",
+        5.0,
+        to_arrow,
+        count=100_000,
     ),
     Row("S10", "check of a store, every row looked up", "hashlib.sha256 in a loop", 0.1, whole),
 )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from importlib import import_module
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -440,6 +441,27 @@ def to_arrow(
     leavers = leavers_for(context, "transfer")
     pages = pages_of(context, with_past(filters), leavers, RowChoice.of(asked, unsealed))
     return arrow().RecordBatchReader.from_batches(form, batches(pages, asked))
+
+
+def to_pandas(context: Context, **given: Any) -> Any:
+    """Return grains as a ``pandas.DataFrame``."""
+    _needed("pandas")
+    return to_arrow(context, **given).read_pandas()
+
+
+def to_polars(context: Context, **given: Any) -> Any:
+    """Return grains as a ``polars.DataFrame``."""
+    return _needed("polars").from_arrow(to_arrow(context, **given).read_all())
+
+
+def _needed(package: str) -> Any:
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        text = f"{package} is not installed"
+        raise UnsupportedError(text, expected=f"pip install {package}") from None
 
 
 def pages_of(

@@ -593,6 +593,36 @@ class GrainStore(StorePart):
 
         return arrow.to_arrow(self._context, columns=columns, unsealed=unsealed, **filters)
 
+    def to_pandas(
+        self,
+        *,
+        columns: Iterable[str] | None = None,
+        unsealed: bool = False,
+        **filters: Unpack[Filters],
+    ) -> Any:
+        """Return grains as a ``pandas.DataFrame``, all in memory.
+
+        Arguments and errors are those of ``to_arrow``; pandas must be installed too.
+        """
+        from omsgrain.store import arrow
+
+        return arrow.to_pandas(self._context, columns=columns, unsealed=unsealed, **filters)
+
+    def to_polars(
+        self,
+        *,
+        columns: Iterable[str] | None = None,
+        unsealed: bool = False,
+        **filters: Unpack[Filters],
+    ) -> Any:
+        """Return grains as a ``polars.DataFrame``, all in memory.
+
+        Arguments and errors are those of ``to_arrow``; Polars must be installed too.
+        """
+        from omsgrain.store import arrow
+
+        return arrow.to_polars(self._context, columns=columns, unsealed=unsealed, **filters)
+
     def stats(self) -> StoreStats:
         """Return the number of grains, the sizes on disk and other figures of the store."""
         return self._context.storage.stats()
