@@ -264,7 +264,9 @@ def test_without_the_library(store: GrainStore, monkeypatch: pytest.MonkeyPatch)
 def test_frames_have_the_same_rows(store: GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put_many([belief(str(n)) for n in range(5)])
     frame = store.to_polars(columns=["object", "confidence"])
-    assert frame.rows() == [(str(n), store.query().results[0].grain["confidence"]) for n in range(5)]
+    assert frame.rows() == [
+        (str(n), store.query().results[0].grain["confidence"]) for n in range(5)
+    ]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UnsupportedError):
         store.to_pandas(columns=["object"])
