@@ -62,6 +62,7 @@ check: build ## format, lints, the crate as published, types, stubs, layers, fil
 	$(BIN)/python docs/make_fields.py --check
 	$(BIN)/python docs/make_schemas.py --check
 	$(BIN)/python docs/make_reference.py --check
+	$(BIN)/python docs/make_images.py --check
 
 fmt: build ## format everything
 	cargo fmt --all
@@ -114,6 +115,7 @@ docs: build ## the generated pages
 	$(BIN)/python docs/make_fields.py
 	$(BIN)/python docs/make_schemas.py
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_images.py
 	$(BIN)/omsgrain conformance --format markdown --output docs/conformance.md
 
 site: build ## the pages as a site, in site/; any warning is an error

@@ -97,8 +97,8 @@ def _there(place: str, target: str) -> str | None:
 
 
 def _page(there: str) -> str | None:
-    """Return the page of a file in the checkout; None if it is not a page."""
+    """Return the page or the picture of a file in the checkout; None if the site has neither."""
     if there in PAGES:
         return PAGES[there]
-    inside = there.startswith("docs/") and there.endswith(".md")
+    inside = there.startswith("docs/") and there.endswith((".md", ".svg"))
     return there.removeprefix("docs/") if inside else None
