@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use omsgrain_core::codec::{
     EXTENDED, Encoding, Limits, RawEntry, Wire, cbor::Cbor, msgpack::Msgpack, read_map, write,
 };
+use omsgrain_core::columns::{self, Shape};
 use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::header::{self, COMPRESSED, Facts, Header, LEN};
 use omsgrain_core::{Value, decode, registry};
@@ -44,6 +45,39 @@ pub fn blob_comes_back(blob: &[u8]) {
     let got = Header::read(&again).expect("a blob has a header");
     assert_eq!(Header { ns_hash: header.ns_hash, ..got }, expected);
     assert_eq!(&again[LEN..], &*payload);
+}
+
+/// The columns of any bytes are refused or made; those of a good grain are what it says.
+pub fn columns_agree(blob: &[u8]) {
+    let shapes = [Shape::Text, Shape::Int, Shape::Float, Shape::Bool, Shape::Texts];
+    let names = ["subject", "created_at", "confidence", "is_error", "structural_tags"];
+    let wanted: Vec<_> = names.iter().map(|name| (*name).to_owned()).zip(shapes).collect();
+    let found = columns::read(&[blob], &wanted);
+    let Ok((header, payload)) = decode::open(blob) else { return };
+    let Ok(decoded) = decode::read(header, &payload) else { return };
+    let Some(found) = found.expect("a good grain has columns") else { return };
+    for (column, (name, shape)) in found.iter().zip(&wanted) {
+        let value = decoded.items.iter().find(|item| item.name() == name).map(|item| &item.value);
+        let bytes = match (shape, value) {
+            (Shape::Text, Some(Value::Str(text))) => Some(text.as_bytes().to_vec()),
+            (Shape::Int, Some(Value::Int(number))) => Some(number.to_ne_bytes().to_vec()),
+            (Shape::Float, Some(Value::Float(number))) => Some(number.to_ne_bytes().to_vec()),
+            (Shape::Float, Some(Value::Int(number))) if number.unsigned_abs() <= 1 << 53 => {
+                Some((*number as f64).to_ne_bytes().to_vec())
+            }
+            (Shape::Bool, Some(Value::Bool(truth))) => Some(vec![u8::from(*truth)]),
+            (Shape::Texts, Some(Value::List(items))) => items
+                .iter()
+                .map(|item| if let Value::Str(text) = item { Some(text.as_bytes()) } else { None })
+                .collect::<Option<Vec<_>>>()
+                .map(|texts| texts.concat()),
+            _ => None,
+        };
+        assert_eq!(column.nulls == 0, bytes.is_some(), "{name}");
+        if let Some(bytes) = bytes {
+            assert_eq!(column.values, bytes, "{name}");
+        }
+    }
 }
 
 /// The same payload under the header that belongs to it: mutation alone would seldom find one.
