@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many grains at once: on all cores, in the order they came, bad ones named by position."""
+"""Functions for many grains at once: on all cores, in input order, with errors by position."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ OnError = Literal["raise", "collect"]
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """One item of a batch that was refused.
+    """A rejected item of a batch.
 
     Attributes:
         index: its position in the input, from 0.
-        line: its line, from 1, if the input came by lines.
-        error: why.
+        line: its line, from 1, if the input has lines.
+        error: the reason.
     """
 
     index: int
@@ -55,7 +55,7 @@ class ItemError:
 
 @dataclass(frozen=True, slots=True)
 class ItemWarning:
-    """A warning about one item of a batch: position from 0, line from 1, and what looks wrong."""
+    """A warning about an item of a batch: position from 0, line from 1, and the message."""
 
     index: int
     line: int | None
@@ -63,7 +63,12 @@ class ItemWarning:
 
 
 class GrainBatch:
-    """The good grains of a batch, and what was refused. Iterate for (address, blob) pairs."""
+    """The valid grains of a batch, and the errors. Iterate for (address, blob) pairs.
+
+    Attributes:
+        errors: the rejected items.
+        warnings: items that are allowed but look like a mistake.
+    """
 
     __slots__ = ("_batch", "errors", "warnings")
 
@@ -80,22 +85,22 @@ class GrainBatch:
 
     @property
     def addresses(self) -> list[str]:
-        """The address of each good grain."""
+        """The address of each valid grain."""
         return self._batch.addresses()
 
     @property
     def digests(self) -> list[bytes]:
-        """The same, as 32 bytes each."""
+        """The address of each valid grain as 32 bytes."""
         return self._batch.digests()
 
     @property
     def blobs(self) -> list[bytes]:
-        """The blob of each good grain."""
+        """The blob of each valid grain."""
         return self._batch.blobs()
 
     @property
     def indices(self) -> list[int]:
-        """The position in the input of each good grain."""
+        """The position of each valid grain in the input."""
         return self._batch.indices()
 
     def __repr__(self) -> str:
@@ -104,7 +109,7 @@ class GrainBatch:
 
 @dataclass(frozen=True, slots=True)
 class DecodeBatch:
-    """The grains that could be read, their positions in the input, and what was refused."""
+    """The decoded grains, their positions in the input, and the errors."""
 
     grains: list[Grain]
     indices: list[int]
@@ -121,7 +126,7 @@ class DecodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """How many pairs were verified, and which were not."""
+    """The number of verified pairs, and the errors."""
 
     verified: int
     errors: list[ItemError]
@@ -130,9 +135,9 @@ class VerifyReport:
 
 
 def stops(errors: OnError) -> bool:
-    """Whether the first bad item ends the call."""
+    """Whether the first error ends the call."""
     if errors not in ("raise", "collect"):
-        raise SchemaError("unknown way to treat errors", expected='"raise" or "collect"')
+        raise SchemaError("unknown value for errors", expected='"raise" or "collect"')
     return errors == "raise"
 
 
@@ -142,15 +147,15 @@ def encode_many(
     errors: OnError = "raise",
     **kwargs: Unpack[EncodeOptions],
 ) -> GrainBatch:
-    """Encode many grains; options as for `encode`.
+    """Encode many grains on all cores.
 
     Args:
         dicts: fields by full name.
-        errors: "raise" stops at the first bad item; "collect" keeps the good ones.
-        **kwargs: the options of `encode`.
+        errors: "raise" stops at the first error; "collect" keeps the valid grains.
+        **kwargs: the options of ``encode``.
 
     Raises:
-        OmsError: the first refusal, with errors="raise".
+        OmsError: the first error, with errors="raise".
     """
     stop = stops(errors)
     batch = GrainBatch(_core.encode_many(dicts, options(**kwargs), stop))
@@ -164,16 +169,16 @@ def encode_jsonl(
     errors: OnError = "raise",
     **kwargs: Unpack[EncodeOptions],
 ) -> GrainBatch:
-    """Encode JSON lines, without making Python objects of them; options as for `encode`.
+    """Encode JSON lines on all cores, without building Python objects.
 
     Args:
-        data_or_path: bytes are the lines themselves; a str or a path names a file.
-        errors: "raise" or "collect".
-        **kwargs: the options of `encode`.
+        data_or_path: the lines as bytes, or the path of a file.
+        errors: "raise" stops at the first error; "collect" keeps the valid grains.
+        **kwargs: the options of ``encode``.
 
     Raises:
-        OmsError: the first refusal, with its line, with errors="raise".
-        SchemaError: a text that cannot be the path of a file.
+        OmsError: the first error with its line, with errors="raise".
+        SchemaError: the path is invalid.
         OSError: the file cannot be read.
     """
     stop = stops(errors)
@@ -187,10 +192,14 @@ def encode_jsonl(
 
 
 def decode_many(blobs: Iterable[bytes], *, errors: OnError = "raise") -> DecodeBatch:
-    """Read many blobs, strictly.
+    """Decode many blobs strictly, on all cores.
+
+    Args:
+        blobs: the blobs.
+        errors: "raise" stops at the first error; "collect" keeps the valid grains.
 
     Raises:
-        OmsError: the first refusal, with errors="raise".
+        OmsError: the first error, with errors="raise".
     """
     stop = stops(errors)
     given = [blob if type(blob) is bytes else as_bytes(blob) for blob in blobs]
@@ -205,16 +214,24 @@ def decode_many(blobs: Iterable[bytes], *, errors: OnError = "raise") -> DecodeB
 
 
 def address_many(blobs: Iterable[bytes]) -> list[str]:
-    """The content address of each blob."""
-    # Asking here, and not by a call for each, is a seventh of the time.
+    """Return the address of each blob. Spec: OMS §5.
+
+    Args:
+        blobs: the blobs, which are not checked.
+    """
+    # Converting here, and not by a call for each blob, takes a seventh of the time.
     return _core.address_many([b if type(b) is bytes else as_bytes(b) for b in blobs])
 
 
 def verify_many(pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise") -> VerifyReport:
-    """Check (blob, address) pairs in full: address, canonical form, schema.
+    """Verify (blob, address) pairs: address, canonical form and fields.
+
+    Args:
+        pairs: blobs with their addresses.
+        errors: "raise" stops at the first error; "collect" reports all.
 
     Raises:
-        OmsError: the first refusal, with errors="raise".
+        OmsError: the first error, with errors="raise".
     """
     stop = stops(errors)
     given = list(pairs)
@@ -230,14 +247,14 @@ def verify_many(pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise"
 
 
 def read_file(path: str | PathLike[str]) -> bytes:
-    """The bytes of a file."""
+    """Read a file."""
     try:
         return Path(path).read_bytes()
     except (ValueError, OSError) as error:
-        # The system's own words would have all of the text in them.
+        # The system's message would contain the whole text.
         if isinstance(error, OSError) and error.errno != ENAMETOOLONG:
             raise
-        raise SchemaError("not the path of a file", expected="bytes, or a path") from None
+        raise SchemaError("invalid path", expected="bytes, or a path") from None
 
 
 def _raise_first(bad: list[ItemError], stop: bool) -> None:

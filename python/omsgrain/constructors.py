@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One function for each of the ten grain types.
 
-Each names the fields that its type needs and the commonest others; any further field goes in by
-its full name. A field given as None is absent. ``encode`` takes the same fields as a dict, and
-options (encoding, compression, profile) besides.
+Each function names the fields that its type requires and the most common others. Any other field
+is a keyword argument by its full name. None means absent. ``encode`` takes the same fields as a
+dict, and has options for encoding, compression and profile.
 
     >>> from omsgrain import Belief
     >>> Belief(subject="user", relation="prefers", object="dark mode", confidence=0.9).type
@@ -34,16 +34,16 @@ __all__ = [
 ]
 
 Time: TypeAlias = int | datetime | str
-"""Epoch ms, an aware datetime, or RFC 3339 text."""
+"""Epoch ms, an aware datetime, or an RFC 3339 text."""
 
-# As fields they would be unknown ones, kept in the payload, and the option would have no effect.
+# As fields they would be unknown, stay in the payload, and have no effect as options.
 _NOT_FIELDS = frozenset(
     ("type", "type_byte", "keep_type_name", "encoding", "compress", "sensitivity", "profile")
 )
 
 
 def _grain(type_name: str, arguments: dict[str, Any]) -> Grain:
-    """Make the grain from a constructor's locals(), which are its arguments and nothing else."""
+    """Make the grain from a constructor's locals(), which are its arguments only."""
     others: dict[str, Any] = arguments.pop("fields")
     for name in others:
         if name in _NOT_FIELDS:
@@ -109,7 +109,7 @@ def Event(
     created_at: Time | None = None,
     **fields: Any,
 ) -> Grain:
-    """Make an event: with content, or content_blocks, or a whole triple.
+    """Make an event, with content, content_blocks or a complete triple.
 
     Args:
         content: Text of the event, or a plain version of content_blocks.
@@ -207,7 +207,7 @@ def Action(
     created_at: Time | None = None,
     **fields: Any,
 ) -> Grain:
-    """Make an action; which fields it needs depends on its phase (``registry.PHASES``).
+    """Make an action. Its phase decides which fields it needs; see ``registry.PHASES``.
 
     Args:
         action_phase: Part of a tool's life: its definition, a call, a result; absent: all in one.
@@ -394,7 +394,7 @@ def Consent(
     created_at: Time | None = None,
     **fields: Any,
 ) -> Grain:
-    """Make a consent; a withdrawal needs prior_consent.
+    """Make a consent. A withdrawal needs ``prior_consent``.
 
     Args:
         subject_did: DID of who the grain is about; in a consent, of who consents.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports print counts: a list of a million addresses is of no use to a reader."""
+"""The ``repr`` of reports: counts instead of long collections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHORT.maxstring = _SHORT.maxother = 70
 
 
 def counted(report: DataclassInstance) -> str:
-    """The ``__repr__`` of a report: of a collection its length, of all else a short form."""
+    """Return the ``repr`` of a report: collections as counts, other values shortened."""
     shown = []
     for field in fields(report):
         value = getattr(report, field.name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error that omsgrain raises: one tree, one stable code a class.
+"""Every error of omsgrain: one tree, with one stable code per class.
 
     OmsError
-    ├── BlobError                     the bytes of a grain are not what they must be
+    ├── BlobError                     the bytes of a grain are invalid
     │   ├── TooShortError             ERR_TOO_SHORT
     │   ├── TooLargeError             ERR_TOO_LARGE
     │   ├── VersionError              ERR_VERSION
@@ -11,16 +11,16 @@
     │   ├── FloatInvalidError         ERR_FLOAT_INVALID
     │   ├── SignedMismatchError       ERR_SIGNED_MISMATCH
     │   └── SensitivityMismatchError  ERR_SENSITIVITY_MISMATCH
-    ├── SchemaError                   ERR_SCHEMA: the fields are not what the type asks for
+    ├── SchemaError                   ERR_SCHEMA: the fields do not fit the type
     │   ├── NoTypeError               ERR_NO_TYPE
     │   ├── UnknownTypeError          ERR_UNKNOWN_TYPE
     │   ├── EmptyError                ERR_EMPTY
     │   └── RangeError                ERR_RANGE
-    ├── AddressError                  a content address is malformed or does not match
+    ├── AddressError                  an address is malformed or does not match
     │   ├── HashFormatError           ERR_HASH_FORMAT
     │   ├── HashLengthError           ERR_HASH_LENGTH
     │   └── IntegrityError            ERR_INTEGRITY
-    ├── PolicyError                   an invalidation policy refuses
+    ├── PolicyError                   a policy denies the change
     │   ├── InvalidationDeniedError   ERR_INVALIDATION_DENIED
     │   └── EvidenceRequiredError     ERR_EVIDENCE_REQUIRED
     ├── TrustError                    signatures, identities and keys
@@ -28,16 +28,16 @@
     │   ├── DidError                  ERR_DID
     │   ├── KeyMissingError           ERR_KEY
     │   └── ErasedError               ERR_ERASED
-    ├── StoreError                    ERR_STORE: full, locked, broken, or not a store
+    ├── StoreError                    ERR_STORE: full, locked, damaged, or not a store
     │   ├── NotFoundError             ERR_NOT_FOUND
     │   ├── DiskFullError             ERR_DISK_FULL
     │   ├── AccessDeniedError         ERR_ACCESS
     │   ├── StoreDamagedError         ERR_DAMAGED
     │   └── StoreCutError             ERR_CUT_SHORT
-    ├── FormatError                   ERR_FORMAT: a rule of a JSON format
+    ├── FormatError                   ERR_FORMAT: a document breaks a rule of its format
     └── UnsupportedError              ERR_UNSUPPORTED
 
-Compare codes or classes, never messages. No message holds a grain's content or a key.
+Compare codes or classes, never messages. No message contains a grain's content or a key.
 """
 
 from __future__ import annotations
@@ -86,18 +86,18 @@ __all__ = [
 
 
 class OmsError(Exception):
-    """Base of all errors of omsgrain.
+    """The base class of all errors of omsgrain.
 
     Attributes:
         code: the stable code, ``ERR_...``.
-        exit_code: what the command line exits with.
+        exit_code: the exit code of the command line.
         message: one sentence, without content of the grain.
-        field: where in the grain, as a JSON pointer ("/related_to/0/hash"), if known.
-        offset: byte offset in the blob (of a compressed blob: as if it were unpacked), if known.
-        line: line of the input, counted from 1, if it came by lines.
-        expected: what would have been right, if it can be said in a few words.
-        found: what was there instead; kinds and sizes, never personal content.
-        rule: a JSON format's own rule id, if one was broken.
+        field: the place in the grain as a JSON pointer ("/related_to/0/hash"), if known.
+        offset: byte offset in the blob (uncompressed), if known.
+        line: line of the input, from 1, if it has lines.
+        expected: what would be valid, in a few words.
+        found: what was there instead: kinds and sizes, never personal content.
+        rule: the broken rule: of a document format, a policy or a preset.
     """
 
     code: ClassVar[str] = "ERR_OMS"
@@ -124,7 +124,7 @@ class OmsError(Exception):
         self.rule = rule
 
     def __str__(self) -> str:
-        """One line for a person: code, message, then where, expected and found."""
+        """Return one line: code, message, place, expected and found."""
         where = [
             text
             for text, value in (
@@ -144,11 +144,11 @@ class OmsError(Exception):
         return text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle with all attributes, so that errors cross process borders whole."""
+        """Pickle with all attributes, for other processes."""
         return (_rebuild, (type(self), self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
-        """The error as JSON-ready values; absent attributes are left out."""
+        """Return the error as JSON-ready values, without absent attributes."""
         names = ("message", "field", "offset", "line", "expected", "found", "rule")
         values = {name: getattr(self, name) for name in names}
         return {"code": self.code} | {k: v for k, v in values.items() if v is not None}
@@ -161,7 +161,7 @@ def _rebuild(cls: type[OmsError], values: dict[str, Any]) -> OmsError:
 
 
 def packages_of(extra: str) -> str:
-    """Say how to install what an extra brings; a clone and a wheel need the same words."""
+    """Return how to install the packages of an extra."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
@@ -174,23 +174,23 @@ def packages_of(extra: str) -> str:
 
 
 class OmsWarning(UserWarning):
-    """Something that is allowed but looks like a mistake, such as a field name one edit off."""
+    """Something that is allowed but looks like a mistake, such as a misspelt field name."""
 
 
 class BlobError(OmsError):
-    """The bytes of a grain are not what they must be."""
+    """The bytes of a grain are invalid."""
 
     exit_code = 10
 
 
 class TooShortError(BlobError):
-    """Fewer bytes than a header and an empty map need."""
+    """There are fewer bytes than a header and an empty map need."""
 
     code, exit_code = "ERR_TOO_SHORT", 11
 
 
 class TooLargeError(BlobError):
-    """More bytes than the profile allows."""
+    """There are more bytes than the profile allows."""
 
     code, exit_code = "ERR_TOO_LARGE", 12
 
@@ -202,7 +202,7 @@ class VersionError(BlobError):
 
 
 class CorruptError(BlobError):
-    """The bytes are not the one canonical form of any grain."""
+    """The bytes are not the canonical form of a grain."""
 
     code, exit_code = "ERR_CORRUPT", 14
 
@@ -220,19 +220,19 @@ class FloatInvalidError(BlobError):
 
 
 class SignedMismatchError(BlobError):
-    """Signed bit without an envelope, or an envelope around an unsigned blob."""
+    """The signed bit is set without an envelope, or an envelope contains an unsigned blob."""
 
     code, exit_code = "ERR_SIGNED_MISMATCH", 17
 
 
 class SensitivityMismatchError(BlobError):
-    """The header says less than the tags ask for."""
+    """The header has a lower sensitivity than the tags require."""
 
     code, exit_code = "ERR_SENSITIVITY_MISMATCH", 18
 
 
 class SchemaError(OmsError):
-    """The fields are not what the grain type asks for."""
+    """The fields do not fit the grain type, or an argument is invalid."""
 
     code, exit_code = "ERR_SCHEMA", 20
 
@@ -244,73 +244,73 @@ class NoTypeError(SchemaError):
 
 
 class UnknownTypeError(SchemaError):
-    """The type is none of the ten, nor an older name."""
+    """The type is not one of the ten, and not an older name."""
 
     code, exit_code = "ERR_UNKNOWN_TYPE", 22
 
 
 class EmptyError(SchemaError):
-    """A field that must say something is empty."""
+    """A required field is empty."""
 
     code, exit_code = "ERR_EMPTY", 23
 
 
 class RangeError(SchemaError):
-    """A number or a time lies outside its range."""
+    """A number or a time is outside its range."""
 
     code, exit_code = "ERR_RANGE", 24
 
 
 class AddressError(OmsError):
-    """A content address is malformed or does not match."""
+    """An address is malformed or does not match."""
 
     exit_code = 30
 
 
 class HashFormatError(AddressError):
-    """An address has other characters than 0-9 and a-f."""
+    """An address has characters other than 0-9 and a-f."""
 
     code, exit_code = "ERR_HASH_FORMAT", 31
 
 
 class HashLengthError(AddressError):
-    """An address has not 64 characters."""
+    """An address does not have 64 characters."""
 
     code, exit_code = "ERR_HASH_LENGTH", 32
 
 
 class IntegrityError(AddressError):
-    """The blob hashes to another address."""
+    """The bytes do not match the address."""
 
     code, exit_code = "ERR_INTEGRITY", 33
 
 
 class PolicyError(OmsError):
-    """An invalidation policy refuses."""
+    """A policy denies the change."""
 
     exit_code = 40
 
 
 class InvalidationDeniedError(PolicyError):
-    """The grain's policy does not let it be superseded, contested or deleted so."""
+    """A policy or a hold forbids to supersede, contest, retract, restrict or delete the grain."""
 
     code, exit_code = "ERR_INVALIDATION_DENIED", 41
 
 
 class EvidenceRequiredError(PolicyError):
-    """A goal cannot be satisfied without the evidence it asks for."""
+    """A goal cannot be satisfied without its required evidence."""
 
     code, exit_code = "ERR_EVIDENCE_REQUIRED", 42
 
 
 class TrustError(OmsError):
-    """Signatures, identities and keys."""
+    """A problem with signatures, identities or keys."""
 
     exit_code = 50
 
 
 class SignatureError(TrustError):
-    """A signature does not hold."""
+    """A signature is invalid or missing."""
 
     code, exit_code = "ERR_SIGNATURE", 51
 
@@ -322,49 +322,49 @@ class DidError(TrustError):
 
 
 class KeyMissingError(TrustError):
-    """There is no key, or the key is the wrong one."""
+    """The key is missing, or is the wrong one."""
 
     code, exit_code = "ERR_KEY", 53
 
 
 class ErasedError(TrustError):
-    """The key was destroyed; what it sealed is gone."""
+    """The grain was erased, or its key was destroyed."""
 
     code, exit_code = "ERR_ERASED", 54
 
 
 class StoreError(OmsError):
-    """The store is full, locked, broken, or not a store."""
+    """The store is full, locked, damaged, or not a store."""
 
     code, exit_code = "ERR_STORE", 60
 
 
 class DiskFullError(StoreError):
-    """The disk has no room for what is to be written."""
+    """The disk is full."""
 
     code, exit_code = "ERR_DISK_FULL", 62
 
 
 class AccessDeniedError(StoreError):
-    """The files of the store may not be read or written by this user."""
+    """This user may not read or write the files of the store."""
 
     code, exit_code = "ERR_ACCESS", 63
 
 
 class StoreDamagedError(StoreError):
-    """The data file is not one that LMDB could have written."""
+    """The data file is damaged."""
 
     code, exit_code = "ERR_DAMAGED", 64
 
 
 class StoreCutError(StoreError):
-    """The data file ends too early, as that of a copy that did not end does."""
+    """The data file is incomplete, like an unfinished copy."""
 
     code, exit_code = "ERR_CUT_SHORT", 65
 
 
 class NotFoundError(StoreError, KeyError):
-    """No grain with that address is in the store."""
+    """The store has no such grain; also for other things that are not found."""
 
     code, exit_code = "ERR_NOT_FOUND", 61
 
@@ -372,13 +372,13 @@ class NotFoundError(StoreError, KeyError):
 
 
 class FormatError(OmsError):
-    """A JSON format's rule is broken; ``rule`` names it."""
+    """A document breaks a rule of its format; ``rule`` is the rule."""
 
     code, exit_code = "ERR_FORMAT", 70
 
 
 class UnsupportedError(OmsError):
-    """Well-formed, but not something that omsgrain does."""
+    """Well-formed, but not supported."""
 
     code, exit_code = "ERR_UNSUPPORTED", 71
 
@@ -387,25 +387,25 @@ def _walk(cls: type[OmsError]) -> list[type[OmsError]]:
     return [cls, *(c for sub in cls.__subclasses__() for c in _walk(sub))]
 
 
-#: Code -> class, for every code there is.
+#: Code -> class, for every code.
 BY_CODE: dict[str, type[OmsError]] = {c.code: c for c in _walk(OmsError) if "code" in vars(c)}
 
 
 def from_core(code: str, message: str, **where: Any) -> OmsError:
-    """Make the exception for a code of the Rust core (the one place where the two meet)."""
+    """Make the exception for a code of the Rust core, which is done only here."""
     return BY_CODE[code](message, **where)
 
 
 PLAIN_NAME = r"[A-Za-z0-9_.:$~/-]{1,64}"
-"""A key that an error shows; any other may be personal or of any length, and is shown as "…"."""
+"""A key that an error may show; others may be personal or long, and are shown as "…"."""
 
-_LONG = 128  # bits of an integer that is shown as it is
+_LONG = 128  # maximum bits of an integer in a message
 
 
 def number_found(value: object) -> str:
-    """What to say of what stands where a number belongs: a number that is short, else its kind.
+    """Describe a value in place of a number: a short number, or else its kind.
 
-    A caller may hand on whatever came from outside, so no message is as long as that.
+    Callers may pass any outside value, and messages must stay short.
     """
     if isinstance(value, int) and value.bit_length() > _LONG:
         return f"an integer of {value.bit_length()} bits"

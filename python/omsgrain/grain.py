@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One grain: its exact blob, read when it is asked for."""
+"""One grain: its exact blob, decoded on demand."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Profile = Literal["extended", "standard", "lightweight"]
 Sensitivity = int | Literal["public", "internal", "pii", "phi"]
 
 HeaderTuple = tuple[int, int, int, int, int]  # version, flags, type byte, ns_hash, created_at
-Known = tuple[str | None, tuple[str, ...]]  # the type by its 1.2 name, none if opaque; warnings
+Known = tuple[str | None, tuple[str, ...]]  # the type by its 1.2 name, None if opaque; warnings
 
 
 _SHOWN = 60  # characters of a value in a repr
-_BITS = 1_024  # of an integer that is written as one; Python writes none of many thousands
+_BITS = 1_024  # maximum bits of an integer in JSON; Python does not convert much longer ones
 
 
 class EncodeOptions(TypedDict, total=False):
@@ -71,7 +71,7 @@ def options(
     type_byte: int | None = None,
     profile: Profile = "extended",
 ) -> tuple[str, bool, int, bool, int | None, str]:
-    """Check the options of `encode` and bring them into the core's order."""
+    """Check the options of `encode`, and return them in the core's order."""
     if encoding not in ("msgpack", "cbor"):
         raise SchemaError("unknown encoding", expected='"msgpack" or "cbor"')
     if profile not in ("extended", "standard", "lightweight"):
@@ -86,28 +86,28 @@ def options(
             "type_byte is not a byte", expected="0 to 255", found=number_found(type_byte)
         )
     if not (isinstance(compress, bool) and isinstance(keep_type_name, bool)):
-        raise SchemaError("compress and keep_type_name are True or False")
+        raise SchemaError("compress and keep_type_name must be True or False")
     return (encoding, compress, level, keep_type_name, type_byte, profile)
 
 
 def encode(fields: Mapping[str, Any], **kwargs: Unpack[EncodeOptions]) -> bytes:
-    """Write a grain as its one canonical blob. Spec: OMS §4.9.
+    """Encode a grain as its canonical blob. Spec: OMS §4.9.
+
+    A field that looks like a mistake, such as a misspelt name, causes an ``OmsWarning``.
 
     Args:
-        fields: the grain by full field names; ``type`` and ``created_at`` among them.
-        **kwargs: the options, as ``omsgrain.grain.EncodeOptions`` lists them.
+        fields: the fields by full name, including ``type`` and ``created_at``.
+        **kwargs: see ``omsgrain.grain.EncodeOptions``.
 
     Returns:
-        Nine bytes of header and the payload.
+        The blob: nine bytes of header and the payload.
 
     Raises:
-        SchemaError: a field is missing, of the wrong kind, or not allowed (and its kin
-            NoTypeError, UnknownTypeError, EmptyError, RangeError).
-        CorruptError: nested too deep, or two keys that are one in NFC.
-        FloatInvalidError: NaN or infinite.
-        TooLargeError: larger than the profile allows.
-
-    What looks like a mistake, such as a field name one edit off, is given as an `OmsWarning`.
+        SchemaError: a field is missing, of the wrong kind or not allowed. Subclasses are
+            NoTypeError, UnknownTypeError, EmptyError and RangeError.
+        CorruptError: a value is nested too deeply, or two keys are equal in NFC.
+        FloatInvalidError: a float is NaN or infinite.
+        TooLargeError: the blob exceeds the profile's limit.
     """
     if not kwargs and (plain := _core.encode_plain(fields)) is not None:
         return plain
@@ -118,7 +118,7 @@ def encode(fields: Mapping[str, Any], **kwargs: Unpack[EncodeOptions]) -> bytes:
 
 
 def make(fields: Mapping[str, Any], **kwargs: Unpack[EncodeOptions]) -> Grain:
-    """Encode fields and give the grain; options as for `encode`. Warnings stay on the grain."""
+    """Encode fields, and return the grain with its warnings; options as for `encode`."""
     if not kwargs and (plain := _core.encode_plain(fields)) is not None:
         return Grain(plain)
     blob, _ = _core.encode(fields, options(**kwargs))
@@ -126,12 +126,20 @@ def make(fields: Mapping[str, Any], **kwargs: Unpack[EncodeOptions]) -> Grain:
 
 
 def address(blob: bytes) -> str:
-    """The content address of a blob: SHA-256 as 64 lower-case hex digits. Spec: OMS §5."""
+    """Return the address of a blob: its SHA-256 as 64 lower-case hex digits. Spec: OMS §5.
+
+    Args:
+        blob: the blob, which is not checked.
+    """
     return _core.address(blob if type(blob) is bytes else as_bytes(blob))
 
 
 def verify(blob: bytes, address: str | None = None) -> Header:
-    """Check that a blob is the canonical form of a valid grain, and has the given address.
+    """Verify that a blob is the canonical form of a valid grain, and has the given address.
+
+    Args:
+        blob: the blob.
+        address: the expected address; None to check only the form.
 
     Returns:
         The header of the verified blob.
@@ -139,7 +147,7 @@ def verify(blob: bytes, address: str | None = None) -> Header:
     Raises:
         IntegrityError: the blob has another address.
         HashFormatError, HashLengthError: the address is malformed.
-        OmsError: any refusal of the format.
+        OmsError: the blob breaks a rule of the format.
     """
     try:
         return Header(*_core.verify(as_bytes(blob), address))
@@ -148,36 +156,39 @@ def verify(blob: bytes, address: str | None = None) -> Header:
 
 
 def as_unicode(address: str) -> str:
-    """An address that the core can read, and refuse: JSON can spell half a surrogate pair."""
+    """Replace unpaired surrogates, which JSON can contain, so that the core can reject it."""
     return address.encode("utf-8", "replace").decode()
 
 
 class Grain(Mapping[str, Any]):
-    """A memory grain: immutable, equal to another if the blobs are equal.
+    """An immutable memory grain, and a read-only mapping of its fields by full name.
 
-    It keeps the exact blob it came from, and is a read-only mapping of the fields by full name.
-    The fields are read from the blob when they are first asked for.
+    It keeps the exact blob, and decodes the fields on first use. Grains are equal if their blobs
+    are.
 
     Attributes:
-        blob: the bytes. Nothing ever re-encodes them.
-        warnings: what is allowed but looks like a mistake.
+        blob: the exact bytes.
+        warnings: messages about what is allowed but looks like a mistake.
     """
 
-    # Public names are properties without a setter: that makes a grain immutable, and costs less to
-    # make than a `__setattr__` that every slot would have to go around.
+    # Public names are properties without a setter. That makes a grain immutable, and is faster
+    # than a `__setattr__` that every slot has to bypass.
     __slots__ = ("_address", "_blob", "_fields", "_header", "_known")
 
     _blob: bytes
     _address: str | None
     _fields: Mapping[str, Any] | None
-    _header: HeaderTuple | None  # none: that of the blob
-    _known: Known | None  # none before it was read
+    _header: HeaderTuple | None  # None: read it from the blob
+    _known: Known | None  # None before the first use
 
     def __init__(self, blob: bytes) -> None:
-        """Read and check a blob.
+        """Decode and check a blob.
+
+        Args:
+            blob: header and payload.
 
         Raises:
-            OmsError: any refusal of the format.
+            OmsError: the blob breaks a rule of the format.
         """
         self._blob = blob = blob if type(blob) is bytes else as_bytes(blob)
         self._header, name, notes = _core.check(blob)
@@ -186,7 +197,7 @@ class Grain(Mapping[str, Any]):
         self._address = None
 
     def _look(self) -> Known:
-        """Type and warnings, read now if `stored_grain` left them open."""
+        """Return type and warnings, which `stored_grain` leaves open."""
         if self._known is not None:
             return self._known
         if self._blob[1] & ENCRYPTED_BIT:
@@ -200,22 +211,22 @@ class Grain(Mapping[str, Any]):
 
     @property
     def blob(self) -> bytes:
-        """The bytes. Nothing ever re-encodes them."""
+        """The exact bytes of the grain."""
         return self._blob
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed but looks like a mistake."""
+        """Messages about what is allowed but looks like a mistake."""
         return self._look()[1]
 
     @property
     def _known_type(self) -> str | None:
-        """The type by its 1.2 name; none if the grain is opaque."""
+        """The type by its 1.2 name; None if the grain is opaque."""
         return self._look()[0]
 
     @property
     def opaque(self) -> bool:
-        """Whether OMS 1.2 has no such type, so that no rules apply to the fields."""
+        """Whether OMS 1.2 does not define the type, so that no rules apply to the fields."""
         return self._known_type is None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -226,7 +237,7 @@ class Grain(Mapping[str, Any]):
 
     @property
     def address(self) -> str:
-        """The content address, 64 hex digits."""
+        """The address: 64 hex digits."""
         address = self._address
         if address is None:
             self._address = address = _core.address(self.blob)
@@ -234,12 +245,12 @@ class Grain(Mapping[str, Any]):
 
     @property
     def sealed(self) -> bool:
-        """Whether it is encrypted and was not opened: it shows its header and nothing else."""
+        """Whether the grain is encrypted, not decrypted: only its header is readable."""
         return bool(self.blob[1] & ENCRYPTED_BIT)
 
     @property
     def header(self) -> Header:
-        """The nine bytes before the payload."""
+        """The header: the nine bytes before the payload."""
         self._look()
         held = self._header
         if held is None:
@@ -248,7 +259,7 @@ class Grain(Mapping[str, Any]):
 
     @property
     def type(self) -> str:
-        """The type by its 1.2 name; of an opaque grain its own name, or its byte in hex."""
+        """The type by its 1.2 name; for an opaque grain, its own name or its type byte in hex."""
         known = self._known_type
         if known is not None:
             return known
@@ -257,7 +268,7 @@ class Grain(Mapping[str, Any]):
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The fields by full name, read-only. ``type`` is the name that stands in the blob."""
+        """The fields by full name, read-only. ``type`` is the name in the blob."""
         fields = self._fields
         if fields is None:
             found = {} if self._blob[1] & ENCRYPTED_BIT else _core.decode(bare(self._blob))
@@ -265,14 +276,14 @@ class Grain(Mapping[str, Any]):
         return fields
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as a fresh dict, which `encode(..., keep_type_name=True)` takes back."""
+        """Return the fields as a new dict, for ``encode(..., keep_type_name=True)``."""
         return {name: _copy(value) for name, value in self.fields.items()}
 
     def to_json(self) -> str:
-        """The fields as one line of JSON; bytes stand as ``{"$bytes": base64}``.
+        """Return the fields as one line of JSON, with bytes as ``{"$bytes": base64}``.
 
-        What only a leniently read grain can hold stands as ``{"$float": "nan"}``, if it is a
-        number, and else as its text.
+        A grain that was decoded with ``strict=False`` can contain other values: NaN and infinities
+        become ``{"$float": "nan"}``, and everything else its text.
         """
         try:
             return json.dumps(
@@ -283,29 +294,29 @@ class Grain(Mapping[str, Any]):
 
     @staticmethod
     def adapt(blob: bytes) -> Grain:
-        """Make a grain that conforms of a blob that another writer made wrongly.
+        """Convert a non-conforming blob of another writer into a grain that conforms.
 
-        The grain is derived from the blob, by its address, and keeps it whole in ``x_original``,
-        so that whoever erases the grain erases the blob. Values of another form are converted. A
-        value that OMS 1.2 has no place for stands in ``x_foreign`` by its field, and ``x_added``
-        names the fields that OMS requires and the blob lacks. The same blob always gives the same
-        grain.
+        The grain is derived from the blob's address and contains the blob in ``x_original``, so
+        that erasing the grain erases the blob. Values in another form are converted. ``x_foreign``
+        has values without a place in OMS 1.2 by field. ``x_added`` lists required fields that the
+        blob lacks. The same blob always results in the same grain.
 
         Args:
-            blob: the blob. One that conforms is returned as it is.
+            blob: the blob. One that conforms is returned unchanged.
 
         Raises:
-            OmsError: it cannot be read at all, is signed, sealed or packed, or lacks what cannot
-                be filled in.
+            OmsError: the blob is unreadable, signed, encrypted or compressed, or lacks a field
+                that has no default.
         """
         from omsgrain.lenient import adapt
 
         return adapt(as_bytes(blob))
 
     def upgrade(self) -> Grain:
-        """The same grain with 1.2 names: another blob and another address, unless it has them.
+        """Return the grain in canonical form with the names of OMS 1.2.
 
-        A grain that is not canonical, read with ``strict=False``, becomes canonical.
+        Its blob and address change unless it has that form already. An opaque grain is returned
+        unchanged.
         """
         header = self.header
         if self.opaque:
@@ -333,17 +344,17 @@ class Grain(Mapping[str, Any]):
         return hash(self.blob)
 
     def __repr__(self) -> str:
-        """A line for a person: type, start of the address, and what the grain says."""
+        """Return a line with the type, the start of the address, and the main fields."""
         says = ("subject", "relation", "object", "content", "description", "observer_id")
         shown = [f"{name}={_short(self.fields[name])}" for name in says if name in self.fields]
         return f"<{self.type} {self.address[:12]} {' '.join(shown)}>".replace(" >", ">")
 
 
 def as_put(grain: Grain) -> Grain:
-    """The grain of a store by the address of its own blob, which it may not be stored under.
+    """Return a grain under the address of its own blob, which may differ from its stored address.
 
-    A sealed grain that was opened stands there under another. A signed one stays as it is; its
-    envelope lies beside it in the store.
+    A decrypted grain is stored under another address. A signed grain does not change; the store
+    has its envelope.
     """
     return stored_grain(grain.blob, _core.address(grain.blob))
 
@@ -355,9 +366,9 @@ def checked_grain(
     notes: Sequence[str],
     fields: Mapping[str, Any] | None,
 ) -> Grain:
-    """Make a grain of parts that the core or the lenient reader has checked.
+    """Make a grain from parts that the core or the lenient reader has checked.
 
-    Without a header it is read from the blob.
+    Without a header, it is read from the blob.
     """
     grain = Grain.__new__(Grain)
     grain._blob = blob
@@ -373,9 +384,9 @@ def checked_grains(
     read: Iterable[Mapping[str, Any] | None],
     known: Iterable[Known | None],
 ) -> list[Grain | None]:
-    """Make grains of the columns of `_core.decode_many`; None where a blob was refused.
+    """Make grains from the columns of `_core.decode_many`; None for a rejected blob.
 
-    A call for each grain would cost more than the whole loop.
+    A call for each grain would take longer than the whole loop.
     """
     new = Grain.__new__
     grains: list[Grain | None] = []
@@ -394,10 +405,10 @@ def checked_grains(
 
 
 def stored_grain(blob: bytes, address: str) -> Grain:
-    """Make a grain of a blob that a store checked when it was put. It is decoded on first use.
+    """Make a grain from a blob that the store checked on put; it is decoded on first use.
 
-    The store keeps the envelope of a signed blob beside it. A sealed grain has no fields. A grain
-    that the store has opened keeps the address that it is stored under.
+    The store keeps the envelope of a signed blob. An encrypted grain has no fields. A grain that
+    the store has decrypted keeps its stored address.
     """
     grain = Grain.__new__(Grain)
     grain._blob = blob
@@ -407,7 +418,7 @@ def stored_grain(blob: bytes, address: str) -> Grain:
 
 
 def bare(blob: bytes) -> bytes:
-    """A blob as if it were not signed: the form in which the core reads it."""
+    """Return a blob without the signed bit, which is the form that the core reads."""
     return blob[:1] + bytes((blob[1] & ~SIGNED_BIT,)) + blob[2:] if blob[1] & SIGNED_BIT else blob
 
 
@@ -427,14 +438,14 @@ def _copy(value: Any) -> Any:
 def _json_bytes(value: object) -> dict[str, str]:
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode("ascii")}
-    raise TypeError(f"a grain holds no {type(value).__name__}")
+    raise TypeError(f"a grain cannot contain a value of type {type(value).__name__}")
 
 
 def plain(value: Any) -> Any:
-    """The value made of JSON's types alone.
+    """Convert a value to JSON's types.
 
-    Bytes are ``{"$bytes": base64}``. NaN and the infinities, which only a wrongly written blob or
-    a vector can hold, are ``{"$float": "nan"}``; whatever else JSON has not is its text.
+    Bytes become ``{"$bytes": base64}``. NaN and infinities, which occur in invalid blobs and in
+    vectors, become ``{"$float": "nan"}``. Everything else that JSON lacks becomes its text.
     """
     if isinstance(value, Mapping):
         return {_text(key): plain(inner) for key, inner in value.items()}
@@ -452,21 +463,21 @@ def plain(value: Any) -> Any:
 def _text(value: object) -> str:
     try:
         return str(value)
-    except ValueError:  # of thousands of digits
+    except ValueError:  # an integer of thousands of digits
         return f"<{type(value).__name__}>"
 
 
 def decode(blob: bytes, strict: bool = True) -> Grain:
-    """Read a blob. Spec: OMS §4.10.
+    """Decode a blob. Spec: OMS §4.10.
 
     Args:
         blob: header and payload.
-        strict: refuse everything that the writer would not write. ``False`` reads what another
-            writer made wrongly, for inspection: the refusal stands in ``warnings``, and the store
-            does not take such a grain.
+        strict: accept only what the writer would write. ``False`` also decodes non-canonical blobs
+            of other writers, for inspection: ``warnings`` has the reason, and a store rejects such
+            a grain.
 
     Raises:
-        OmsError: the refusal, with code, reason and byte offset.
+        OmsError: the blob is rejected, with code, reason and byte offset.
     """
     if strict:
         return Grain(blob)

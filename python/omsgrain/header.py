@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nine bytes before a payload."""
+"""The header of a blob: the nine bytes before its payload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
     "read_header",
 ]
 
-#: Bits of the flags, the second byte. Who asks for one alone need not read the whole header.
+#: Bits of the flags, the second byte of a blob.
 SIGNED_BIT, ENCRYPTED_BIT, COMPRESSED_BIT = 1, 2, 4
 #: First byte of a signed grain, a COSE_Sign1 envelope. A blob begins with its version, 1.
 ENVELOPE_BYTE = b"\xd2"
@@ -23,13 +23,13 @@ SENSITIVITIES = ("public", "internal", "pii", "phi")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a blob says of itself before its payload. Spec: OMS §3.
+    """The header of a blob. Spec: OMS §3.
 
     Attributes:
         version: always 1.
         flags: the eight flag bits.
         type_byte: 1 to 10 for the ten types; others are opaque.
-        ns_hash: a routing hint: the first two bytes of SHA-256 over the namespace.
+        ns_hash: a routing hint: the first two bytes of the namespace's SHA-256.
         created_at: a routing hint: whole seconds since 1970.
     """
 
@@ -41,12 +41,12 @@ class Header:
 
     @property
     def signed(self) -> bool:
-        """Whether the blob stands in a COSE_Sign1 envelope."""
+        """Whether the blob belongs in a COSE_Sign1 envelope."""
         return bool(self.flags & SIGNED_BIT)
 
     @property
     def encrypted(self) -> bool:
-        """Whether the payload is sealed."""
+        """Whether the payload is encrypted."""
         return bool(self.flags & ENCRYPTED_BIT)
 
     @property
@@ -66,7 +66,7 @@ class Header:
 
     @property
     def encoding(self) -> Literal["msgpack", "cbor"]:
-        """The wire format of the payload: "msgpack" or "cbor"."""
+        """The encoding of the payload: "msgpack" or "cbor"."""
         return "cbor" if self.flags & 32 else "msgpack"
 
     @property
@@ -76,19 +76,22 @@ class Header:
 
 
 def as_bytes(blob: bytes | bytearray | memoryview) -> bytes:
-    """The bytes of a blob, without a copy if they are bytes already."""
+    """Return the bytes of a blob, without a copy if they are bytes already."""
     if isinstance(blob, bytes):
         return blob
     if isinstance(blob, bytearray | memoryview):
         return bytes(blob)
-    raise TypeError(f"a blob is bytes, not {type(blob).__name__}")
+    raise TypeError(f"a blob must be bytes, not {type(blob).__name__}")
 
 
 def read_header(blob: bytes) -> Header:
-    """Read the header of a blob without looking at its payload.
+    """Read the header of a blob without its payload.
+
+    Args:
+        blob: the blob, or at least its first ten bytes.
 
     Raises:
-        TooShortError: fewer than ten bytes.
+        TooShortError: there are fewer than ten bytes.
         VersionError: the first byte is not 1.
     """
     return Header(*_core.header(as_bytes(blob)))

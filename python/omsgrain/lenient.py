@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another writer made wrongly: read for inspection, or made into a grain that conforms."""
+"""Non-canonical blobs of other writers: decode them for inspection, or convert them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from omsgrain.grain import Grain, checked_grain, make
 
 __all__ = ["adapt", "read_leniently"]
 
-_MAX = 1 << 20  # bytes; what a strict reader would take
-_DEPTH = 100  # levels; a strict reader takes 32
+_MAX = 1 << 20  # bytes, as for the strict reader
+_DEPTH = 100  # levels; the strict reader accepts 32
 
 
 def read_leniently(blob: bytes) -> Grain:
-    """Read a blob as far as it can be read; why it is refused stands in ``warnings``."""
+    """Decode a blob as far as possible; ``warnings`` has the reason why it is not valid."""
     try:
         return Grain(blob)
     except OmsError as refused:
@@ -25,10 +25,10 @@ def read_leniently(blob: bytes) -> Grain:
         reason = str(refused)
     flags, type_byte = header[1], header[2]
     if flags & 0b110:
-        raise UnsupportedError("a packed or sealed payload cannot be read leniently")
+        raise UnsupportedError("a compressed or encrypted payload cannot be decoded leniently")
     packed = blob[9 : 9 + _MAX]
     payload = _unpack(packed, cbor=_is_cbor(packed, flags))
-    _refuse_larger(payload, 2 * len(packed))  # a byte of MessagePack can be two values
+    _refuse_larger(payload, 2 * len(packed))  # a byte of MessagePack can hold two values
     grain_type = next((t for t in registry.TYPES if t.byte == type_byte), None)
     name = grain_type.name if grain_type else None
     fields = {_full_name(str(key), name): value for key, value in payload.items()}
@@ -36,7 +36,7 @@ def read_leniently(blob: bytes) -> Grain:
 
 
 def _is_cbor(payload: bytes, flags: int) -> bool:
-    """Whether the payload is CBOR: its map says so, as one writer has another use for the flag."""
+    """Whether the payload is CBOR, by its map: one writer uses the flag for something else."""
     first = payload[:1]
     if b"\x80" <= first <= b"\x8f" or first in (b"\xde", b"\xdf"):
         return False
@@ -54,17 +54,17 @@ def _unpack(payload: bytes, cbor: bool) -> dict[Any, Any]:
 
             value = msgpack.unpackb(payload, strict_map_key=False, raw=False)
     except Exception as cause:
-        # The libraries raise many kinds; all of them mean that the bytes cannot be read.
-        raise CorruptError("not even a lenient reader can read the payload") from cause
+        # The libraries raise many kinds of errors; all mean that the bytes are unreadable.
+        raise CorruptError("the payload is unreadable") from cause
     if not isinstance(value, dict):
         raise CorruptError("the payload is not a map", found=type(value).__name__)
     return value
 
 
 def _refuse_larger(payload: dict[Any, Any], size: int) -> None:
-    """Refuse what is more than its bytes can hold: CBOR has parts that stand for other parts.
+    """Refuse a payload with more values than its bytes allow, through CBOR's shared references.
 
-    A few bytes of it can be a map without an end, or one that fills any memory when it is written.
+    A few bytes of CBOR can describe an endless map, or one that fills the memory when written.
     """
     level: list[Any] = [payload]
     for _ in range(_DEPTH):
@@ -81,11 +81,11 @@ def _refuse_larger(payload: dict[Any, Any], size: int) -> None:
             elif hasattr(value, "tag"):  # an unknown CBOR tag
                 below.append(value.value)
             if len(below) > size:
-                raise CorruptError("the payload holds more than its bytes can")
+                raise CorruptError("the payload expands beyond its bytes")
         if not below:
             return
         level = below
-    raise CorruptError("nested too deep", expected=f"at most {_DEPTH} levels")
+    raise CorruptError("nested too deeply", expected=f"at most {_DEPTH} levels")
 
 
 def _full_name(key: str, type_name: str | None) -> str:
@@ -94,7 +94,7 @@ def _full_name(key: str, type_name: str | None) -> str:
     return (own or matches)[0].name if matches else key
 
 
-#: Keys that another engine writes, and the fields they stand for.
+#: Keys of another engine, with the fields that they mean.
 _KEYS = {
     "xcode": "exit_code",
     "ischema": "input_schema",
@@ -109,7 +109,7 @@ _ORIGINAL, _KEPT, _ADDED = "x_original", "x_foreign", "x_added"
 
 
 def adapt(blob: bytes) -> Grain:
-    """Make a grain that conforms of a blob that another writer made wrongly: `Grain.adapt`."""
+    """Convert a non-conforming blob of another writer into a valid grain; see `Grain.adapt`."""
     foreign = read_leniently(blob)
     if foreign.blob == blob and not _is_refused(blob):
         return foreign
@@ -155,7 +155,7 @@ def _index_layer() -> set[str]:
 
 
 def _converted(name: str, value: Any, type_name: str) -> Any:
-    """A value in the form that its field has: one text as a list, a whole float as an integer."""
+    """Return a value in the form of its field: a text as a list, a whole float as an integer."""
     rows = [field for field in registry.FIELDS if field.name == name]
     field = next((row for row in rows if row.scope == type_name), rows[0] if rows else None)
     if field is None:
@@ -171,7 +171,7 @@ def _converted(name: str, value: Any, type_name: str) -> Any:
 
 
 def _required(foreign: Grain, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands for fields that a grain must have, where nothing better is known."""
+    """Return defaults for required fields."""
     found: dict[str, Any] = {"created_at": 1000 * foreign.header.created_at}
     phase = fields.get("action_phase")
     if foreign.type == "action" and phase is None:

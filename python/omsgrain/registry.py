@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What OMS 1.2 defines: types, fields, short keys, kinds, ranges, profiles.
+"""The definitions of OMS 1.2: types, fields, short keys, kinds, ranges, profiles.
 
-The same table that the core was built from, so what stands here is what ``encode`` and ``decode``
-do. It is parsed on first use, not on import.
+The core is built from the same table, so these are the rules of ``encode`` and ``decode``. The
+table is parsed on first use, not on import.
 
     >>> from omsgrain import registry
     >>> registry.field("confidence").maximum
@@ -47,24 +47,24 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a grain, or of a domain profile.
+    """A field of a grain, or of a domain profile.
 
     Attributes:
         name: the full name.
-        short: the key in the payload; a profile's field has no short form and keeps its name.
+        short: the key in the payload; for a profile's field, its name.
         kind: ``string``, ``float64``, ``datetime``, ``address``, ``array[did]`` and so on.
         scope: the part of the specification that defines the field, or the profile.
-        required: every grain must have it.
-        enum: the only values allowed, if they are listed.
-        open_enum: the usual values; others are allowed.
-        minimum: the least value allowed.
-        maximum: the greatest value allowed.
-        index_layer: kept by the store, never in a blob.
-        supersede_only: only in a grain that supersedes another.
-        elidable: selective disclosure may hide it.
-        nested: name of the table in ``NESTED`` that its entries follow.
-        since: the later OMS version that defines it, if it is not of 1.2.
-        doc: what it means.
+        required: whether every grain must have it.
+        enum: the allowed values, if they are listed.
+        open_enum: the usual values; others are allowed too.
+        minimum: the minimum value.
+        maximum: the maximum value.
+        index_layer: whether it is part of the status in a store, and never in a blob.
+        supersede_only: whether it is allowed only in a grain that supersedes another.
+        elidable: whether selective disclosure may hide it.
+        nested: the name of the table in ``NESTED`` for its entries.
+        since: the OMS version that defines it, if later than 1.2.
+        doc: its meaning.
         keys: the known keys of a map, each with its kind.
     """
 
@@ -88,7 +88,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class NestedField:
-    """One key of the entries of ``content_refs``, ``embedding_refs`` or ``related_to``."""
+    """A key in the entries of ``content_refs``, ``embedding_refs`` or ``related_to``."""
 
     name: str
     short: str
@@ -106,11 +106,12 @@ class GrainType:
     Attributes:
         byte: the type byte of the header.
         name: the 1.2 name.
-        legacy: names of 1.1 that readers take.
-        later: names of later versions that readers take.
-        required: fields needed besides type and created_at; an action's are in ``PHASES``.
-        required_any: groups of fields, one of which must be complete.
-        non_empty: arrays among the required that must not be empty.
+        legacy: names of OMS 1.1 that readers accept.
+        later: names of later versions that readers accept.
+        required: required fields in addition to type and created_at; for an action, see
+            ``PHASES``.
+        required_any: groups of fields; one group must be complete.
+        non_empty: required arrays that must not be empty.
         doc: what the type is for.
     """
 
@@ -126,10 +127,10 @@ class GrainType:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What an action needs and must not carry, by its phase.
+    """The required and forbidden fields of an action in a phase.
 
-    ``name`` is the value of ``action_phase``; empty: the action is complete in one grain. With an
-    ``execution_mode`` the row holds only for actions of that mode.
+    ``name`` is the value of ``action_phase``, or empty for an action in one grain. A row with an
+    ``execution_mode`` applies only to actions with that mode.
     """
 
     name: str
@@ -141,7 +142,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Field names of 1.1 that readers take in grains of one type; ``negate`` turns the bool."""
+    """Field names of OMS 1.1 that readers accept in one type; ``negate`` inverts the boolean."""
 
     old: tuple[str, ...]
     name: str
@@ -151,7 +152,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A domain profile: its fields and rules hold where the tag ``profile:<name>`` is present."""
+    """A domain profile: its fields and rules apply if the tag ``profile:<name>`` is present."""
 
     name: str
     prefix: str
@@ -168,7 +169,7 @@ NESTED: dict[str, tuple[NestedField, ...]]
 PHASES: tuple[Phase, ...]
 """The phases of an action, with the fields that each requires and forbids."""
 ALIASES: tuple[Alias, ...]
-"""Field names of OMS 1.1, with their names today."""
+"""Field names of OMS 1.1 with their current names."""
 PROFILES: tuple[Profile, ...]
 """The domain profiles."""
 RELATED_TO_RELATION_TYPES: tuple[str, ...]
@@ -207,7 +208,7 @@ def _profile(raw: dict[str, Any]) -> Profile:
     return Profile(name, raw["prefix"], tuple(raw["rules"]), tuple(fields))
 
 
-# A key of the table that these classes do not know is a TypeError: the twins cannot drift apart.
+# An unknown key in the table is a TypeError, so these classes cannot drift from the table.
 _BUILD: dict[str, Callable[[dict[str, Any]], Any]] = {
     "TYPES": lambda table: tuple(GrainType(**_row(raw)) for raw in table["type"]),
     "FIELDS": lambda table: tuple(Field(**_field_row(raw)) for raw in table["fields"]["all"]),
@@ -238,7 +239,7 @@ def _load(name: str) -> Any:
     return _BUILD[name](_table())
 
 
-# Hidden from type checkers, for whom every unknown name would otherwise be an attribute.
+# Hidden from type checkers, which would otherwise accept every unknown name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
@@ -253,7 +254,7 @@ def __dir__() -> list[str]:
 
 @cache
 def _names() -> tuple[dict[str, Field], dict[tuple[str, str], Field], dict[str, str]]:
-    """Fields by name, fields by the type that alone defines them, 1.2 type names by any name."""
+    """Return fields by name, fields by defining type, and 1.2 type names by any name."""
     shared: dict[str, Field] = {}
     own: dict[tuple[str, str], Field] = {}
     for row in _load("FIELDS"):
@@ -264,28 +265,28 @@ def _names() -> tuple[dict[str, Field], dict[tuple[str, str], Field], dict[str, 
 
 
 def field(name: str, type: str | None = None) -> Field:
-    """Find a field by its full name, as grains of the given type have it.
+    """Return a field by its full name, as grains of a type have it. Spec: OMS §6.
 
     Args:
         name: the full name.
-        type: a type name, also of 1.1; only ``content`` differs by type, in actions. None for
-            the shared meaning, which grains of unknown types have too.
+        type: a type name, also of OMS 1.1. Only ``content`` differs by type, in actions. None for
+            the shared meaning, which also applies to unknown types.
 
     Raises:
-        KeyError: no such field, or no such type.
-
-    Spec: OMS §6
+        KeyError: there is no such field or type.
     """
     shared, own, types = _names()
     return shared[name] if type is None else own.get((types[type], name), shared[name])
 
 
 def short_key(name: str, type: str | None = None) -> str:
-    """Return the key that a field has in the payload; arguments as for ``field``.
+    """Return the payload key of a field. Spec: OMS §6.
+
+    Args:
+        name: the full name.
+        type: as for ``field``.
 
     Raises:
-        KeyError: no such field, or no such type.
-
-    Spec: OMS §6
+        KeyError: there is no such field or type.
     """
     return field(name, type).short

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a grain: beside its blob and never in it, since the blob cannot change.
+"""The state of a grain, in rows beside its blob, which never changes.
 
-A row of states-0 is one byte of bits, which says all that an index must know, and a MessagePack
-map with the rest:
+A row of states-0 is one byte of bits, which the index needs, and a MessagePack map with the rest:
 
     "s"  the addresses that superseded it, 32 bytes each, sorted
     "t"  system_valid_to, ms
 
-A grain of which nothing is known has no row. How often it was read and who holds it stand in
-tables of their own, so that neither is lost when the other is written.
+A grain with the default state has no row. Read counts and holds are in tables of their own, so
+that writing one does not lose the other.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 SUPERSEDED, RETRACTED, RESTRICTED, CONTESTED, VERIFIED = 1, 2, 4, 8, 16
 PAST = SUPERSEDED | RETRACTED | RESTRICTED
-"""A grain with one of these bits is left out of what is current."""
+"""Bits of a grain that is not current."""
 _ALL = PAST | CONTESTED | VERIFIED
 
 Verification = Literal["unverified", "verified", "contested", "retracted"]
@@ -62,17 +61,18 @@ _MODEL = 4  # bytes of a model's number in the keys of vectors-0
 
 @dataclass(frozen=True, slots=True)
 class GrainStatus:
-    """What became of a grain.
+    """The status of a grain.
 
     Attributes:
-        superseded_by: the lowest address among those that superseded it.
-        system_valid_to: until when the store held it to be so, ms since 1970.
-        verification_status: unverified, verified, contested or retracted.
-        access_count: how often it was read by users.
-        last_accessed_at: when last, ms since 1970.
-        held: an authority keeps it from being superseded, deleted or erased.
-        restricted: kept because it must be, and left out of all use.
-        successors: all that superseded it, sorted; several where histories have forked.
+        superseded_by: the lowest address among its successors.
+        system_valid_to: until when it was current in the store, ms since 1970.
+        verification_status: "unverified", "verified", "contested" or "retracted".
+        access_count: number of reads by users; reads that other processes have not written yet are
+            missing.
+        last_accessed_at: time of the last read, ms since 1970.
+        held: whether a hold protects it from being superseded, deleted or erased.
+        restricted: whether it is restricted: kept, but not found by queries.
+        successors: the addresses that superseded it, sorted; several after a fork.
 
     Spec: OMS §5.6
     """
@@ -88,7 +88,7 @@ class GrainStatus:
 
     @property
     def bits(self) -> int:
-        """What the index and its readers need to know, as bits."""
+        """The state as bits for the index."""
         bits = _STATUS[self.verification_status]
         if self.superseded_by is not None or self.successors:
             bits |= SUPERSEDED
@@ -96,14 +96,11 @@ class GrainStatus:
 
 
 def pack(state: GrainStatus) -> bytes | None:
-    """Make the row of a state; None if there is nothing to say.
-
-    Reads and holds are not in it.
-    """
+    """Make the row of a state, without reads and holds; None for the default state."""
     rest: dict[str, Any] = {}
     successors = sorted(set(state.successors))
     if state.superseded_by != (successors[0] if successors else None):
-        raise SchemaError("superseded_by is the lowest successor", field="/superseded_by")
+        raise SchemaError("superseded_by must be the lowest successor", field="/superseded_by")
     if successors:
         rest["s"] = [bytes.fromhex(address) for address in successors]
     if state.system_valid_to is not None:
@@ -115,7 +112,7 @@ def pack(state: GrainStatus) -> bytes | None:
 
 
 def unpack(row: bytes | None) -> GrainStatus:
-    """Read a row of states-0, or the absence of one."""
+    """Read a row of states-0, or None."""
     if row is None:
         return GrainStatus()
     try:
@@ -126,7 +123,7 @@ def unpack(row: bytes | None) -> GrainStatus:
         sound = (
             bits & ~_ALL == 0
             and bool(bits & SUPERSEDED) == bool(found)
-            and set(map(type, found)) <= {bytes}  # there can be thousands
+            and set(map(type, found)) <= {bytes}  # fast for thousands of successors
             and set(map(len, found)) <= {_ADDRESS}
             and (until is None or type(until) is int)
         )
@@ -145,14 +142,14 @@ def unpack(row: bytes | None) -> GrainStatus:
 
 
 def forget(writer: Writer, seq: int) -> None:
-    """Delete the rows of every table of life STATE that describe a grain, before its blob goes."""
+    """Delete the rows about a grain in all tables of life STATE, before its blob."""
     key = SEQUENCE.pack(seq)
     for other, _ in list(writer.rows(SUPERSEDES, prefix=key)):
         writer.set_row(SUPERSEDES, other, None)
     try:
         successors = unpack(writer.row(STATES, key)).successors
     except IntegrityError:
-        successors = ()  # damage must not keep a grain from being erased
+        successors = ()  # damage must not prevent an erasure
     for new in writer.find([bytes.fromhex(address) for address in successors]):
         if new is not None:
             writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
@@ -182,7 +179,7 @@ def forget_vectors(
 
 
 def _models(reader: Reader, table: Table) -> Iterator[bytes]:
-    """What the keys of each model's vectors begin with: one look-up for each model."""
+    """Return the prefix of each model's keys, with one look-up per model."""
     vector = next(reader.rows(table), None)
     while vector is not None:
         model = vector[0][:_MODEL]
@@ -199,48 +196,48 @@ def _forget_model(writer: Writer, number: int) -> None:
 
 RESTRICTION: Final = b"r"
 MOST: Final = 1 << 32
-"""The highest number that is written: no hold is changed so often."""
+"""The highest number that is written: no hold changes so often."""
 JUMP: Final = 1 << 16
-"""How much higher than one's own a number from another store can be."""
+"""How far a number from another store can exceed the local one."""
 _HOLD = b"h"
 _NAME = 16
 
 
 def hold_of(authority: str) -> bytes:
-    """What the hold of an authority goes by."""
+    """Return the name of an authority's hold."""
     return _HOLD + sha256(authority.encode("utf-8")).digest()[:_NAME]
 
 
 def toggle_epoch(reader: Reader, seq: int, what: bytes, on: bool) -> int:
-    """Return the turn that something is at."""
+    """Return the epoch of a hold or restriction."""
     row = reader.row(TOGGLES, SEQUENCE.pack(seq) + what)
     return int(on) if row is None else _read(row)[0]
 
 
 def flip(writer: Writer, seq: int, what: bytes, on: bool, name: str = "") -> None:
-    """Count that something was begun, or ended, just now."""
+    """Count a start or an end, now."""
     at = toggle_epoch(writer, seq, what, not on) + 1
     put(writer, seq, what, at if at <= MOST else at - 2, name)
 
 
-def taken(mine: int, told: int) -> int:
-    """Return the turn to go on with, when another store tells one.
+def taken(mine: int, theirs: int) -> int:
+    """Return the epoch to continue with, given that of another store.
 
-    What is on there is on here as well, also if its number cannot be; that it ended is believed
-    with a number that can be only.
+    What is on there is on here too, even if its number is impossible. An end is believed only with
+    a possible number.
     """
-    if told <= min(mine + JUMP, MOST):
-        return max(mine, told)
-    return mine + 1 if told % 2 and not mine % 2 else mine
+    if theirs <= min(mine + JUMP, MOST):
+        return max(mine, theirs)
+    return mine + 1 if theirs % 2 and not mine % 2 else mine
 
 
 def counted(number: int) -> int:
-    """Return a stored number; one that nobody can have counted to is where a count begins."""
+    """Return a stored number; an impossible one counts as the start."""
     return number if number <= MOST else 2 - number % 2
 
 
 def is_sound(row: bytes) -> bool:
-    """Whether a row is one that this or an earlier version wrote."""
+    """Whether this or an earlier version wrote a row."""
     try:
         return _parsed(row)[0] > 1
     except IntegrityError:
@@ -248,13 +245,13 @@ def is_sound(row: bytes) -> bool:
 
 
 def put(writer: Writer, seq: int, what: bytes, at: int, name: str = "") -> None:
-    """Set the turn that something is at."""
+    """Set the epoch of a hold or restriction."""
     value = msgpack.packb([at, name]) if at > 1 else None
     writer.set_row(TOGGLES, SEQUENCE.pack(seq) + what, value)
 
 
 def named(reader: Reader, seq: int) -> Iterator[tuple[str, int]]:
-    """Walk the authorities whose holds were ended at least once, with the turns of their holds."""
+    """Iterate over the authorities whose holds ended at least once, with their epochs."""
     for _, row in reader.rows(TOGGLES, prefix=SEQUENCE.pack(seq) + _HOLD):
         at, name = _read(row)
         yield name, at
@@ -271,5 +268,5 @@ def _parsed(row: bytes) -> tuple[int, str]:
     except (ValueError, TypeError, msgpack.UnpackException):
         at = name = None
     if type(at) is not int or at < 1 or type(name) is not str:
-        raise IntegrityError("how often a grain was held or restricted cannot be read")
+        raise IntegrityError("the row with the holds and restrictions of a grain is damaged")
     return at, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A walk through all blobs of a store, wherever it is kept, by short snapshots."""
+"""Iterate over all blobs of a storage in short snapshots."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from omsgrain.storage.tables import Table
 
 
 class ScannedBlob(NamedTuple):
-    """One blob met on a walk.
+    """A blob of a scan.
 
     Attributes:
         seq: its sequence number.
         digest: SHA-256 of the blob as it was read.
         blob: the bytes.
-        sound: the store knows that digest under that number; if not, bytes were damaged.
+        sound: whether the digest has this number in the store; if not, bytes are damaged.
     """
 
     seq: int
@@ -32,11 +32,11 @@ class ScannedBlob(NamedTuple):
 
 
 def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:
-    """Walk through all blobs that are there now, and hash each.
+    """Yield pages of all current blobs, and hash each blob.
 
-    Each page is a snapshot of its own, closed before the page is yielded: a long walk holds back
-    no old pages of the file, and whoever walks may write. Blobs that arrive meanwhile are left
-    out, so that the walk ends.
+    Each page is a snapshot of its own, closed before the page is yielded. So a long scan does not
+    keep old pages of the file, and the caller may write. Blobs stored meanwhile are left out, so
+    that the scan ends.
     """
     with store.read() as reader:
         last = reader.last_seq()
@@ -55,7 +55,7 @@ def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:
 
 
 def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
-    """Walk through all blobs that are there now, as ``pages`` does."""
+    """Iterate over all current blobs, as ``pages`` does."""
     for page in pages(store, after):
         for entry in page:
             if not entry.sound:
@@ -64,15 +64,15 @@ def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
 
 
 def damaged(entry: ScannedBlob) -> IntegrityError:
-    """Make the error for an entry that is not sound."""
+    """Make the error for a damaged entry."""
     return IntegrityError(
-        f"the bytes stored under number {entry.seq} are not those that were put",
+        f"the bytes stored under sequence number {entry.seq} are damaged",
         found=entry.digest.hex(),
     )
 
 
 def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
-    """Delete rows one by one, as ``drop_rows`` says."""
+    """Delete rows one by one, for ``drop_rows``."""
     rows = list(islice(writer.rows(table, prefix=prefix), most))
     for key, _ in rows:
         writer.set_row(table, key, None)
@@ -80,12 +80,12 @@ def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
 
 
 def stored(blob: bytes) -> Grain:
-    """Make the grain of a stored blob; it is decoded when it is asked for its fields."""
+    """Make the grain of a stored blob; its fields are decoded on demand."""
     return stored_grain(blob, _core.address(blob))
 
 
 def verified(digest: bytes, blob: bytes) -> Grain:
-    """Make the grain of a blob stored under a digest, which must be its hash."""
+    """Make the grain of a blob whose hash must be a digest."""
     grain = stored(blob)
     if grain.address != digest.hex():
         raise damaged_at(digest, grain.address)
@@ -93,14 +93,14 @@ def verified(digest: bytes, blob: bytes) -> Grain:
 
 
 def damaged_at(digest: bytes, found: str) -> IntegrityError:
-    """Make the error for bytes that are not those that were put under a digest."""
+    """Make the error for bytes that do not match their digest."""
     return IntegrityError("the stored bytes are damaged", expected=digest.hex(), found=found)
 
 
 def placed(
     read: Callable[[int], Grain | None], places: Sequence[bytes]
 ) -> list[tuple[bytes, Grain]]:
-    """Read the grains at some places one by one, as ``grains_at`` says."""
+    """Read the grains at some places one by one, for ``grains_at``."""
     read_all = [(place, read(int.from_bytes(place[12:], "big"))) for place in places]
     found = [(place, grain) for place, grain in read_all if grain is not None]
     if not _core.all_placed([place for place, _ in found], [g.address for _, g in found]):
@@ -109,5 +109,5 @@ def placed(
 
 
 def misplaced() -> IntegrityError:
-    """Make the error for a grain that does not belong where the index has it."""
+    """Make the error for a grain that does not belong to its place in the index."""
     return IntegrityError("a stored grain or its index row is damaged")

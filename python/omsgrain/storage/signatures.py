@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signatures over stored grains, each in a row of its own: a second signer adds one.
+"""The signatures of stored grains, each in its own row.
 
     key of signatures-0   = number of the grain, u64 ++ SHA-256 of the signer's DID, first 16 bytes
     value                 = proven, 1 byte ++ length of the head, u16 ++ head ++ tail
     envelope              = head ++ blob of the grain ++ tail
 
-Of a grain that was signed and then sealed, the signer is part of what is sealed:
+For a grain that was signed and then encrypted, the signer is encrypted too:
 
     key of signatures-0   = number of the grain, u64 ++ token of the signer, 16 bytes
-    value                 = 2, 1 byte ++ the value as above, sealed under the key of its user
+    value                 = 2, 1 byte ++ the value as above, encrypted under the user's key
 
-The blob is stored once, in blobs-0, with its signed bit set; envelopes come back byte for byte.
-The row of a grain and a signer is never taken by somebody else: only a signature that was verified
-here may replace one whose DID could not be resolved, by any signer where there is no room left.
+The blob is stored once in blobs-0 with its signed bit set; envelopes are returned byte for byte.
+Nobody else can take the row of a grain and a signer: only a signature that was verified here may
+replace one with an unresolved DID, and that of any signer if there is no room left.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
 
 MOST = 64
-"""Signatures that one grain can have; each costs a verification wherever the grain goes."""
+"""Maximum number of signatures of a grain; each must be verified wherever the grain goes."""
 
 SEALED = b"\2"
-"""What the value of a sealed signature begins with."""
+"""Prefix of the value of an encrypted signature."""
 
 _HEAD = struct.Struct(">BH")
 _SIGNER = 16
@@ -46,13 +46,13 @@ _SIGNER = 16
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A signature over a grain.
+    """A signature of a grain.
 
     Attributes:
-        envelope: the COSE_Sign1 with the blob in it, as it came.
-        signer: the DID whose key made it.
-        iat: when, in epoch seconds, as the signer says. Nothing proves it.
-        proven: it was verified here; otherwise the signer's DID could not be resolved.
+        envelope: the COSE_Sign1 with the blob, as received.
+        signer: the DID of the signer.
+        iat: the time in epoch seconds, as the signer states it. Nothing proves it.
+        proven: whether it was verified here; if not, the DID could not be resolved.
     """
 
     envelope: bytes
@@ -66,10 +66,7 @@ Examined = tuple[bytes, Signature]
 
 
 def examine(envelope: bytes, resolver: Resolver | None = None) -> Examined:
-    """Verify the signature of an envelope; of the blob no more is looked at than its header.
-
-    Spec: OMS §9
-    """
+    """Verify the signature of an envelope, but only the header of its blob. Spec: OMS §9."""
     (found,) = examine_many([envelope], resolver)
     if isinstance(found, OmsError):
         raise found
@@ -79,7 +76,7 @@ def examine(envelope: bytes, resolver: Resolver | None = None) -> Examined:
 def examine_many(
     envelopes: Sequence[bytes], resolver: Resolver | None = None
 ) -> list[Examined | OmsError]:
-    """Examine many envelopes, in their order; a refusal takes the place of its envelope."""
+    """Verify many envelopes, in order; an error replaces its envelope."""
     from omsgrain.crypto.cose import prove_many
 
     found: list[Examined | OmsError] = []
@@ -93,7 +90,7 @@ def examine_many(
 
 
 def unproven(envelope: bytes, error: OmsError) -> Examined | None:
-    """Take an envelope apart that was refused because its signer's DID could not be resolved."""
+    """Parse an envelope whose signer's DID could not be resolved."""
     from omsgrain.crypto import cose
 
     if not isinstance(error, DidError):
@@ -110,10 +107,10 @@ def unproven(envelope: bytes, error: OmsError) -> Examined | None:
 def add(
     writer: Writer, seq: int, blob: bytes, signature: Signature, keys: UserKeys | None = None
 ) -> bool:
-    """Keep a signature beside the grain that it is over.
+    """Store a signature beside its grain.
 
-    Of a grain that was signed and then sealed, ``blob`` is what is sealed, and ``keys`` seal the
-    signature too.
+    For a grain that was signed and then encrypted, ``blob`` is the plain blob, and ``keys``
+    encrypt the signature too.
     """
     row = _row(blob, signature)
     sealer = None
@@ -139,9 +136,9 @@ def add(
 
 def _row(blob: bytes, signature: Signature) -> bytes:
     if not blob[1] & SIGNED_BIT:
-        raise SignedMismatchError("an envelope around an unsigned blob", offset=1)
+        raise SignedMismatchError("the blob in the envelope has no signed bit", offset=1)
     if not over(signature, blob):
-        raise IntegrityError("the envelope is around another grain")
+        raise IntegrityError("the envelope contains another grain")
     envelope = signature.envelope
     at = envelope.find(blob)
     return _HEAD.pack(signature.proven, at) + envelope[:at] + envelope[at + len(blob) :]
@@ -150,7 +147,7 @@ def _row(blob: bytes, signature: Signature) -> bytes:
 def _make_room(
     writer: Writer, key: bytes, proven: bool, read: Callable[[bytes, bytes], bytes]
 ) -> None:
-    """Remove one that is not proven, if there are too many: anybody can make such signatures."""
+    """Remove an unproven signature if there are too many: anyone can make such signatures."""
     rows = list(writer.rows(SIGNATURES, prefix=key[: SEQUENCE.size]))
     if len(rows) < MOST:
         return
@@ -162,14 +159,14 @@ def _make_room(
 
 
 def over(signature: Signature, blob: bytes) -> bool:
-    """Tell whether a signature is over these bytes."""
+    """Return whether a signature covers these bytes."""
     return _core.envelope_blob(signature.envelope) == blob
 
 
 def signatures(reader: Reader, seq: int) -> list[Signature]:
-    """Return the signatures over a grain, sorted by signer; an unsigned one has none.
+    """Return the signatures of a grain, sorted by signer; none if it is unsigned.
 
-    Those of a grain that was signed before it was sealed show where its key is.
+    Signatures from before the encryption need the grain's key.
     """
     rows = list(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)))
     blob = reader.blob_at(seq) if rows else None
@@ -196,14 +193,14 @@ def _unsealed(reader: Reader, seq: int, rows: list[tuple[bytes, bytes]]) -> Iter
 
 
 def signers(reader: Reader, seq: int) -> tuple[str, ...]:
-    """Return the DIDs whose signature over a grain was verified, sorted."""
+    """Return the DIDs of verified signatures of a grain, sorted."""
     return tuple(one.signer for one in signatures(reader, seq) if one.proven)
 
 
 def by_signer(found: Sequence[Signature], signer: str | None = None) -> Signature | None:
-    """Choose the signature of a signer, or else the one that represents all.
+    """Return the signature of a signer, or the representative one.
 
-    That is the verified one with the lowest DID; if none was verified, the lowest.
+    That is the verified one with the lowest DID or, without any, the one with the lowest DID.
     """
     chosen = [one for one in found if signer in (None, one.signer)]
     return min(chosen, key=lambda one: (not one.proven, one.signer), default=None)
@@ -229,7 +226,7 @@ def read_row(blob: bytes, key: bytes, row: bytes, keys: UserKeys | None = None) 
 
 
 def _name(signer: str, keys: UserKeys | None) -> bytes:
-    """What a signer goes by in the keys of rows: a hash of the DID, or a token under a key."""
+    """Return the name of a signer in keys of rows: a hash of the DID, or a token under a key."""
     if keys is None:
         return sha256(signer.encode("utf-8")).digest()[:_SIGNER]
     (token,) = _core.tokens(keys.address, [signer.encode()])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every table of a store on disk: its name, its life, the bytes of its keys and values.
+"""Every table of a store on disk: its name, its life, its keys and values.
 
     table         life    key                        value
     blobs-0       BLOBS   sequence number, u64       first 8 bytes of the address ++ blob
@@ -7,53 +7,52 @@
     terms-1       INDEX   kind and term of a filter  places of current grains, 16 bytes each
     past-1        INDEX   kind and term of a filter  the same of past grains
     meta-0        STATE   name of a record           below
-    states-0      STATE   grain, u64                 bits, 1 byte ++ msgpack map (``state.py``)
+    states-0      STATE   grain, u64                 bits, 1 byte ++ msgpack map (``records.py``)
     counters-0    STATE   grain, u64                 u64 times read ++ u64 when last, ms
     holds-0       STATE   grain, u64                 msgpack list of holds
-    toggles-0     STATE   grain, u64 ++ what         msgpack list (``toggles.py``)
+    toggles-0     STATE   grain, u64 ++ what         msgpack list (``records.py``)
     supersedes-0  STATE   new u64 ++ old u64         nothing
-    lineages-0    STATE   grain, u64                 grain, u64, that its lineage goes by
+    lineages-0    STATE   grain, u64                 grain, u64, the name of its lineage
     guards-0      STATE   lineage, u64 ++ grain u64  nothing: its policy covers the lineage
     reviews-0     STATE   event, of a put grain, u64 msgpack map
     events-0      STATE   event, u64                 kind, 1 byte ++ grain, u64 ++ its address, 32
     named-0       STATE   beginning of an address    9 bytes a place (``mentions.py``)
     audit-0       STATE   number of the entry, u64   msgpack entry
     notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
-    models-0      STATE   name ++ 0 ++ dimension     msgpack map; older rows have the name alone
-    vectors-0     STATE   model, u32 ++ grain, u64   float32, little-endian, one a dimension
-    signatures-0  STATE   grain, u64 ++ signer, 16   an envelope around nothing (``signatures.py``)
-    sealed-0      BLIND   grain, u64                 number of the key that seals it, 8 bytes
-    keyed-0       BLIND   key, 8 ++ grain, u64       nothing: the grains that a key seals
-    kept-0        BLIND   key, 8 ++ grain, u64       nothing: those of them that ask to be kept
+    models-0      STATE   name ++ 0 ++ dimension     msgpack map; older rows have only the name
+    vectors-0     STATE   model, u32 ++ grain, u64   float32, little-endian, one per dimension
+    signatures-0  STATE   grain, u64 ++ signer, 16   envelope without blob (``signatures.py``)
+    sealed-0      BLIND   grain, u64                 number of its key, 8 bytes
+    keyed-0       BLIND   key, 8 ++ grain, u64       nothing: the grains of a key
+    kept-0        BLIND   key, 8 ++ grain, u64       nothing: those that may have to be kept
     blind-0       BLIND   key, 8 ++ token, 16        places, 16 bytes each, with their times masked
     plain-0       BLIND   key, 8 ++ token, 16        grain, u64: which has this plain address
-    veiled-0      BLIND   model, u32 ++ grain, u64   a sealed vector
+    veiled-0      BLIND   model, u32 ++ grain, u64   an encrypted vector
     tombstones-0  STATE   HMAC of what is erased, 32 msgpack map
-    due-0         STATE   deadline, ms, u64 ++ u64   msgpack map: an erasure that is to be done
+    due-0         STATE   deadline, ms, u64 ++ u64   msgpack map: a queued erasure
     tokens-0      STATE   SHA-256 of a token, 32     msgpack map (``tokens.py``)
 
     record of meta-0    value
     omsgrain.format     u32, the format of the whole store
-    head                u64 last sequence number given ++ u64 bytes of all blobs ++ u64 grains ++
+    head                u64 last sequence number ++ u64 bytes of all blobs ++ u64 grains ++
                         u64 watermark
     named               u64 last event that named-0 covers
-    sealed              1 byte: 1 once a grain was sealed here, else 0
-    position.NAME       u64 last change that the follower NAME has seen to
+    sealed              1 byte: 1 once a grain was encrypted here, else 0
+    position.NAME       u64 last change that the consumer NAME has processed
 
-Blobs are written at once; addresses and terms cover the grains up to the watermark, and are
-written behind it in sorted runs (``memtable.py`` has the rest). Keys and places of terms come from
-``rust/core/src/index_rows.rs``, which draws them. A grain that was superseded, retracted or
-restricted is past: its rows stand in past-1, all others in terms-1, none in both. The two together
-are a pure function of the blobs and of the bits in states-0.
+Blobs are written at once. Addresses and terms cover the grains up to the watermark, and are
+written later in sorted runs (``memtable.py`` has the rest). Keys and places of terms come from
+``rust/core/src/index_rows.rs``, which shows their layout. A grain that was superseded, retracted
+or restricted is past: its rows are in past-1, all others in terms-1. Both tables are a pure
+function of the blobs and of the bits in states-0.
 
-The 8 bytes before a blob tell damage: an address that stands nowhere else yet is made from its
-blob again, and a blob with a flipped byte would quietly get another one.
+The 8 bytes before a blob reveal damage: an address that is in no other table yet is computed from
+its blob, and a blob with a flipped byte would silently get another address.
 
 All integers are big-endian, so that keys sort by number. The number in a table's name is the
-format of its rows: rows of another layout go into a table of another name, so that no reader takes
-one for the other. Sequence numbers start at 1, rise with every grain and every other event, and
-are never given twice. Among the grains' numbers some are missing: events have them, or removed
-grains had them.
+format of its rows: another layout gets another name, so that no reader confuses them. Sequence
+numbers start at 1, rise with every grain and every other event, and are never assigned twice. So
+the numbers of grains have gaps, from events and from removed grains.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ from typing import Final, Literal, TypeAlias
 from omsgrain.errors import IntegrityError
 
 FORMAT = 3
-"""The format this code writes. It rises when an older reader could not read the store rightly."""
+"""The format of this code. It rises when older readers cannot read the store correctly."""
 
 FORMAT_RECORD = b"omsgrain.format"
 FORMAT_VALUE = struct.Struct(">I")
@@ -78,10 +77,10 @@ EVENT = struct.Struct(">cQ32s")
 MARK = 8
 """Bytes of the address before a blob."""
 LONGEST_KEY = 511
-"""Bytes of a key at the most; the least is one."""
+"""Maximum bytes of a key; the minimum is one."""
 
 Kind: TypeAlias = Literal[b"S", b"V", b"D", b"H", b"R", b"X", b"E", b"G"]
-"""What happened to a grain. That it was put is no event: its blob says so."""
+"""Events about a grain. A put is not an event: its blob shows it."""
 SUPERSEDED: Final = b"S"
 VERIFIED: Final = b"V"
 DELETED: Final = b"D"
@@ -94,7 +93,7 @@ SIGNED: Final = b"G"
 
 
 class Life(Enum):
-    """How a table's rows come and go, and so what a backup or a rebuild must do with them."""
+    """How a table's rows are written, and so what a backup or a rebuild must do with them."""
 
     BLOBS = "written once; never changed but by erasure"
     INDEX = "a pure function of the blobs and their states; rebuilding gives the same bytes"
@@ -109,10 +108,10 @@ class Table:
     name: bytes
     life: Life
     places: bool = False
-    """Whether a key has many values, all of one size."""
+    """Whether a key has many values of one size."""
     split: int = 0
-    """Where a key is cut on disk: what stands behind is a value, so that what stands before is
-    written once. To readers it is all key, and the value is nothing."""
+    """Where a key is split on disk: the second part is a value, the first part is stored once.
+    Readers see one key with an empty value."""
 
 
 BLOBS = Table(b"blobs-0", Life.BLOBS)
@@ -179,10 +178,10 @@ TABLES = (
 
 
 def event_of(row: bytes) -> tuple[bytes, int, bytes]:
-    """Read a row of events-0: the kind, the number of the grain, and what stands for its address.
+    """Parse a row of events-0: the kind, the number of the grain, and its address or mark.
 
     Raises:
-        IntegrityError: it is damaged.
+        IntegrityError: the row is damaged.
     """
     try:
         kind, seq, digest = EVENT.unpack(row)
@@ -192,11 +191,11 @@ def event_of(row: bytes) -> tuple[bytes, int, bytes]:
 
 
 def counter_of(row: bytes | None) -> tuple[int, int | None]:
-    """Read a row of counters-0: how often a grain was read, and when last, ms since 1970."""
+    """Parse a row of counters-0: number of reads, and time of the last, ms since 1970."""
     if row is None:
         return 0, None
     try:
         count, last = COUNTER.unpack(row)
     except struct.error:
-        raise IntegrityError("the count of a grain's reads is damaged") from None
+        raise IntegrityError("the read count of a grain is damaged") from None
     return count, last

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens that let somebody in over the network, each for a tenant, or for another store.
+"""Access tokens for the network, each for a tenant or for a sync peer.
 
     key     SHA-256 of the token, 32 bytes
     value   MessagePack map:
-            "n"  name             "c"  when it was made, ms
-            "t"  tenant, or nil   "r"  when it was revoked, ms; left out while it holds
-            "s"  list of scopes   "w"  list of namespaces; left out where it is for all
+            "n"  name             "c"  when it was created, ms
+            "t"  tenant, or nil   "r"  when it was revoked, ms; absent while it is valid
+            "s"  list of scopes   "w"  list of namespaces; absent for all
 
-The token itself is not stored: it is 32 random bytes, so its hash needs no salt, and looking it
-up by its hash takes the same time however much of a guess is right.
+The token itself is not stored. It is 32 random bytes, so its hash needs no salt, and a look-up by
+its hash takes the same time for every guess.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ from omsgrain.storage.location import Where, location_of
 from omsgrain.storage.tables import TOKENS
 
 Scope = Literal["import", "export", "admin", "sync:read", "sync:write", "sync:admin"]
-"""What a token lets one do: bring in, take out, erase; and let another store do: fetch; bring
-grains and states; bring holds, restrictions and erasures. None of them holds another."""
+"""What a token permits: import, export, erase (admin). For sync peers: fetch; send grains and
+states; send holds, restrictions and erasures. No scope includes another."""
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 SYNC: Final[frozenset[Scope]] = frozenset({"sync:read", "sync:write", "sync:admin"})
-"""Scopes that go without the others: stores sync namespaces or all there is, and not a tenant."""
+"""Scopes of sync peers, which cannot be combined with others: peers sync namespaces or the whole
+store, but not a tenant."""
 PREFIX: Final = "omg_"
-"""How every token begins, so that scanners for secrets know one."""
+"""Prefix of every token, so that secret scanners recognize it."""
 
 _BYTES = 32
 _TOKEN = re.compile(r"omg_[A-Za-z0-9_-]{43}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LONE = re.compile("[\ud800-\udfff]")  # what a byte that is no UTF-8 becomes in an argument
-_SELDOM = 3_600_000  # ms after which the use of a token is noted again
+_LONE = re.compile("[\ud800-\udfff]")  # an argument with bytes that are not UTF-8
+_SELDOM = 3_600_000  # ms after which to record the use of a token again
 _MOST_TENANT = 1_024
 _MOST_NAMESPACE = 256
 _MOST_NAMESPACES = 64
@@ -52,17 +53,17 @@ _MOST_NAMESPACES = 64
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token.
+    """An access token, without its secret.
 
     Attributes:
-        name: what it is called here; no two that hold have one name.
-        tenant: whose memory it opens; None if it is for syncing.
-        scopes: what it is good for.
+        name: its name; no two valid tokens have the same name.
+        tenant: the tenant whose memory it opens; None for a sync peer.
+        scopes: what it permits.
         created: ms since 1970.
-        revoked: when it ended, ms since 1970; None while it holds.
-        namespaces: those that it opens; all, if there are none.
-        expires: when it ends by itself, ms since 1970; None if it does not.
-        used: when it was last shown, ms since 1970, to about an hour; None if it never was.
+        revoked: when it was revoked, ms since 1970; None if it was not.
+        namespaces: the namespaces that it opens; empty for all.
+        expires: when it expires, ms since 1970; None if it does not.
+        used: when it was last used, ms since 1970, to about an hour; None if never.
     """
 
     name: str
@@ -75,12 +76,12 @@ class Token:
     used: int | None = field(default=None, compare=False)
 
     def holds(self, now: int) -> bool:
-        """Whether it lets somebody in."""
+        """Whether the token is valid."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
 class Tokens:
-    """The tokens of a store. What one process adds or revokes, all see at once."""
+    """The access tokens of a store. Changes apply to all processes at once."""
 
     def __init__(
         self,
@@ -102,30 +103,36 @@ class Tokens:
         namespaces: Iterable[str] = (),
         expires: int | None = None,
     ) -> str:
-        """Make a token."""
+        """Create a token; returns its secret."""
         if _NAME.fullmatch(name) is None:
             expected = "1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore"
-            raise SchemaError("not the name of a token", field="/name", expected=expected)
+            raise SchemaError("invalid token name", field="/name", expected=expected)
         wanted = set(scopes)
         if not wanted or not wanted <= set(SCOPES):
-            raise SchemaError("not scopes", field="/scopes", expected=", ".join(SCOPES))
+            raise SchemaError("unknown scopes", field="/scopes", expected=", ".join(SCOPES))
         ordered: tuple[Scope, ...] = tuple(scope for scope in SCOPES if scope in wanted)
         only = tuple(sorted(set(namespaces)))
         if wanted & SYNC and not wanted <= SYNC:
             expected = ", ".join(sorted(SYNC))
-            raise SchemaError("scopes of syncing go alone", field="/scopes", expected=expected)
+            raise SchemaError(
+                "sync scopes cannot be combined with other scopes",
+                field="/scopes",
+                expected=expected,
+            )
         _check_reach(tenant, wanted <= SYNC, only)
         now = self._clock()
         if expires is not None and expires <= now:
             raise SchemaError(
-                "the token would have ended", field="/expires", expected="a time to come"
+                "the token would be expired already",
+                field="/expires",
+                expected="a time in the future",
             )
         secret = PREFIX + base64.urlsafe_b64encode(os.urandom(_BYTES)).rstrip(b"=").decode()
         token = Token(name, tenant, ordered, now, namespaces=only, expires=expires)
 
         def work(writer: Writer) -> None:
             if _live(writer, name, now) is not None:
-                raise SchemaError("there is a token of this name", field="/name")
+                raise SchemaError("a valid token has this name already", field="/name")
             writer.set_row(TOKENS, _key(secret), _pack(token))
             self._note(writer, "token_added", name)
 
@@ -133,7 +140,7 @@ class Tokens:
         return secret
 
     def find(self, secret: str) -> Token | None:
-        """Return what is known of a token that somebody shows; None of one that does not hold."""
+        """Return the valid token with a secret, or None."""
         if not is_token(secret):
             return None
         with self._store.read() as reader:
@@ -142,11 +149,11 @@ class Tokens:
         return token if token is not None and token.holds(self._clock()) else None
 
     def is_use_due(self, token: Token) -> bool:
-        """Whether it was last noted so long ago that ``note_use`` would write."""
+        """Whether ``note_use`` would record a use now."""
         return token.used is None or self._clock() - token.used >= _SELDOM
 
     def note_use(self, secret: str) -> None:
-        """Note that a token was shown: a row once an hour, and not for each request."""
+        """Record the use of a token, at most once an hour."""
 
         def work(writer: Writer) -> None:
             row = writer.row(TOKENS, _key(secret))
@@ -157,20 +164,20 @@ class Tokens:
         self._store.write(work)
 
     def list(self) -> list[Token]:
-        """Return all tokens, oldest first; those that were revoked too."""
+        """Return all tokens, oldest first, including revoked ones."""
         with self._store.read() as reader:
             found = [_unpack(row) for _, row in reader.rows(TOKENS)]
         return sorted(found, key=lambda token: (token.created, token.name))
 
     def revoke(self, name: str, *, forget: bool = False) -> None:
-        """End a token, from now on and for every process."""
+        """Revoke a token at once, for every process."""
 
         def work(writer: Writer) -> None:
             rows = [(key, _unpack(row)) for key, row in writer.rows(TOKENS)]
             mine = [(key, token) for key, token in rows if token.name == name]
             live = [(key, token) for key, token in mine if token.revoked is None]
             if not (mine if forget else live):
-                raise NotFoundError("no token of this name holds")
+                raise NotFoundError("no valid token has this name")
             for key, token in mine if forget else live:
                 ended = replace(token, revoked=self._clock())
                 writer.set_row(TOKENS, key, None if forget else _pack(ended))
@@ -179,13 +186,13 @@ class Tokens:
         self._store.write(work)
 
     def count(self, tenants: Iterable[str]) -> int:
-        """Return how many tokens open the memory of some tenants."""
+        """Return the number of valid tokens of some tenants."""
         whose = frozenset(tenants)
         now = self._clock()
         return sum(1 for one in self.list() if one.holds(now) and one.tenant in whose)
 
     def forget(self, tenants: Iterable[str]) -> int:
-        """End all tokens of some tenants and delete what is known of them."""
+        """Delete all tokens of some tenants."""
         whose = frozenset(tenants)
 
         def work(writer: Writer) -> int:
@@ -199,7 +206,7 @@ class Tokens:
         return self._store.write(work)
 
     def _note(self, writer: Writer, reason: str, name: str) -> None:
-        """Add an entry to the audit trail: the token's name, not its tenant, not its hash."""
+        """Add an audit entry with the token's name, without its tenant and its hash."""
         audit.append(
             writer,
             operation="key",
@@ -214,33 +221,33 @@ class Tokens:
 def open_tokens(
     where: Where, *, readonly: bool = False, actor: str | None = None
 ) -> Iterator[Tokens]:
-    """Open the tokens of a store that exists, without its keys."""
+    """Open the tokens of an existing store, without its keys."""
     location = location_of(where)
-    location.must_exist()  # or an empty directory would become a store
+    location.must_exist()  # otherwise an empty directory would become a store
     with closing(location.open(readonly=readonly)) as storage:
         yield Tokens(storage, actor=actor)
 
 
 def is_token(text: str) -> bool:
-    """Whether this has the form of a token."""
+    """Whether a text has the form of a token."""
     return _TOKEN.fullmatch(text) is not None
 
 
 def _check_reach(tenant: str | None, syncs: bool, namespaces: tuple[str, ...]) -> None:
-    """Refuse a tenant or namespaces that do not go with the scopes."""
+    """Refuse a tenant or namespaces that do not fit the scopes."""
     if syncs and tenant is not None:
         expected = "namespaces, or the whole store"
-        raise SchemaError("stores do not sync a tenant", field="/tenant", expected=expected)
+        raise SchemaError("a sync token has no tenant", field="/tenant", expected=expected)
     if not syncs and (tenant is None or not _is_name(tenant, _MOST_TENANT)):
-        raise SchemaError("not a tenant", field="/tenant", expected="1 to 1,024 letters")
+        raise SchemaError("invalid tenant", field="/tenant", expected="1 to 1,024 characters")
     if not syncs and namespaces:
         expected = " or ".join(sorted(SYNC))
-        raise SchemaError("namespaces are for syncing", field="/namespaces", expected=expected)
+        raise SchemaError("namespaces need sync scopes", field="/namespaces", expected=expected)
     if len(namespaces) > _MOST_NAMESPACES or not all(
         _is_name(name, _MOST_NAMESPACE) for name in namespaces
     ):
-        expected = f"at most {_MOST_NAMESPACES}, each of 1 to {_MOST_NAMESPACE} letters"
-        raise SchemaError("not namespaces", field="/namespaces", expected=expected)
+        expected = f"at most {_MOST_NAMESPACES}, each of 1 to {_MOST_NAMESPACE} characters"
+        raise SchemaError("invalid namespaces", field="/namespaces", expected=expected)
 
 
 def _is_name(text: str, most: int) -> bool:
@@ -293,6 +300,6 @@ def _unpack(row: bytes) -> Token:
     except (KeyError, TypeError, ValueError, AttributeError, msgpack.UnpackException):
         sound = False
     if not sound:
-        raise IntegrityError("a token cannot be read: its row is damaged")
+        raise IntegrityError("the row of a token is damaged")
     only = tuple(namespaces)
     return Token(name, tenant, tuple(scopes), created, revoked, only, expires, used)

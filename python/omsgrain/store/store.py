@@ -104,7 +104,7 @@ class GrainStore(StorePart):
         Raises:
             ErasedError: the grain was erased.
             SignatureError: the signature is invalid, or the store requires one.
-            SchemaError: a field is invalid, or the grain belongs into ``supersede``.
+            SchemaError: a field is invalid, or only ``supersede`` may store the grain.
             OmsError: the format or a preset rejects the grain.
             StoreError: the store is read-only, full or damaged. Nothing was stored.
         """

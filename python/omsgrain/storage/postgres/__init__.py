@@ -1,42 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store in PostgreSQL: one database holds the stores of many tenants, for many processes.
+"""A storage in PostgreSQL: one database has the stores of many tenants, for many processes.
 
     store = PostgresStorage("postgresql://memory@db.example/fleet", tenant="robots")
 
-Tables (``schema.py``). Every key begins with the number of the store. Blobs lie under their
-sequence numbers, addresses lead to those, index rows are (key, past, place), and each table of
-life STATE or BLIND of ``storage/tables.py`` is one of (key, value). Tables that grow with the
-grains are hash-partitioned by the column behind the store's number, so that extensions and engines
-that speak PostgreSQL's language can spread them.
+Tables (``schema.py``). Every key begins with the number of the store. Blobs are stored by sequence
+number, addresses map to sequence numbers, and index rows are (key, past, place). Each table of
+life STATE or BLIND of ``storage/tables.py`` becomes a table of (key, value). Tables that grow with
+the grains are hash-partitioned by the column after the store's number, so that extensions and
+compatible engines can distribute them.
 
 Numbers. Each store has a head row with its last number. A write transaction locks it first and
-changes it last, so the writers of one store take turns whatever process they are in, each sees
-what the ones before it did, and no reader ever sees number n + 1 without n. The price: the writers
-of one store wait for one another's commits. Threads of one process that wait share a commit;
-different stores do not wait at all.
+changes it last. So the writers of one store take turns across processes, each sees the work of the
+earlier ones, and no reader sees number n + 1 without n. The cost: writers of one store wait for
+each other's commits. Waiting threads of one process share a commit. Different stores do not wait.
 
-Snapshots are REPEATABLE READ transactions, which begin in the round trip of their first question;
-no writer waits for their end. Callers say what they will ask next (``expect_places``,
-``expecting``), and it comes along. Index rows are written in the grain's own transaction: there is
-no watermark.
+Snapshots are REPEATABLE READ transactions that begin in the round trip of the first read. No
+writer waits for them. Callers announce their next reads (``expect_places``, ``expecting``), which
+are then fetched along. Index rows are written in the grain's own transaction: there is no
+watermark.
 
-Tenants. Row-level security, forced on owners too, shows a connection the rows of the store that it
-was made for, and only if the store's row names the connection's role. It is not forced on the
-owner of the text index.
+Tenants. Row-level security, also forced on owners, restricts a connection to the rows of its
+store, and only if the store's row names the connection's role. It is not forced on the owner of
+the text index.
 
-A server or a connection that goes away: reads that have begun fail, everything else is tried again
-until ``patience`` is over; where a commit's answer was lost, the store looks what became of it.
+Lost connections. A snapshot in progress fails. Everything else is retried for ``patience``
+seconds. If the answer to a commit is lost, the store finds out whether it was made.
 
-pool         what a URL says, connections, many statements in one round trip
-connection   errors of the database as StoreError, what may be tried again; transactions
-schema       every table as SQL; versions of the schema; tenants and their roles
-statements   all other SQL
-rows         grains and index rows as columns, on their way in by COPY or INSERT
-cache        answers that are kept: of the pages of a walk, and of small tables
-reader       a snapshot
-writer       a write transaction
-storage      ``PostgresStorage``, and how works share a commit
-maintenance  check, rebuild, compact, backup
+    pool         URLs, connections, many statements in one round trip
+    connection   database errors as StoreError, retries, transactions
+    schema       all tables as SQL; versions of the schema; tenants and their roles
+    statements   all other SQL
+    rows         grains and index rows as columns, for COPY or INSERT
+    cache        cached answers for the pages of an iteration, and for small tables
+    reader       a snapshot
+    writer       a write transaction
+    storage      ``PostgresStorage``, and how works share a commit
+    maintenance  check, rebuild, compact, backup
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ try:
     import psycopg
 except ImportError:
     raise UnsupportedError(
-        "a store in PostgreSQL needs more packages", expected=packages_of("postgres")
+        "a store in PostgreSQL needs psycopg", expected=packages_of("postgres")
     ) from None
 
 if not psycopg.Pipeline.is_supported():

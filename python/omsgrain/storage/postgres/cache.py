@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that are kept, so that a question is not a round trip each.
+"""Caches of answers, to save round trips.
 
-A query walks one list, and asks of each grain whether it is in the others, what became of it, and
-what it says. The walk has read its places by pages, and when the first of a page is asked about,
-the rest of the page is about to be: so the question is put for all of them, and the answers are
-kept as long as the page is. This holds in a snapshot, where answers do not change.
+A query iterates over one list, and then looks up each grain in the others, its state and its
+content. Places are read in pages. The first look-up for a page reads the answers for the rest of
+the page too, and they are cached as long as the page. This is safe in a snapshot.
 
-A write transaction keeps small tables: it alone writes to the store while it lasts. A work on a
-thousand grains asks of each whether it is held, guarded, signed and so on, and most stores have
-few such rows, or none. A table that is asked a second time is read whole if it is small, and
-answers from then on, with what the transaction itself has changed.
+A write transaction caches small tables, because no other transaction writes to the store
+meanwhile. A work on a thousand grains asks for each whether it is held, guarded, signed and so on,
+and most stores have few such rows. A small table is read completely on its second use. Then the
+cache answers, including the changes of the transaction itself.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from typing import NamedTuple, Protocol
 from omsgrain.storage.base import Which
 from omsgrain.storage.tables import SEQUENCE, Table
 
-_PAGES = 72  # pages kept: a query may walk 64 lists side by side
-_GRAINS = 16, 128  # grains read at once, at first and at the most
-_PLACES = 16  # places read at first, where not all that are met will be wanted
+_PAGES = 72  # pages to cache: a query may read 64 lists in parallel
+_GRAINS = 16, 128  # grains to read at once, at first and at most
+_PLACES = 16  # places to read first, if only some will match
 
 
 class _Has(Protocol):
@@ -31,25 +30,25 @@ class _Has(Protocol):
 
 
 class ExpectedPlaces(NamedTuple):
-    """What will be asked of the places of the next walk."""
+    """What will be read for the places of the next iteration."""
 
-    grains: int  # how many of those that have all terms will be read
-    terms: tuple[bytes, ...]  # what each is looked up in
-    states: bool  # whether its state is asked
+    grains: int  # number of grains with all terms that will be read
+    terms: tuple[bytes, ...]  # the terms to look up for each
+    states: bool  # whether states will be read
 
     @property
     def places(self) -> int:
-        """How many to read at first: one more tells whether the walk goes on."""
+        """The number of places to read first; one more shows whether the iteration continues."""
         wanted = min(self.grains + 1, _GRAINS[1])
         return max(4 * wanted, _PLACES) if self.terms or self.states else wanted
 
     def blobs(self, places: int) -> bool:
-        """Whether blobs come with a page of so many places."""
+        """Whether to fetch blobs with a page of so many places."""
         return 0 < self.grains and places <= 2 * _GRAINS[1]
 
 
 class _Page:
-    """Places that were read together, and what is known of them."""
+    """Places that were read together, with cached answers."""
 
     __slots__ = "at", "blobs", "came", "grains", "has", "held", "places", "states", "states_from"
 
@@ -59,9 +58,9 @@ class _Page:
         self.has: dict[tuple[bytes, Which], tuple[int, set[bytes]]] = {}
         self.states: dict[bytes, bytes] = {}
         self.states_from: int | None = None
-        self.came: dict[int, bytes] = {}  # blobs, with the places
+        self.came: dict[int, bytes] = {}  # blobs fetched with the places
         self.blobs: dict[int, bytes] = {}
-        self.held = 0, 0  # from which place, and up to which
+        self.held = 0, 0  # the first and last cached place
         self.grains = _GRAINS[0]
 
     def numbers(self, first: int, last: int | None = None) -> list[int]:
@@ -69,7 +68,7 @@ class _Page:
 
 
 class Prefetch:
-    """Answers about the grains of the pages that were read last."""
+    """Cached answers about the grains of the latest pages."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class Prefetch:
     ) -> None:
         self._has, self._states, self._blobs = has, states, blobs
         self._pages: deque[_Page] = deque()
-        self._page_of: dict[bytes, _Page] = {}  # by the ends of places: their numbers
+        self._page_of: dict[bytes, _Page] = {}  # by the ends of places, which are numbers
 
     def expect(
         self,
@@ -89,7 +88,7 @@ class Prefetch:
         states: dict[bytes, bytes] | None = None,
         blobs: dict[int, bytes] | None = None,
     ) -> None:
-        """Say that a page was read."""
+        """Register a page that was read."""
         page = _Page(places)
         if has is not None:
             page.has = {one: (0, found) for one, found in has.items()}
@@ -106,7 +105,7 @@ class Prefetch:
                     del self._page_of[end]
 
     def has(self, key: bytes, place: bytes, which: Which) -> bool | None:
-        """Whether the grain at a place has a term; None if it is of no page."""
+        """Whether the grain at a place has a term; None if no page has it."""
         page = self._page_of.get(place[12:])
         if page is None:
             return None
@@ -120,7 +119,7 @@ class Prefetch:
         return place in known[1]
 
     def state(self, key: bytes) -> tuple[bytes | None] | None:
-        """The row of a grain's state, which may be none; None if it is of no page."""
+        """Return the row of a grain's state, or None inside; None if no page has it."""
         page = self._page_of.get(key[-4:]) if key[:4] == bytes(4) else None
         if page is None or len(key) != SEQUENCE.size:
             return None
@@ -131,9 +130,9 @@ class Prefetch:
         return (page.states.get(key),)
 
     def blob(self, seq: int) -> tuple[bytes | None] | None:
-        """The blob of a grain, which may be gone; None if it is of no page.
+        """Return the blob of a grain, or None inside; None if no page has it.
 
-        Grains are large: they are read few at first, and let go of when the next ones are.
+        Blobs are large, so few are read at first, and only the latest are cached.
         """
         end = SEQUENCE.pack(seq)[-4:]
         page = self._page_of.get(end) if seq < 1 << 32 else None
@@ -144,7 +143,7 @@ class Prefetch:
         index = page.at[end]
         first, last = page.held
         if index < first:
-            return None  # read before, and let go of
+            return None  # read before, and dropped
         if index >= last:
             page.held = index, index + page.grains
             page.blobs = self._blobs(page.numbers(*page.held))
@@ -152,7 +151,7 @@ class Prefetch:
         return (page.blobs.get(seq),)
 
     def brought(self, numbers: list[int]) -> dict[int, bytes]:
-        """The blobs of those of some grains that came along with their places."""
+        """Return the blobs that were fetched with their places."""
         found = {}
         for seq in numbers:
             page = self._page_of.get(SEQUENCE.pack(seq)[-4:])
@@ -162,7 +161,7 @@ class Prefetch:
 
 
 class AddressPrefetch:
-    """The grains at some addresses, which are asked for in their order: read few at first."""
+    """Grains at announced addresses, read in order, a few at first."""
 
     def __init__(self, read: Callable[[list[bytes]], dict[bytes, tuple[int, bytes]]]) -> None:
         self._read = read
@@ -174,13 +173,13 @@ class AddressPrefetch:
         self._blobs: dict[int, bytes] = {}
 
     def expect(self, digests: Sequence[bytes]) -> None:
-        """Say which will be asked for."""
+        """Announce the addresses."""
         self._order = [*digests]
         self._at = {digest: i for i, digest in enumerate(digests)}
         self._held, self._grains = (0, 0), _GRAINS[0]
 
     def find(self, digest: bytes) -> tuple[int | None] | None:
-        """The number of a grain, which may not be there; None if it is not expected."""
+        """Return the number of a grain, or None inside; None if it was not announced."""
         index = self._at.get(digest)
         if index is None:
             return None
@@ -194,16 +193,16 @@ class AddressPrefetch:
         return (None if found is None else found[0],)
 
     def blob(self, seq: int) -> bytes | None:
-        """The blob of a grain that was read together with the last one that was found."""
+        """Return a blob that was read together with the last grain found."""
         return self._blobs.get(seq)
 
 
-_FEW = 2_048  # rows of a table that is read whole
-_BLOBS = 16 << 20  # bytes of blobs kept
+_FEW = 2_048  # maximum rows of a cached table
+_BLOBS = 16 << 20  # bytes of blobs to cache
 
 
 class WriteCache:
-    """Small tables, and blobs that were read."""
+    """Cached small tables and blobs of a write transaction."""
 
     def __init__(self, tables: dict[Table, dict[bytes, bytes]]) -> None:
         self._tables = tables
@@ -215,7 +214,7 @@ class WriteCache:
     def table(
         self, table: Table, read: Callable[[int], Iterable[tuple[bytes, bytes]]]
     ) -> dict[bytes, bytes] | None:
-        """All rows of a table, where they are few and not asked for the first time."""
+        """Return all rows of a small table from its second use on, or else None."""
         found = self._tables.get(table)
         if found is None and table not in self._large:
             if table not in self._met:
@@ -229,7 +228,7 @@ class WriteCache:
         return found
 
     def set(self, table: Table, key: bytes, value: bytes | None) -> bool:
-        """Note a change; tell whether it is one, as far as that is known."""
+        """Cache a change; returns whether it changes anything, as far as known."""
         rows = self._tables.get(table)
         if rows is None:
             return True
@@ -239,30 +238,30 @@ class WriteCache:
         return True
 
     def forget(self, tables: Iterable[Table]) -> None:
-        """Hold some tables no longer: they were changed by a statement."""
+        """Drop tables that a statement has changed."""
         for table in tables:
             self._tables.pop(table, None)
 
     def blob(self, seq: int) -> bytes | None:
-        """A blob that was read, and is there."""
+        """Return a cached blob."""
         return self._blobs.get(seq)
 
     def keep(self, seq: int, blob: bytes) -> None:
-        """Keep a blob that was read."""
+        """Cache a blob."""
         self._size += len(blob)
         if self._size > _BLOBS:
             self._blobs, self._size = {}, len(blob)
         self._blobs[seq] = blob
 
     def drop(self, seq: int) -> None:
-        """Forget a blob that is removed."""
+        """Drop a removed blob."""
         self._blobs.pop(seq, None)
 
 
 def walked(
     rows: dict[bytes, bytes], after: bytes | None, prefix: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Walk rows that are held by rising keys; those that go meanwhile are not met."""
+    """Iterate over cached rows by rising keys; rows removed meanwhile are left out."""
     for key in sorted(key for key in rows if key.startswith(prefix)):
         if (after is None or key > after) and (value := rows.get(key)) is not None:
             yield key, value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database, and how transactions in it begin and end: also when the server goes away."""
+"""A database, its transactions and retries, including a server that goes away."""
 
 from __future__ import annotations
 
@@ -27,67 +27,67 @@ from omsgrain.storage.postgres.pool import (
 )
 
 _CLASHES = {"40001", "40P01", "CR000"}
-"""Transactions that came in each other's way: nothing was written, and it may go better again."""
+"""Conflicts between transactions: nothing was written, and a retry may succeed."""
 
 _AWAY = {"57P01", "57P02", "57P03", "57P05", "08000", "08001", "08003", "08006", "53300"}
-"""The server is going, gone or coming, or has no room for one more connection."""
+"""The server is stopping, stopped or starting, or has no free connection."""
 
-_UNTOLD = {"08007", "40003"}
-"""The server does not know itself what became of a commit."""
+_UNKNOWN_COMMIT = {"08007", "40003"}
+"""The server does not know the outcome of a commit."""
 
 _OUT_OF_TIME = {"25P03", "25P04"}
-"""The server has ended a transaction that did nothing for too long, or took too long."""
+"""The server ended a transaction that was idle or ran for too long."""
 
-# Before there is a connection, the driver has no code for what the server says, only its words:
-# in English here. A server that speaks otherwise is waited for only once a store is open.
+# Before a connection exists, the driver has only the server's message, without a code: this is
+# the English one. A server with another language is retried only once a store is open.
 _COMING = re.compile(
     "the database system is"
     "|too many (clients|connections)|connection slots are reserved|no more connections allowed"
 )
 
 _OWN = {"22", "23", "54"}
-"""Classes of errors in values, in what rows must be, and in how much one statement may be."""
+"""Classes of errors in values, in rows, and in the limits of one statement."""
 
 _KNOWN = {
-    "55P03": "another process writes to the store, or rewrites its tables, and does not end,",
-    "57014": "one statement took too long, or was ended by somebody,",
+    "55P03": "another process holds the write lock of the store for too long",
+    "57014": "a statement took too long or was cancelled",
     "53100": "the disk of the database is full",
-    "42501": "the role may not do that in the database",
-    "25006": "the database only lets itself be read",
+    "42501": "the role lacks the permission",
+    "25006": "the database is read-only",
 }
 _REASON = re.compile(r"(?:FATAL:|failed:)\s*(.*)", re.DOTALL)
 _LONGEST = 200
 
 
 def is_clash(error: psycopg.Error) -> bool:
-    """Whether the transaction was taken back because of others, and may be run again."""
+    """Whether the transaction was rolled back because of others, and may be retried."""
     return error.sqlstate in _CLASHES
 
 
 def is_own(error: psycopg.Error) -> bool:
-    """Whether it lies in what was asked for, and so says nothing about other works."""
+    """Whether the request itself caused the error, so that other works are not affected."""
     return (error.sqlstate or "")[:2] in _OWN
 
 
 def is_away(error: psycopg.Error) -> bool:
-    """Whether the server is away, and may come back."""
+    """Whether the server is away and may come back."""
     if error.sqlstate is not None:
-        return error.sqlstate in _AWAY | _UNTOLD
+        return error.sqlstate in _AWAY | _UNKNOWN_COMMIT
     return isinstance(error, psycopg.OperationalError)
 
 
 def is_broken(error: psycopg.Error, closed: bool) -> bool:
-    """Whether a transaction was lost with its connection, and may be run again."""
+    """Whether a transaction was lost with its connection, and may be retried."""
     return is_away(error) or (closed and error.sqlstate not in _OUT_OF_TIME)
 
 
 def is_coming(error: psycopg.Error) -> bool:
-    """Whether the server says that it is about to come, or that others have to go first."""
+    """Whether the server says that it is starting or has no free connection."""
     return _COMING.search(str(error)) is not None
 
 
 class RefusedError(StoreError):
-    """The database refused, or could not be reached: that says nothing about what is stored."""
+    """The database refused or was unreachable, which says nothing about the stored data."""
 
 
 class FullError(RefusedError, DiskFullError):
@@ -95,7 +95,7 @@ class FullError(RefusedError, DiskFullError):
 
 
 class DeniedError(RefusedError, AccessDeniedError):
-    """The role may not do that, or the database is read-only."""
+    """The role lacks a permission, or the database is read-only."""
 
 
 _KINDS: dict[str, type[RefusedError]] = {
@@ -106,7 +106,7 @@ _KINDS: dict[str, type[RefusedError]] = {
 
 
 def failure(place: ConnectionTarget, doing: str, error: psycopg.Error) -> RefusedError:
-    """Make the error for something that the database refused."""
+    """Make the error for a refusal of the database."""
     state = error.sqlstate
     message = _KNOWN.get(state or "", f"could not {doing}")
     if state is None:
@@ -123,10 +123,10 @@ def failure(place: ConnectionTarget, doing: str, error: psycopg.Error) -> Refuse
 
 
 def uncertain(place: ConnectionTarget) -> StoreError:
-    """Make the error for a commit whose answer was lost, and whose outcome is unknown."""
+    """Make the error for a commit with an unknown outcome."""
     return StoreError(
-        f"the connection to {place.shown!r} broke while it committed: "
-        "what was written may be stored, or not; look before you write it again",
+        f"the connection to {place.shown!r} broke during the commit: "
+        "it is unknown whether the data was stored; read it before you write it again",
         expected="an answer to the commit",
     )
 
@@ -134,26 +134,26 @@ def uncertain(place: ConnectionTarget) -> StoreError:
 PATIENCE = 30.0
 """Seconds to wait for a server, by default."""
 
-_PAUSE = 0.02, 1.0  # seconds between two tries, at first and at the most
-# Whatever the server's own setting: what has returned must not be lost. Stricter ones stay.
+_PAUSE = 0.02, 1.0  # seconds between two attempts, at first and at most
+# Whatever the server's default: a returned write must not be lost. Stricter settings stay.
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
-_STUCK = 300  # seconds that a writer may do nothing, before the server takes back its turn
+_STUCK = 300  # seconds before the server ends an idle write transaction
 
 
 class Dialect(NamedTuple):
-    """What a server is, and so what may be asked of it."""
+    """The kind of a server, and what it supports."""
 
-    name: str  # as it calls itself
-    parts: bool = True  # it spreads no tables by itself, so growing ones are cut into parts
-    tuned: bool = True  # it knows PostgreSQL's settings of the planner
+    name: str  # its name
+    parts: bool = True  # partition growing tables, because it does not distribute them itself
+    tuned: bool = True  # it has PostgreSQL's planner settings
     policies: bool = True  # it has row-level security
 
     @classmethod
     def of(cls, version: str) -> Dialect:
-        """Tell an engine by what it answers to ``SELECT version()``."""
+        """Identify an engine by its answer to ``SELECT version()``."""
         if "CockroachDB" in version:
             return cls("CockroachDB", parts=False, tuned=False)
         if "-YB-" in version:
@@ -162,24 +162,24 @@ class Dialect(NamedTuple):
 
 
 class PostgresHead(NamedTuple):
-    """How far a store has come."""
+    """The head row of a store."""
 
-    last_seq: int  # the last sequence number given
-    blob_bytes: int  # bytes of all blobs
-    grains: int  # how many there are
-    ordinal: int  # of the last term that got a count of its own
+    last_seq: int  # the last sequence number
+    blob_bytes: int  # total bytes of blobs
+    grains: int  # number of grains
+    ordinal: int  # ordinal of the last term with a count of its own
 
 
 class Pause:
-    """How long to wait before the next try, up to an end."""
+    """The pauses between attempts, up to a deadline."""
 
     def __init__(self, patience: float) -> None:
         self.until = time.monotonic() + patience
         self._next = _PAUSE[0]
 
     def take(self) -> bool:
-        """Wait; False if the end has come instead."""
-        # Not all at once, or those who came in each other's way would do so again.
+        """Wait; returns False if the deadline would pass."""
+        # With jitter, so that conflicting transactions do not collide again.
         pause = self._next * random.uniform(0.5, 1.0)
         if time.monotonic() + pause >= self.until:
             return False
@@ -189,10 +189,9 @@ class Pause:
 
 
 def connected(place: ConnectionTarget, patience: float = PATIENCE) -> Connection:
-    """Make a connection for the first time, or beside a pool.
+    """Make the first connection, or one beside the pool.
 
-    Only a server that says that it is coming, or full, is waited for: an address or a password may
-    be wrong.
+    Only a starting or full server is retried: an address or a password may be wrong.
     """
     pause = Pause(patience)
     while True:
@@ -204,8 +203,8 @@ def connected(place: ConnectionTarget, patience: float = PATIENCE) -> Connection
 
 
 def lock_timeout(patience: float) -> str:
-    """Make the statement that has a connection wait so many seconds for a lock."""
-    return f"SET lock_timeout = {max(1, math.ceil(patience * 1000))}"  # 0 would be for ever
+    """Return the statement that limits waiting for a lock to so many seconds."""
+    return f"SET lock_timeout = {max(1, math.ceil(patience * 1000))}"  # 0 would mean no limit
 
 
 class Database:
@@ -223,8 +222,8 @@ class Database:
         self.place = place.waiting(timeout, patience)
         self.patience = patience
         self._owner = os.getpid()
-        self.closed = False  # they were let go of
-        self.engine = Dialect.of(str(self.asked("SELECT version()")))  # what the server is
+        self.closed = False  # whether the connections are closed
+        self.engine = Dialect.of(str(self.asked("SELECT version()")))  # the kind of the server
         settings = (
             f"SET statement_timeout = {math.ceil(timeout * 1000)}; "
             f"{lock_timeout(patience)}; "
@@ -236,25 +235,25 @@ class Database:
         self.pool = Pool(self.place, pool_size, settings, self.engine.tuned)  # its connections
 
     def enter(self, store_id: int) -> None:
-        """Say of which store all rows are that the connections of the pool will be asked for."""
+        """Set the store whose rows the pool's connections may see."""
         self._settings += f"; SET omsgrain.storage = '{store_id}'"
         self.pool = Pool(self.place, self.pool.size, self._settings, self.engine.tuned)
 
     def twin(self, pool_size: int) -> Database:
-        """Return the same database with connections of their own, so many at the most."""
+        """Return the same database with a pool of its own."""
         made = copy(self)
         made.pool = Pool(self.place, pool_size, self._settings, self.engine.tuned)
         return made
 
     def asked(self, text: str) -> Any:
-        """Ask for one value, on a connection beside the pool."""
+        """Read one value on a connection beside the pool."""
         with self.connection("open the store") as connection:
             row = connection.execute(text).fetchone()
         return row[0] if row else None
 
     @contextmanager
     def connection(self, doing: str) -> Iterator[Connection]:
-        """Make a connection beside the pool, for work that no time-out shall end."""
+        """Make a connection beside the pool, for work without a time limit."""
         connection = connected(self.place, self.patience)
         try:
             yield connection
@@ -264,14 +263,14 @@ class Database:
             connection.close()
 
     def check_open(self) -> None:
-        """Refuse after ``close``, and in a forked child."""
+        """Refuse use after ``close``, and in a forked child."""
         if self.closed:
             raise StoreError("the store is closed")
         if os.getpid() != self._owner:
-            raise StoreError("the store was opened by another process: open it again in this one")
+            raise StoreError("the store was opened before a fork; open it again in this process")
 
     def begin(self, *statements: Statement) -> tuple[Wire, list[list[Row]]]:
-        """Begin a transaction with some statements; nothing is lost by doing it again."""
+        """Begin a transaction with some statements, which may be repeated safely."""
         pause = Pause(self.patience)
         while True:
             self.check_open()
@@ -280,7 +279,7 @@ class Database:
                 wire = self.pool.take(pause.until)
                 return wire, wire.ask(*statements)
             except psycopg.Error as error:
-                # A kept connection that was ended says so when it is used next.
+                # A kept connection reports its end only on the next use.
                 away = is_away(error) or (wire is not None and wire.closed)
                 if wire is not None:
                     self.end(wire)
@@ -296,11 +295,11 @@ class Database:
                 raise
 
     def gone(self) -> StoreError:
-        """Make the error for a store that was there when it was opened."""
-        return StoreError(f"the store at {self.place.shown!r} is no longer there for this role")
+        """Make the error for a store that has disappeared since it was opened."""
+        return StoreError(f"the store at {self.place.shown!r} is gone, or hidden from this role")
 
     def end(self, wire: Wire, how: str | None = "ROLLBACK") -> None:
-        """End a transaction without waiting for it, and give back its connection."""
+        """End a transaction without waiting for it, and return its connection to the pool."""
         try:
             if how is not None and not wire.closed:
                 wire.tell(how)
@@ -310,7 +309,7 @@ class Database:
             self.pool.give(wire)
 
     def close(self) -> None:
-        """Let go of the connections; in a forked child they are the parent's."""
+        """Close the connections; in a forked child they belong to the parent."""
         self.closed = True
         if os.getpid() == self._owner:
             self.pool.close()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maintenance of a store in PostgreSQL: check, rebuild, compact, backup.
+"""Check, rebuild, compact and back up a store in PostgreSQL.
 
-PostgreSQL looks after its own pages (``pg_amcheck``, data checksums). A check here looks whether
-the rows of a store fit together: every blob is hashed, every index row looked up, every row of a
-state led to its grain.
+PostgreSQL checks its own pages (``pg_amcheck``, data checksums). A check here tests whether the
+rows of a store fit together: it hashes every blob, looks up every index row, and maps every row of
+a state to its grain.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from omsgrain.storage.tables import (
 if TYPE_CHECKING:
     from omsgrain.storage.postgres.storage import PostgresStorage
 
-_ROWS = 5_000  # rows copied at a time
+_ROWS = 5_000  # rows to copy at a time
 
-# VACUUM keeps what any snapshot of the database may see, also of tables that it never touched. How
-# far back they reach, a small table tells: all that is older is frozen.
+# VACUUM keeps rows that any snapshot of the database may see, even of other tables. A small table
+# shows how far back snapshots reach: everything older is frozen.
 _NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::xid::text"
 _FREEZE = f"VACUUM (FREEZE) {SCHEMA}.versions"
 _FROZEN = (
@@ -68,10 +68,10 @@ _FROZEN = (
 
 
 def rebuild(writer: PostgresWriter) -> RebuildReport:
-    """Rebuild all that follows from the blobs and their states.
+    """Rebuild everything that follows from the blobs and their states.
 
-    That is: the terms and their counts, the addresses that are missing or lead nowhere, the way
-    from a grain to those that it superseded, and the counts of the head.
+    These are the terms and their counts, missing or stray addresses, the rows from a grain to
+    those that it superseded, and the counts of the head.
     """
     writer.without_timeout()
     for text in sql.EMPTY_INDEX:
@@ -87,7 +87,7 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
             continue
         terms = terms_of(good, past_of(writer, [seq for seq, _, _ in good]))
         writer.add_terms(terms)
-        # Not by ``find``: the writer would go on believing what is mended here.
+        # Not with ``find``: the writer would cache addresses that are repaired here.
         known = dict[bytes, int](writer.run(sql.FIND, byteas([d for _, d, _ in good])))
         lost = [(d, s) for s, d, _ in good if known.get(d) != s]
         if lost:
@@ -111,7 +111,7 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
 
 
 def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
-    """Return the ends of the places of the past grains among some."""
+    """Return the ends of the places of the past grains among these."""
     keys = [SEQUENCE.pack(seq) for seq in seqs]
     found = reader.some_rows(STATES, keys)
     return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
@@ -121,14 +121,10 @@ def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
 
 
 def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
-    """Rewrite tables without what was removed, one after the other.
-
-    Each is locked meanwhile.
-    """
+    """Rewrite tables without removed rows, one after the other, each locked meanwhile."""
     if not database.engine.parts:
         raise UnsupportedError(
-            f"{database.engine.name} frees what was removed by itself, after a time that is set "
-            "in its own configuration",
+            f"{database.engine.name} frees removed rows itself, after a time in its configuration",
             expected="PostgreSQL",
         )
     with database.connection("rewrite the tables") as connection:
@@ -146,7 +142,7 @@ def compact(database: Database, tables: Sequence[str] | None = None) -> CompactR
 
 
 def _wait(connection: Connection, patience: float) -> None:
-    """Wait until no snapshot is left that removed rows are kept for."""
+    """Wait until no snapshot needs removed rows."""
     pause = Pause(patience)
     now = connection.execute(_NEXT).fetchone()
     while True:
@@ -156,14 +152,14 @@ def _wait(connection: Connection, patience: float) -> None:
             return
         if not pause.take():
             raise StoreError(
-                "the database keeps what was removed for a transaction that began before",
-                expected="no transaction, also none prepared, and no slot or standby that old; "
+                "an older transaction still needs removed rows",
+                expected="no older transaction, also prepared, replication slot or standby; "
                 "vacuum_defer_cleanup_age 0",
             )
 
 
 def size_of(reader: PostgresReader, database: Database) -> int:
-    """Return the bytes of all tables; 0 where the engine does not tell."""
+    """Return the bytes of all tables; 0 if the engine does not report it."""
     return int(reader.ask((SIZE, ()))[0][0][0]) if database.engine.parts else 0
 
 
@@ -176,14 +172,14 @@ def _size(connection: Connection) -> int:
 
 
 def copy(store: PostgresStorage, path: Path) -> None:
-    """Copy a store as it is now to a directory that is not there yet, as a store in LMDB.
+    """Copy the current store to a new directory as a store in LMDB, with the same numbers.
 
-    The copy appears whole or not at all. Grains keep their numbers.
+    The directory appears when it is complete.
     """
     with appearing(path) as made, store.read() as reader:
         target = LmdbStorage(made)
         try:
-            _copy_rows(reader, target)  # the states first: the index of grains goes by them
+            _copy_rows(reader, target)  # the states first: index rows depend on them
             _copy_grains(reader, target)
             target.write(lambda writer: writer.advance(reader.last_seq()))
         finally:
@@ -203,7 +199,7 @@ def _append(writer: LmdbWriter, *, page: Sequence[Added]) -> None:
 
 
 def _runs(page: Sequence[Added]) -> Iterator[list[Added]]:
-    """Cut a page where numbers are missing."""
+    """Split a page where numbers are missing."""
     run: list[Added] = []
     for grain in page:
         if run and grain[0] != run[-1][0] + 1:
@@ -230,7 +226,7 @@ def _set_rows(writer: LmdbWriter, *, table: Table, rows: list[tuple[bytes, bytes
     writer.set_rows(table, rows)
 
 
-_WINDOW = 4_096  # numbers whose grains are looked up at once
+_WINDOW = 4_096  # sequence numbers to look up at once
 _WINDOWS = 64
 
 
@@ -242,7 +238,7 @@ def check(store: PostgresStorage) -> CheckReport:
 
 
 class _PostgresCheckReader(PostgresReader):
-    """A reader that looks up many grains at once, where a check asks for one."""
+    """A reader that looks up many grains where a check asks for one."""
 
     def __init__(self, database: Database, store_id: int) -> None:
         super().__init__(database, store_id)
@@ -253,14 +249,14 @@ class _PostgresCheckReader(PostgresReader):
         return dict(self.all(sql.WINDOW, start, start + _WINDOW - 1))
 
     def _first_of(self, seq: int) -> bytes | None:
-        """The first bytes of a grain: of its address, and its header."""
+        """Return the first bytes of a grain: of its address and its header."""
         return self._window(seq // _WINDOW).get(seq) if seq < sql.BEYOND else None
 
     def has_blob(self, seq: int) -> bool:
         return self._first_of(seq) is not None
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key; of a blob, its first bytes."""
+        """Return the value of a key; for a blob, its first bytes."""
         if table is not BLOBS:
             return super().row(table, key)
         (seq,) = SEQUENCE.unpack(key)
@@ -271,7 +267,7 @@ class _PostgresCheckReader(PostgresReader):
 
 
 class _BlobCheck(Pass["_PostgresCheckReader"]):
-    """One pass over the blobs, and what the index says of each."""
+    """One pass over the blobs of a PostgreSQL snapshot and their index rows."""
 
     def problems(self) -> Iterator[CheckProblem]:
         after, reader = 0, self.reader
@@ -283,9 +279,7 @@ class _BlobCheck(Pass["_PostgresCheckReader"]):
                 found = reader.find([digest for _, digest, _ in good])
                 for (seq, _, _), known in zip(good, found, strict=True):
                     if known != seq:
-                        yield CheckProblem(
-                            "address", seq, "the address does not lead to the grain"
-                        )
+                        yield CheckProblem("address", seq, "the address does not map to the grain")
                 yield from self._terms(good)
         head = reader.head
         addresses, terms = [
@@ -294,7 +288,7 @@ class _BlobCheck(Pass["_PostgresCheckReader"]):
         counts = head.grains, head.blob_bytes, head.last_seq
         yield from self.of_head(after, counts, (addresses, self.grains), terms)
         if reader.all(sql.WRONG_COUNTS):
-            yield CheckProblem("term", None, "the count of a term is not that of its grains")
+            yield CheckProblem("term", None, "the count of a term differs from its grains")
 
     def _terms(self, good: list[Added]) -> Iterator[CheckProblem]:
         terms = terms_of(good, past_of(self.reader, [seq for seq, _, _ in good]))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that are kept for the next transaction.
+"""A pool of connections, and many statements in one round trip.
 
-A connection is made by the thread that needs it: so the thread learns why there is none, tries
-again at once when a server is back, and a store has no threads of its own, which a fork would
-lose and a service with a hundred tenants would have hundreds of.
+The thread that needs a connection makes it. So it gets the error, and retries as soon as a server
+is back. The pool has no threads, which a fork would lose, and which would be many for many
+tenants.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.location import match_url
 
 _SECRETS = "password", "sslpassword", "passfile", "oauth_client_secret"
-# Connections whose other end is gone must not wait for hours. Keepalives are for those that wait
-# for an answer; where a question has not arrived, none are sent: the user timeout is for these.
+# A connection to a dead peer must not wait for hours. Keepalives detect that while waiting for an
+# answer; the user timeout does while a request is not acknowledged.
 _QUESTION = "tcp_user_timeout"
 _LEAST = 90  # seconds
 _DEFAULTS = {
@@ -41,31 +41,32 @@ _DEFAULTS = {
     _QUESTION: str(_LEAST * 1000),
     "application_name": "omsgrain",
 }
-_ALWAYS = {"client_encoding": "utf8"}  # or the driver gives bytes for the texts of some databases
+# Otherwise the driver returns bytes for the texts of some databases
+_ALWAYS = {"client_encoding": "utf8"}
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTarget:
-    """A database."""
+    """The address of a database."""
 
-    conninfo: str  # what the driver needs to connect, with its secrets: never shown
-    shown: str  # the same for people, without them
-    secrets: tuple[str, ...]  # what must not be shown
-    timed: bool  # the URL says itself how long a question may be on its way
+    conninfo: str  # the driver's connection string with its secrets: never shown
+    shown: str  # the address without secrets
+    secrets: tuple[str, ...]  # the secrets
+    timed: bool  # whether the URL sets the user timeout
 
     def __repr__(self) -> str:
         return f"ConnectionTarget({self.shown!r})"
 
     @classmethod
     def of(cls, url: str) -> ConnectionTarget:
-        """Read a URL."""
+        """Parse a URL."""
         try:
             said = conninfo_to_dict(url) if match_url(url) else None
         except (psycopg.Error, UnicodeError):
-            said = None  # the driver's own words repeat the URL, with its password
+            said = None  # the driver's message contains the URL with its password
         if said is None:
             raise StoreError(
-                "not the URL of a database that can be read",
+                "invalid database URL",
                 expected="postgresql://USER:PASSWORD@HOST:PORT/NAME?OPTION=VALUE",
             )
         secrets = tuple(str(said[name]) for name in _SECRETS if said.get(name))
@@ -79,26 +80,27 @@ class ConnectionTarget:
         return cls(conninfo, shown, secrets, timed=_QUESTION in said)
 
     def waiting(self, timeout: float, patience: float) -> ConnectionTarget:
-        """Return the same for statements that may take so long.
+        """Return the address with a user timeout for statements that take so long.
 
-        A server reads nothing while it is at work, or waits for a lock: to the operating system a
-        long question behind a slow one is as one that does not arrive.
+        A busy server reads nothing, so the operating system may take a long request behind a slow
+        one for a dead connection.
         """
         if self.timed:
             return self
-        longest = max(_LEAST, timeout + 30, patience + 30) if timeout else 0  # 0: the system's own
+        # 0 means the system's default
+        longest = max(_LEAST, timeout + 30, patience + 30) if timeout else 0
         given = {_QUESTION: str(math.ceil(longest * 1000))}
         return replace(self, conninfo=make_conninfo(self.conninfo, **given))
 
     def cleaned(self, text: str) -> str:
-        """Return a text of the driver on one line, or nothing if a secret is in it."""
+        """Return a message of the driver on one line, or nothing if it contains a secret."""
         if any(secret in text for secret in self.secrets):
             return ""
         return " ".join(text.split())
 
 
 BOOL, BYTEA, INT8 = 16, 17, 20
-"""Types, as every server numbers them."""
+"""Type numbers, which are the same on every server."""
 
 _HEAD = Struct(">iiIii")
 _NONE = Struct(">iiI")
@@ -106,7 +108,7 @@ _SIZE = Struct(">i")
 
 
 class Array(bytes):
-    """An array as its bytes; the server's type of each kind is ``oid``."""
+    """An array as bytes; ``oid`` is its type on the server."""
 
     oid = 0
 
@@ -128,14 +130,14 @@ def _head(item: int, count: int) -> bytes:
 
 
 def byteas(items: Sequence[bytes]) -> Array:
-    """Make an array of bytes of any sizes."""
+    """Make an array of byte strings of any sizes."""
     size = _SIZE.pack
     parts = [part for item in items for part in (size(len(item)), item)]
     return _Byteas(_head(BYTEA, len(items)) + b"".join(parts))
 
 
 def alike(items: Sequence[bytes], size: int) -> Array:
-    """Make an array of bytes, all of one size."""
+    """Make an array of byte strings of one size."""
     if not items:
         return byteas(())
     start = _SIZE.pack(size)
@@ -143,7 +145,7 @@ def alike(items: Sequence[bytes], size: int) -> Array:
 
 
 def repeated(items: Iterable[tuple[bytes, int]]) -> Array:
-    """Make an array of bytes that come several times each, one after the other."""
+    """Make an array of byte strings that are each repeated."""
     parts, count = [], 0
     for item, times in items:
         parts.append((_SIZE.pack(len(item)) + item) * times)
@@ -152,13 +154,13 @@ def repeated(items: Iterable[tuple[bytes, int]]) -> Array:
 
 
 def numbers(items: Sequence[int]) -> Array:
-    """Make an array of numbers of 64 bits."""
+    """Make an array of 64-bit integers."""
     both = [value for item in items for value in (8, item)]
     return _Int8s(_head(INT8, len(items)) + pack(f">{'iq' * len(items)}", *both))
 
 
 def flags(items: Sequence[bool]) -> Array:
-    """Make an array of truth values."""
+    """Make an array of booleans."""
     values = (b"\0\0\0\1\0", b"\0\0\0\1\1")
     return _Bools(_head(BOOL, len(items)) + b"".join([values[item] for item in items]))
 
@@ -166,47 +168,44 @@ def flags(items: Sequence[bool]) -> Array:
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Row: TypeAlias = tuple[Any, ...]
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
-"""A statement with its parameters ($1 ...): bytes, arrays, whole numbers, truth values."""
+"""A statement with its parameters ($1 ...): bytes, arrays, integers, booleans."""
 
 _INT8 = Struct(">q").pack
 _BOOL = b"\0", b"\1"
 _BINARY = Format.BINARY
-_ROWS, _SYNC = object(), object()  # what an answer is of; of a preparation it is the text
+_ROWS, _SYNC = object(), object()  # what an answer belongs to; for a preparation, its text
 
 
 class Wire:
-    """A connection, and what is still to be read from it.
-
-    One thread uses it at a time.
-    """
+    """A connection with its unread answers. One thread uses it at a time."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._pg = connection.pgconn
-        self._names: dict[str, bytes] = {}  # of what is prepared
+        self._names: dict[str, bytes] = {}  # names of prepared statements
         self._made = 0
-        self._due: deque[object] = deque()  # whose answers are to come
+        self._due: deque[object] = deque()  # what the unread answers belong to
         self._load = Transformer(connection)
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements in one round trip; return the rows that each gives."""
+        """Run statements in one round trip; return the rows of each."""
         try:
             self._send(statements)
             self.connection.wait(generators.send(self._pg))
             return self._answers()
         except psycopg.Error:
             raise
-        except BaseException:  # an interrupt: what has been read is unknown
+        except BaseException:  # an interrupt leaves unread answers
             self.close()
             raise
 
     def tell(self, text: str) -> None:
         """Send a statement without waiting for its answer.
 
-        Errors of it are dropped: it is for the ends of transactions that leave nothing behind.
+        Its errors are dropped: it ends transactions that changed nothing.
         """
         self._send([(text, ())])
-        self._pg.flush()  # it may not have left whole; the next one sends the rest
+        self._pg.flush()  # the next statement sends what remains
 
     def _send(self, statements: Sequence[Statement]) -> None:
         pg, due = self._pg, self._due
@@ -226,7 +225,7 @@ class Wire:
         due.append(_SYNC)
 
     def _answers(self) -> list[list[Row]]:
-        """Read all that is to come; return the rows of the last statements sent together."""
+        """Read all answers; return the rows of the last statements that were sent together."""
         found: list[list[Row]] = []
         refused: psycopg.Error | None = None
         due = self._due
@@ -236,10 +235,10 @@ class Wire:
             except psycopg.Error:
                 if refused is None or refused.sqlstate is None:
                     raise
-                raise refused from None  # what the server said before it went
+                raise refused from None  # the server's last message
             what = due.popleft()
             if what is _SYNC:
-                if due:  # that was the end of a transaction before this one
+                if due:  # the end of the previous transaction
                     found, refused = [], None
                 continue
             (result,) = results
@@ -261,14 +260,14 @@ class Wire:
 
     @property
     def idle(self) -> bool:
-        """Whether it is whole and in no transaction, once all answers are read."""
+        """Whether it is intact and outside of transactions, once all answers are read."""
         if self.closed:
             return False
         return bool(self._due) or self._pg.transaction_status == TransactionStatus.IDLE
 
     @property
     def closed(self) -> bool:
-        """Whether it is no connection any more."""
+        """Whether the connection is closed."""
         return self.connection.closed
 
     def plain(self) -> Connection:
@@ -280,7 +279,7 @@ class Wire:
         return self.connection
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         self.connection.close()
 
 
@@ -296,13 +295,12 @@ def _dumped(param: Any) -> bytes:
     return _BOOL[param] if isinstance(param, bool) else _INT8(param)
 
 
-_PREPARED = 2, 400  # of the driver's own: how often one is run before it is prepared; how many
+_PREPARED = 2, 400  # the driver's own: runs before a statement is prepared; maximum number
 _IDLE = 300.0  # seconds after which an idle connection is closed
 
-# The tables are asked in few ways, each by its keys: so a plan that is made once serves every key,
-# and it must look keys up one by one. What the planner guesses of lists, and of tables that were
-# empty when it looked, would have it read a whole store instead. To compile a plan would take
-# longer than to run it.
+# The store reads tables in few ways, always by keys. So a generic plan serves every key, if it
+# looks keys up one by one. With its estimates for lists, and for tables that were empty earlier,
+# the planner would read a whole store instead. Compiling a plan would take longer than running it.
 _SETTINGS = "; ".join(
     f"SET {name}"
     for name in (
@@ -316,9 +314,10 @@ _SETTINGS = "; ".join(
 )
 
 
-# Names without a schema mean the server's own. The default path ends with the schema public, where
-# up to version 14 every role may make functions: one of exactly our argument types comes before a
-# general one of the server, and would run with our rights, and see the rows of other tenants.
+# Unqualified names must mean the server's own. The default path ends with the schema public, where
+# up to version 14 every role may create functions. One with exactly our argument types would be
+# chosen before a general one of the server, and would run with our rights on the rows of other
+# tenants.
 _PATH = "SET search_path = pg_catalog, pg_temp"
 
 
@@ -334,7 +333,7 @@ def opened(place: ConnectionTarget, **options: Any) -> Connection:
 
 
 class Pool:
-    """At most so many connections at a time."""
+    """A pool with a maximum number of connections."""
 
     def __init__(self, place: ConnectionTarget, size: int, settings: str, tuned: bool) -> None:
         self.place = place
@@ -346,11 +345,11 @@ class Pool:
         self._closed = False
 
     def take(self, until: float) -> Wire:
-        """Take a connection that is kept, or make one."""
+        """Return an idle connection, or make one."""
         if not self._free.acquire(timeout=max(0.0, until - time.monotonic())):
             raise StoreError(
                 f"all connections to {self.place.shown!r} are in use",
-                expected="snapshots that end, or a larger pool_size",
+                expected="close snapshots sooner, or open the store with a larger pool_size",
                 found=f"{self.size} open",
             )
         try:
@@ -373,7 +372,7 @@ class Pool:
         return Wire(connection)
 
     def give(self, wire: Wire) -> None:
-        """Give a connection back, after its transaction; a broken one is given up."""
+        """Return a connection after its transaction; a broken one is closed."""
         now = time.monotonic()
         over: list[Wire] = []
         with self._lock:
@@ -388,13 +387,13 @@ class Pool:
             one.close()
 
     def drop(self) -> None:
-        """Give up all that are kept: where one is found broken, the others mostly are, too."""
+        """Close all idle connections: if one is broken, most are."""
         with self._lock:
             idle, self._idle = self._idle, deque()
         for _, wire in idle:
             wire.close()
 
     def close(self) -> None:
-        """Give up all that are kept, and those in use when they come back."""
+        """Close all idle connections, and the others when they are returned."""
         self._closed = True
         self.drop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot of a store: what is asked, and what is asked of many grains at once."""
+"""A snapshot of a store in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from omsgrain.storage.records import PAST
 from omsgrain.storage.scan import misplaced, stored, verified
 from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
-_ROWS = 16, 512  # rows of a table read at a time, at first and at the most
-_PLACES_A_PAGE = 16, 1_024  # the same of places
-_KEYS = 16, 256  # the same of terms
+_ROWS = 16, 512  # rows of a table to read at a time, at first and at most
+_PLACES_A_PAGE = 16, 1_024  # the same for places
+_KEYS = 16, 256  # the same for terms
 
 
 class PostgresReader:
-    """Reads in one transaction, which begins with the first question, in the same round trip."""
+    """Reads in one transaction, which begins with the first read in the same round trip."""
 
     def __init__(self, database: Database, store_id: int) -> None:
         self.store_id = store_id
@@ -42,14 +42,14 @@ class PostgresReader:
         self._along: ExpectedPlaces | None = None
 
     def end(self, how: str | None = "COMMIT") -> None:
-        """End the transaction: a walk that was left half-way cannot go on."""
+        """End the transaction; an unfinished iteration cannot continue."""
         self._ended = True
         if self._wire is not None:
             self._database.end(self._wire, how)
 
     @property
     def head(self) -> PostgresHead:
-        """The head of the store as this transaction sees it."""
+        """The head of the store in this transaction."""
         if self._head is None:
             self.ask()
         assert self._head is not None, "it comes with the first answer"
@@ -60,9 +60,9 @@ class PostgresReader:
         self._head = head
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
-        """Put questions in one round trip; return the rows that each gives."""
+        """Run statements in one round trip; return the rows of each."""
         if self._ended:
-            raise StoreError("the snapshot is over")
+            raise StoreError("the snapshot is closed")
         if self._wire is None:
             opening = (sql.READ, ()), (sql.HEAD, (self.store_id,))
             self._wire, (_, head, *found) = self._database.begin(*opening, *statements)
@@ -76,19 +76,19 @@ class PostgresReader:
             raise failure(self._database.place, "read the store", error) from None
 
     def run(self, text: str, *params: Any) -> list[Row]:
-        """Run a statement on the store; return its rows, if it gives any."""
+        """Run a statement on the store; return its rows."""
         return self.ask((text, (self.store_id, *params)))[0]
 
     def all(self, text: str, *params: Any) -> list[Row]:
-        """Ask for rows of the store."""
+        """Read rows of the store."""
         return self.run(text, *params)
 
     def of(self, table: Table, text: str, *params: Any) -> list[Row]:
-        """Ask for rows of one table of keys and values."""
+        """Read rows of one table of keys and values."""
         return self.run(text, *params)
 
     def one(self, text: str, *params: Any) -> Any:
-        """Ask for one value; None if there is no row."""
+        """Read one value; None if there is no row."""
         rows = self.all(text, *params)
         return rows[0][0] if rows else None
 
@@ -99,11 +99,11 @@ class PostgresReader:
         return self.head.grains
 
     def last_seq(self) -> int:
-        """Return the last sequence number given."""
+        """Return the last sequence number."""
         return self.head.last_seq
 
     def expect(self, digests: Sequence[bytes]) -> None:
-        """Say which grains will be asked for by their addresses."""
+        """Announce which grains will be read by their addresses."""
         if self._named is not None:
             self._named.expect(digests)
 
@@ -112,14 +112,14 @@ class PostgresReader:
         return {digest: (seq, blob) for digest, seq, blob in found}
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the blob put under the digest, or None."""
+        """Return the blob with a digest, or None."""
         if self._named is not None and (found := self._named.find(digest)) is not None:
             return None if found[0] is None else self._named.blob(found[0])
         blob: bytes | None = self.one(sql.GET, digest)
         return blob
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each; None where there is no such grain."""
+        """Return the sequence number for each digest, or None if it is missing."""
         if self._named is not None and len(digests) == 1:
             expected = self._named.find(digests[0])
             if expected is not None:
@@ -140,7 +140,7 @@ class PostgresReader:
         return self.all(sql.PAGE, after, grains, size) if after < sql.BEYOND else []
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
-        """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
+        """Return the next sequence numbers, blobs and addresses; None for a damaged blob."""
         rows = self.rows_from(after, PAGE_GRAINS, PAGE_BYTES)
         found = _core.stored_blobs([blob for _, _, blob in rows], 0)
         return [
@@ -158,12 +158,12 @@ class PostgresReader:
         return blob
 
     def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number; a sealed one stays so."""
+        """Return the grain with a sequence number, not decrypted."""
         blob = self.blob_at(seq)
         return None if blob is None else stored(blob)
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, verified by its hash; a sealed one stays so."""
+        """Return the grain at an address, verified by its hash, not decrypted."""
         blob = self.get(digest)
         return None if blob is None else verified(digest, blob)
 
@@ -188,16 +188,16 @@ class PostgresReader:
     # --- terms ----------------------------------------------------------------------------------
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
-        """Return how many grains have a term: of a term that many have, by its count."""
+        """Return how many grains have a term: for a frequent term, its count."""
         return self.term_counts([(key, which)])[0]
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each of some terms, in one round trip."""
+        """Return how many grains have each term, in one round trip."""
         asked = [(sql.term_count(which), (self.store_id, key)) for key, which in terms]
         return [int(rows[0][0]) for rows in self.ask(*asked)] if asked else []
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Tell whether the grain at a place has a term, and is one of ``which``."""
+        """Return whether the grain at a place has a term, and is one of ``which``."""
         if self._ahead is not None:
             known = self._ahead.has(key, place, which)
             if known is not None:
@@ -210,7 +210,7 @@ class PostgresReader:
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
-        """Walk the places of the grains that have a term, by pages, each asked for when needed."""
+        """Iterate over the places of the grains with a term, in pages on demand."""
         limit, most = _PLACES_A_PAGE
         if after is None:
             after = sql.ABOVE if newest else b""
@@ -229,7 +229,7 @@ class PostgresReader:
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
     ) -> None:
-        """Say what will be asked of the grains whose places are walked next."""
+        """Announce what will be read of the grains in the next iteration over places."""
         self._along = ExpectedPlaces(grains, tuple(terms), states)
 
     def _page_of(
@@ -241,7 +241,7 @@ class PostgresReader:
         limit: int,
         along: ExpectedPlaces,
     ) -> list[bytes]:
-        """Read places, and what will be asked of them."""
+        """Read places, with the announced answers."""
         blobs = along.blobs(limit)
         text = sql.places(which, newest, len(along.terms), along.states, blobs)
         rows = self.all(text, key, after, limit, *along.terms)
@@ -251,10 +251,10 @@ class PostgresReader:
         return page
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        """Walk the terms whose keys begin with a prefix, each once, sorted."""
+        """Iterate over the distinct terms whose keys have a prefix, sorted."""
         end = beyond(prefix)
         limit, most = _KEYS
-        text = sql.keys(which, first=True)  # the prefix itself may be one
+        text = sql.keys(which, first=True)  # the prefix itself may be a key
         while True:
             rows = self.all(text, prefix, end, limit)
             yield from [key for key, there in rows if there]
@@ -265,7 +265,7 @@ class PostgresReader:
     # --- rows -----------------------------------------------------------------------------------
 
     def is_past(self, seq: int) -> bool:
-        """Tell whether a grain was superseded, retracted or restricted."""
+        """Return whether a grain was superseded, retracted or restricted."""
         row = self.row(STATES, SEQUENCE.pack(seq))
         return bool(row and row[0] & PAST)
 
@@ -279,7 +279,7 @@ class PostgresReader:
         return value
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys that are there."""
+        """Return the values of those keys that exist."""
         found: dict[bytes, bytes] = {}
         for part in sql.together(keys):
             found.update(self.all(sql.some_rows(table), byteas(part)))
@@ -288,7 +288,7 @@ class PostgresReader:
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk keys and values by rising keys, in pages, so that a writer may change them."""
+        """Iterate over keys and values by rising keys, in pages; a writer may change them."""
         end = beyond(prefix)
         limit, most = _ROWS
         first = after is None or after < prefix
@@ -309,7 +309,7 @@ class PostgresReader:
 def _brought(
     rows: Sequence[Row], along: ExpectedPlaces, which: Which, blobs: bool
 ) -> dict[str, Any]:
-    """What came along with places, as ``Prefetch.expect`` takes it."""
+    """Return the answers that came with places, for ``Prefetch.expect``."""
     found: dict[str, Any] = {}
     if along.terms:
         found["has"] = {
@@ -327,7 +327,7 @@ def _brought(
 
 
 def beyond(prefix: bytes) -> bytes:
-    """Return a key above all that begin with a prefix, and below or equal to all others above."""
+    """Return the lowest key above all keys with a prefix."""
     stem = prefix.rstrip(b"\xff")
     if not stem:
         return sql.ABOVE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grains and their index rows on their way into the tables: by COPY where that is let, or INSERT.
+"""Write grains and their index rows by COPY, or by INSERT.
 
-PostgreSQL has no COPY into tables with row-level security, unless the role bypasses it. So
-there are two ways, and both take columns of bytes as they are, in binary.
+PostgreSQL does not allow COPY into tables with row-level security, unless the role bypasses it.
+Both ways take columns of bytes in binary.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from omsgrain.storage.postgres.schema import SCHEMA
 PLACE = 16
 """Bytes of a place."""
 
-_COPIED = 64  # grains from which on COPY's three round trips are worth it
-_TOGETHER = 65_536  # bytes handed to the driver at a time, about
-_ROWS_ADDED = 20_000  # index rows made at a time
+_COPIED = 64  # minimum grains that justify the three round trips of COPY
+_TOGETHER = 65_536  # approximate bytes to give to the driver at a time
+_ROWS_ADDED = 20_000  # index rows to make at a time
 
 _START = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
@@ -42,17 +42,17 @@ _SEQ = Struct(">iq")  # 8, number
 _TERM = Struct(">hiqi")  # fields, 8, store, length of the key
 
 Added = tuple[int, bytes, bytes]
-"""A grain to be added: number, address, blob."""
+"""A grain to add: number, address, blob."""
 
 
 class IndexRows(NamedTuple):
-    """Index rows of some grains."""
+    """Index rows of grains."""
 
     lists: list[tuple[bytes, list[bytes]]]  # each key with its places, sorted
     past: AbstractSet[bytes]  # the ends of the places of past grains
 
     def changes(self) -> dict[bytes, tuple[int, int]]:
-        """How many more grains each key has: current ones, past ones."""
+        """Return how many more current and past grains each key has."""
         if not self.past:
             return {key: (len(places), 0) for key, places in self.lists}
         found = {}
@@ -62,14 +62,14 @@ class IndexRows(NamedTuple):
         return found
 
     def arrays(self) -> tuple[Array, Array, Array]:
-        """The rows as arrays: key, past, place."""
+        """Return the rows as arrays: key, past, place."""
         keys = repeated((key, len(places)) for key, places in self.lists)
         places = [place for _, places in self.lists for place in places]
         return keys, flags([place[12:] in self.past for place in places]), alike(places, PLACE)
 
 
 def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> IndexRows:
-    """Make the index rows of grains: the function of the core that every store has them from."""
+    """Make the index rows of grains with the same function of the core as every store."""
     tail = _core.Tail()
     tail.add([g[0] for g in grains], [g[2] for g in grains], [g[1] for g in grains])
     lists: list[tuple[bytes, list[bytes]]] = []
@@ -81,10 +81,7 @@ def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> Ind
 def add(
     wire: Wire, store_id: int, grains: list[Added], terms: IndexRows, *, copies: bool
 ) -> list[Statement]:
-    """Add grains, their addresses and their index rows.
-
-    Those of both in order, for their trees.
-    """
+    """Add grains, their addresses and their index rows, each in the order of their trees."""
     ordered = sorted((digest, seq) for seq, digest, _ in grains)
     if copies and len(grains) >= _COPIED:
         _copy(wire, "blobs (store_id, seq, digest, blob)", _blobs(store_id, grains))
@@ -100,7 +97,7 @@ def add(
 
 
 def add_terms(wire: Wire, store_id: int, terms: IndexRows, *, copies: bool) -> list[Statement]:
-    """Add index rows; return the statements that are left to be run."""
+    """Add index rows; return the statements that remain to be run."""
     if not terms.lists:
         return []
     if copies:

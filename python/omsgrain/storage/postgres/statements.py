@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statements on the tables of a store, as SQL.
+"""The SQL statements on the tables of a store.
 
-``$1`` is the number of the store in every one of them. ``unnest`` of one list is named with its
-schema, so that no other role's function is called. Of several lists only the bare name works, and
+``$1`` is always the number of the store. ``unnest`` of one list is qualified with its schema, so
+that no other role's function is called. With several lists, only the unqualified name works, and
 the server takes it for its own.
 """
 
@@ -19,17 +19,17 @@ from omsgrain.storage.tables import STATES, Table
 T = TypeVar("T")
 
 ABOVE = b"\xff" * 512
-"""Above every key and place: keys have 511 bytes at the most."""
+"""Above every key and place: keys have at most 511 bytes."""
 
 BEYOND = 1 << 63
-"""Above every number that a grain can have here; a key of eight bytes may name a higher one."""
+"""Above every sequence number here; a key of eight bytes may name a higher one."""
 
 TOGETHER = 10_000
-"""Numbers or addresses asked for at a time."""
+"""Numbers or addresses per statement."""
 
 
 def together(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cut a list into parts that are asked for at once."""
+    """Split a list into parts for one statement each."""
     return (items[start : start + TOGETHER] for start in range(0, len(items), TOGETHER))
 
 
@@ -46,8 +46,8 @@ GET = (
     f"JOIN {SCHEMA}.blobs b ON b.store_id = a.store_id AND b.seq = a.seq "
     "WHERE a.store_id = $1 AND a.digest = $2"
 )
-# Whatever the planner believes of a table, it cannot make a join of a look-up with a LIMIT: that
-# would read the whole store where there are no statistics yet.
+# The planner cannot make a join from a look-up with a LIMIT. A join would read the whole store
+# where statistics are missing.
 NAMED = (
     "SELECT f.digest, f.seq, f.blob FROM pg_catalog.unnest($2::bytea[]) u (d) CROSS JOIN LATERAL "
     f"(SELECT a.digest, b.seq, b.blob FROM {SCHEMA}.addresses a JOIN {SCHEMA}.blobs b "
@@ -90,7 +90,7 @@ _PASTS = {
 
 @cache
 def term_count(which: Which) -> str:
-    """Count the grains of a term: by its row in ``counts``, if it has one."""
+    """Count the grains of a term, from its row in ``counts`` if it has one."""
     return (
         f"SELECT coalesce((SELECT {_COUNTED[which]} FROM {SCHEMA}.counts "
         f"WHERE store_id = $1 AND key = $2), (SELECT count(*) {_TERMS}{_STATE[which]}))"
@@ -99,7 +99,7 @@ def term_count(which: Which) -> str:
 
 @cache
 def has_term(which: Which) -> str:
-    """Ask for those of some places that a term has."""
+    """Select the places that a term has."""
     return (
         "SELECT f.place FROM pg_catalog.unnest($3::bytea[]) u (p) "
         f"CROSS JOIN {_PASTS[which]} v (x) CROSS JOIN LATERAL "
@@ -108,7 +108,7 @@ def has_term(which: Which) -> str:
     )
 
 
-# Each grain has the same place under all its terms; the number at its end leads to the rest.
+# A grain has the same place under all its terms; the number at its end leads to the rest.
 _STATE_AT = (
     f"(SELECT s.value FROM {name_of(STATES)} s WHERE s.store_id = $1 "
     "AND s.key = '\\x00000000'::bytea || substring(w.place from 13))"
@@ -123,10 +123,10 @@ _BLOB_AT = f"SELECT b.blob FROM {SCHEMA}.blobs b WHERE b.store_id = $1 AND b.seq
 def places(
     which: Which, newest: bool, terms: int = 0, states: bool = False, blobs: bool = False
 ) -> str:
-    """Ask for the next places of a term, and for what will be asked of them.
+    """Select the next places of a term, with the announced answers.
 
-    ``$2`` is the term, ``$3`` the place before, ``$4`` how many, and from ``$5`` on come the
-    terms that each is looked up in.
+    ``$2`` is the term, ``$3`` the previous place, ``$4`` the limit. From ``$5`` on are the terms
+    to look up for each place.
     """
     sign, order = ("<", "DESC") if newest else (">", "ASC")
     end = f"AND place {sign} $3 ORDER BY place {order} LIMIT $4"
@@ -154,9 +154,9 @@ def _has(which: Which, param: int) -> str:
 
 @cache
 def keys(which: Which, first: bool) -> str:
-    """Ask for the next terms below ``$3``: from ``$2`` on, or behind it.
+    """Select the next terms below ``$3``, from ``$2`` on or after it.
 
-    It steps from each key to the next one, however many rows it has in between.
+    It skips from key to key, however many rows a key has.
     """
     sign = ">=" if first else ">"
     return (
@@ -174,19 +174,19 @@ def keys(which: Which, first: bool) -> str:
 
 @cache
 def row(table: Table) -> str:
-    """Ask for the value of a key."""
+    """Select the value of a key."""
     return f"SELECT value FROM {name_of(table)} WHERE store_id = $1 AND key = $2"
 
 
 @cache
 def all_rows(table: Table) -> str:
-    """Ask for all rows."""
+    """Select all rows."""
     return f"SELECT key, value FROM {name_of(table)} WHERE store_id = $1"
 
 
 @cache
 def some_rows(table: Table) -> str:
-    """Ask for the values of some keys."""
+    """Select the values of some keys."""
     return (
         "SELECT f.key, f.value FROM pg_catalog.unnest($2::bytea[]) u (k) CROSS JOIN LATERAL "
         f"(SELECT t.key, t.value FROM {name_of(table)} t "
@@ -196,7 +196,7 @@ def some_rows(table: Table) -> str:
 
 @cache
 def rows(table: Table, first: bool) -> str:
-    """Ask for the next rows below the key ``$3``: from ``$2`` on, or behind it."""
+    """Select the next rows below the key ``$3``, from ``$2`` on or after it."""
     return (
         f"SELECT key, value FROM {name_of(table)} WHERE store_id = $1 "
         f"AND key {'>=' if first else '>'} $2 AND key < $3 ORDER BY key LIMIT $4"
@@ -205,7 +205,7 @@ def rows(table: Table, first: bool) -> str:
 
 @cache
 def last_row(table: Table) -> str:
-    """Ask for the row with the highest key."""
+    """Select the row with the highest key."""
     return f"SELECT key, value FROM {name_of(table)} WHERE store_id = $1 ORDER BY key DESC LIMIT 1"
 
 
@@ -223,7 +223,7 @@ ADD_TERMS = (
     f"INSERT INTO {SCHEMA}.terms (store_id, key, past, place) SELECT $1, k, x, p "
     "FROM unnest($2::bytea[], $3::boolean[], $4::bytea[]) u (k, x, p)"
 )
-# One for each row, many on the way at a time.
+# One statement per row, many of them in one round trip.
 MOVE_TERM = (
     f"UPDATE {SCHEMA}.terms SET past = NOT $3 WHERE store_id = $1 AND key = $2 AND past = $3 "
     "AND place = $4 RETURNING key, past"
@@ -261,7 +261,7 @@ def drop_row(table: Table) -> str:
 
 @cache
 def drop_rows(table: Table) -> str:
-    """Delete the rows from ``$2`` on and below ``$3``, ``$4`` at the most; tell how many."""
+    """Delete at most ``$4`` rows from ``$2`` on and below ``$3``; return their number."""
     name = name_of(table)
     return (
         f"WITH d AS (DELETE FROM {name} WHERE store_id = $1 AND key >= $2 AND key < coalesce(("
@@ -273,7 +273,7 @@ def drop_rows(table: Table) -> str:
 # --- counts --------------------------------------------------------------------------------------
 
 COUNTED = f"SELECT key, ordinal FROM {SCHEMA}.counts WHERE store_id = $1 AND ordinal > $2"
-# Each is there; by its key, and not by a join, for the same reason as above.
+# All rows exist. Look them up by key and not by a join, for the same reason as above.
 ADD_COUNTS = (
     f"INSERT INTO {SCHEMA}.counts AS c (store_id, key, ordinal, current, past) "
     "SELECT $1, k, 0, n, p FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) u (k, n, p) "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``PostgresStorage``: a store in PostgreSQL, and how the works of a process share its commits."""
+"""``PostgresStorage``: a storage in PostgreSQL, whose works share commits within a process."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ T = TypeVar("T")
 Kind = TypeVar("Kind", bound=PostgresReader)
 
 _TIMEOUT = 60.0
-_PARTS = 1_000  # of a table, at the most: each is a file that every query may look into
+_PARTS = 1_000  # maximum partitions of a table: every query may read each of these files
 
 
 Begin = Callable[[list[bytes]], PostgresWriter]
 
 
 class _NotBegunError(Exception):
-    """No transaction could begin, which says nothing about the works that wait for one."""
+    """No transaction could begin, which says nothing about the waiting works."""
 
     def __init__(self, reason: StoreError) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class _NotBegunError(Exception):
 
 
 class Commits:
-    """How the works of one process for one store are committed."""
+    """Commits the works of one process for one store."""
 
     def __init__(
         self, database: Database, begin: Begin, kept: Callable[[PostgresWriter], None]
@@ -81,7 +81,7 @@ class Commits:
         self._kept = kept
 
     def commit(self, members: list[PendingWrite]) -> None:
-        """Commit works together, or where one of them fails, each by itself."""
+        """Commit works together; if one fails, commit each by itself."""
         try:
             try:
                 self._commit(members)
@@ -139,10 +139,10 @@ class Commits:
             member.settle(result, None)
 
     def _committed(self, writer: PostgresWriter) -> bool:
-        """Tell what became of a commit that was not answered."""
+        """Return whether a commit without an answer was made."""
         committed = None
-        with suppress(StoreError):  # the server stays away
-            # Once the head is free: it has ended, whichever way.
+        with suppress(StoreError):  # the server is still away
+            # Once the lock on the head is free, the commit has ended either way.
             question = sql.LOCKED_HEAD, (writer.store_id,)
             wire, (_, head) = self._database.begin((sql.WRITE, ()), question)
             self._database.end(wire)
@@ -152,7 +152,7 @@ class Commits:
         return committed
 
     def _run(self, writer: PostgresWriter, member: PendingWrite, together: int) -> Any:
-        """Run one work; what the database refused counts, whatever the work made of it."""
+        """Run one work; an error of the database counts even if the work hides it."""
         try:
             result = member.work(writer)
         except psycopg.Error:
@@ -169,7 +169,7 @@ class Commits:
 
 
 def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
-    """Tell whether a commit was made, by the names of the last ones; None if they do not say."""
+    """Find out whether a commit was made by the names of the last ones; None if unknown."""
     names = [commits[at : at + NAME] for at in range(0, len(commits), NAME)]
     if writer.name in names:
         return True
@@ -179,7 +179,7 @@ def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
 
 
 class PostgresStorage:
-    """A ``Store`` in PostgreSQL."""
+    """A ``Storage`` in PostgreSQL."""
 
     def __init__(
         self,
@@ -194,7 +194,10 @@ class PostgresStorage:
         partitions: int = 8,
     ) -> None:
         if pool_size < 2:
-            raise StoreError("a store needs two connections: to read, and to write", expected="2")
+            raise StoreError(
+                "a store needs at least two connections, to read and to write",
+                expected="a pool_size of at least 2",
+            )
         see_range("patience", patience)
         see_range("timeout", timeout)
         see_range("partitions", partitions, most=_PARTS)
@@ -220,28 +223,28 @@ class PostgresStorage:
 
     @property
     def name(self) -> str:
-        """The database, without secrets."""
+        """The address of the database, without secrets."""
         return self.place.shown
 
     @property
     def readonly(self) -> bool:
-        """Whether ``write`` is refused."""
+        """Whether ``write`` raises."""
         return self._readonly
 
     @property
     def sidecar(self) -> Sidecar:
-        """Where the text index and the graphs of vectors are."""
+        """The place of the text index and the vector graphs."""
         return Sidecar(database=self._database, store_id=self.store_id)
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
-        """Open a snapshot: from its first question on it has a connection for itself."""
+        """Open a snapshot, which uses a connection from its first read on."""
         with self.reading(PostgresReader) as reader:
             yield reader
 
     @contextmanager
     def reading(self, kind: type[Kind]) -> Iterator[Kind]:
-        """Open a snapshot of a kind of its own."""
+        """Open a snapshot with another class of readers."""
         reader = kind(self._open(), self.store_id)
         try:
             yield reader
@@ -285,10 +288,10 @@ class PostgresStorage:
         self._counts = writer.counts
 
     def sync(self) -> None:
-        """Make durable what was written with ``durability="relaxed"``."""
+        """Sync what was written with ``durability="relaxed"``."""
         self._open()
         if not (self._durable or self._readonly):
-            # A commit that waits for the disk has all before it on the disk, too.
+            # A synced commit also syncs all commits before it.
             def touch(writer: PostgresWriter) -> None:
                 writer.run("SET LOCAL synchronous_commit = on")
                 writer.touch()
@@ -299,34 +302,31 @@ class PostgresStorage:
                 reader.ask()
 
     def flush(self) -> None:
-        """Nothing to do: index rows are committed with their grains."""
+        """Do nothing: index rows are committed with their grains."""
         self._writable()
 
     def rebuild(self) -> RebuildReport:
-        """Rebuild the index rows from the blobs, in one transaction; other writers wait."""
+        """Rebuild the index rows from the blobs in one transaction, while other writers wait."""
         self._writable()
         return cast("RebuildReport", self._queue.write(rebuild, alone=True))
 
     def check(self) -> CheckReport:
-        """Look at every blob, address and index row of this store."""
+        """Check every blob, address and index row of this store."""
         self._open()
         return check(self)
 
     def compact(self) -> CompactReport:
-        """Rewrite the tables of all stores in the database without what was removed."""
+        """Rewrite the tables of all stores in the database without removed rows."""
         self._writable()
         return compact(self._database)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a store on disk (LMDB) at a new path.
-
-        Writers may go on.
-        """
+        """Copy the current store to a new LMDB store on disk, while writers continue."""
         self._open()
         copy(self, Path(path))
 
     def stats(self) -> StoreStats:
-        """Return how much the store holds; the bytes of tables are those of all stores."""
+        """Return the size of the store; ``file_bytes`` counts the tables of all stores."""
         with self.read() as reader:
             head = reader.head
             size = size_of(reader, self._database)
@@ -340,12 +340,12 @@ class PostgresStorage:
         )
 
     def admit(self, role: str) -> None:
-        """Let a role of the database see and change the rows of this store, and of no other."""
+        """Let a role of the database read and change the rows of this store only."""
         self._writable()
         admit(self._database, self.store_id, role)
 
     def close(self) -> None:
-        """Let go of the connections; snapshots that are open keep theirs until they end."""
+        """Close the connections; open snapshots keep theirs until they end."""
         if not (self._durable or self._readonly or self._database.closed):
             with suppress(StoreError):
                 self.sync()
@@ -358,7 +358,7 @@ class PostgresStorage:
     def _writable(self) -> None:
         self._open()
         if self._readonly:
-            raise StoreError(f"the store at {self.place.shown!r} is open for reading only")
+            raise StoreError(f"the store at {self.place.shown!r} is open read-only")
 
 
 _FIND = f"SELECT 1 FROM {SCHEMA}.stores WHERE tenant = %s"
@@ -366,7 +366,7 @@ _MAY = f"SELECT has_table_privilege('{SCHEMA}.blobs', 'INSERT')"
 
 
 def is_store(url: str, tenant: str | None = None) -> bool:
-    """Tell whether there is a store of a tenant that the role of the URL may see."""
+    """Return whether a tenant has a store that the URL's role may see."""
     name = DEFAULT if tenant is None else tenant
     with _connected(url) as connection:
         if not found_version(connection):
@@ -375,11 +375,11 @@ def is_store(url: str, tenant: str | None = None) -> bool:
 
 
 def is_writable(url: str) -> bool:
-    """Tell whether the database takes writes, and takes them from the role of the URL."""
+    """Return whether the database accepts writes by the URL's role."""
     with _connected(url) as connection:
         row = connection.execute("SHOW transaction_read_only").fetchone()
         if row is None or row[0] != "off":
-            return False  # a standby, say
+            return False  # for example a standby
         if not found_version(connection):
             return True
         may = connection.execute(_MAY).fetchone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A write transaction: what it gathers and sends, and how often terms occur."""
+"""A write transaction: its buffered changes, and the counts of frequent terms."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from omsgrain.storage.records import forget
 from omsgrain.storage.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
 
 MANY = 1_024
-"""Grains of a term that is worth a row."""
+"""Minimum number of grains for a term to get a row in ``counts``."""
 
 GENERATION = 1 << 32
-"""Ordinals of a generation: a rebuild takes the next one, so that all are learnt again."""
+"""Ordinals per generation: a rebuild starts the next one, so that all are loaded again."""
 
-_SEEN = 1_023  # a mask: of one grain in 1,024 the terms are looked at
+_SEEN = 1_023  # a mask: the terms of one grain in 1,024 are examined
 
 
 class TermCounts:
-    """The terms that have a row, as far as this process knows."""
+    """The terms with a row in ``counts``, as far as this process knows."""
 
     __slots__ = ("keys", "ordinal")
 
     def __init__(self, ordinal: int = 0, keys: frozenset[bytes] = frozenset()) -> None:
-        self.ordinal = ordinal  # of the last of them
-        self.keys = keys  # all of them
+        self.ordinal = ordinal  # the ordinal of the last term
+        self.keys = keys  # all terms with a row
 
     def loaded(self, writer: PostgresWriter) -> TermCounts:
-        """Return what is known in a transaction, with what others have found since."""
+        """Return the terms, including those that other processes have added."""
         if writer.head.ordinal == self.ordinal:
             return self
-        # A rebuild, or a database that was put back, begins a new generation.
+        # A rebuild or a restored database begins a new generation.
         same = writer.head.ordinal >> 32 == self.ordinal >> 32
         more = same and writer.head.ordinal > self.ordinal
         rows = writer.all(sql.COUNTED, self.ordinal if more else 0)
@@ -51,15 +51,15 @@ class TermCounts:
         return TermCounts(writer.head.ordinal, known.union(key for key, _ in rows))
 
     def changed(self, changes: Mapping[bytes, tuple[int, int]]) -> dict[bytes, tuple[int, int]]:
-        """Pick from what changed the terms that have a row."""
+        """Return the changes of terms with a row."""
         return {key: changes[key] for key in self.keys & changes.keys() if any(changes[key])}
 
     def chosen(self, grains: list[Added]) -> list[Added]:
-        """Pick the grains whose terms are looked at."""
+        """Return the grains whose terms are examined."""
         return [g for g in grains if int.from_bytes(g[1][:2], "big") & _SEEN == 0]
 
     def noticed(self, writer: PostgresWriter, chosen: list[Added]) -> TermCounts:
-        """Give rows to the terms of some grains, if many have them."""
+        """Give rows to frequent terms of some grains."""
         keys = sorted({key for key, _ in terms_of(chosen).lists} - self.keys)
         if not keys:
             return self
@@ -67,7 +67,7 @@ class TermCounts:
         return self.counted(writer, many) if many else self
 
     def counted(self, writer: PostgresWriter, keys: list[bytes]) -> TermCounts:
-        """Give rows to terms, which have none."""
+        """Give rows to terms without one."""
         last = writer.head.ordinal
         writer.run(sql.COUNT, byteas(keys), last)
         writer.head = writer.head._replace(ordinal=last + len(keys))
@@ -77,22 +77,22 @@ class TermCounts:
 NAME = 8
 """Bytes of the name of a commit."""
 NAMES = 64
-"""Names of commits that a head has."""
+"""Number of commit names in a head."""
 
 
-_GATHERED = 16 << 20  # bytes that wait at the most
-_ROW = 64  # what a row is taken for, beside its bytes
+_GATHERED = 16 << 20  # maximum bytes to buffer
+_ROW = 64  # assumed bytes of a row in addition to its content
 
 
 class PostgresWriter(PostgresReader):
     """Writes in one transaction, which has locked the head of the store.
 
     Attributes:
-        broken: what the database refused first; the transaction is lost from then on.
-        committing: the commit was sent.
-        commits: the names of the store's last commits, before this one, the newest first.
-        name: of this commit.
-        counts: the terms that have a count.
+        broken: the first error of the database; the transaction is lost after it.
+        committing: whether the commit was sent.
+        commits: the names of the store's last commits before this one, newest first.
+        name: the name of this commit.
+        counts: the terms with a count.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class PostgresWriter(PostgresReader):
     ) -> None:
         super().__init__(database, store_id)
         self._wire = self.wire = wire
-        self._ahead = self._named = None  # answers change
+        self._ahead = self._named = None  # answers can change
         self.head = self._base = head
         self._copies = copies
         self.commits = commits
@@ -120,18 +120,18 @@ class PostgresWriter(PostgresReader):
         self.committing = False
         self.counts = counts
         self._grains: dict[int, Added] = {}
-        self._numbers: dict[bytes, int] = {}  # of those, by address
-        self._known = known  # of addresses that were looked for
+        self._numbers: dict[bytes, int] = {}  # numbers of these grains, by address
+        self._known = known  # numbers of looked-up addresses
         self._rows: dict[Table, dict[bytes, bytes | None]] = {}
-        self._moves: dict[int, bool] = {}  # grains that became past, or current again
-        self._gone: dict[int, Added] = {}  # removed; their index rows are still there
+        self._moves: dict[int, bool] = {}  # grains that became past or current
+        self._gone: dict[int, Added] = {}  # removed grains whose index rows remain
         self._held = WriteCache({META: meta})
         self._size = 0
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
-        """The driver's errors pass as they are: what can be tried again is decided above."""
+        """Run statements without converting the driver's errors: the caller decides on retries."""
         if self._ended:
-            raise StoreError("the transaction is over")
+            raise StoreError("the transaction is closed")
         try:
             return self.wire.ask(*statements)
         except psycopg.Error as error:
@@ -143,26 +143,26 @@ class PostgresWriter(PostgresReader):
         self.ask(*statements)
 
     def touch(self) -> None:
-        """Make this a commit that has something to write."""
+        """Make this a commit with something to write."""
         self._send([self._head_row()])
 
     def _head_row(self) -> Statement:
-        """What the head is after this commit, with its name in front of the others."""
+        """Return the statement that sets the head after this commit, with its name first."""
         commits = (self.name + self.commits)[: NAME * NAMES]
         return sql.SET_HEAD, (self.store_id, *self.head, commits)
 
     def without_timeout(self) -> None:
-        """Let the statements of this transaction take as long as they need."""
+        """Lift the statement timeout for this transaction."""
         self.ask(("SET LOCAL statement_timeout = 0", ()))
 
     def learn(self) -> None:
-        """Learn which terms have got a count since; before any work."""
+        """Load the terms that got a count meanwhile; call it before any work."""
         self.counts = self.counts.loaded(self)
 
     # --- index rows -----------------------------------------------------------------------------
 
     def _recounted(self, changes: Mapping[bytes, tuple[int, int]]) -> list[Statement]:
-        """How counts change: by so many current grains and past ones for each term."""
+        """Return the statements for changed counts of current and past grains per term."""
         changed = self.counts.changed(changes)
         if not changed:
             return []
@@ -175,7 +175,7 @@ class PostgresWriter(PostgresReader):
             self.ask(statement)
 
     def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
-        """The keys and places of index rows; of damaged grains, all tables are read for theirs."""
+        """Return the keys and places of index rows; for damaged grains, it reads all tables."""
         sound = [g for g in grains if sha256(g[2]).digest() == g[1]]
         rows = [(key, place) for key, places in terms_of(sound).lists for place in places]
         if len(sound) < len(grains):
@@ -187,7 +187,7 @@ class PostgresWriter(PostgresReader):
         return rows
 
     def _drop_terms(self, rows: list[tuple[bytes, bytes]]) -> None:
-        """Delete index rows, in whichever state they are: most are current."""
+        """Delete index rows in either state: most are current."""
         found: list[Row] = []
         for past in (False, True):
             found += self._each(sql.DROP_TERM, [(key, past, place) for key, place in rows])
@@ -200,7 +200,7 @@ class PostgresWriter(PostgresReader):
         self._recount(changes)
 
     def _move_terms(self, rows: list[tuple[bytes, bool, bytes]]) -> None:
-        """Make index rows past, or current again: each a key, whether it is past now, a place."""
+        """Move index rows between current and past: key, whether past now, place."""
         params = [(key, not past, place) for key, past, place in rows]
         changes: dict[bytes, tuple[int, int]] = {}
         for key, past in self._each(sql.MOVE_TERM, params):
@@ -210,7 +210,7 @@ class PostgresWriter(PostgresReader):
         self._recount(changes)
 
     def _each(self, text: str, params: list[tuple[Any, ...]]) -> list[Row]:
-        """Run a statement for each row, many on the way at a time; return what they gave."""
+        """Run a statement for each row, many per round trip; return all rows."""
         self._sent = True
         found: list[Row] = []
         for part in sql.together(params):
@@ -219,34 +219,34 @@ class PostgresWriter(PostgresReader):
         return found
 
     def add_terms(self, terms: IndexRows) -> None:
-        """Write index rows of grains that are there already, and count them nowhere."""
+        """Write index rows of existing grains without counting them."""
         self._send(add_terms(self.wire, self.store_id, terms, copies=self._copies))
 
-    # --- what waits -----------------------------------------------------------------------------
+    # --- buffered changes -----------------------------------------------------------------------
 
     def all(self, text: str, *params: Any) -> list[Row]:
-        """Ask for rows of the store; all that waits is sent before."""
+        """Read rows of the store after sending all buffered changes."""
         self.settle()
         return self.run(text, *params)
 
     def of(self, table: Table, text: str, *params: Any) -> list[Row]:
-        """Ask for rows of one table; what waits for others goes on waiting."""
+        """Read rows of one table after sending its buffered changes."""
         if table in self._rows:
             self.settle()
         return self.run(text, *params)
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each of some terms; all that waits is sent before."""
+        """Return how many grains have each term, after sending all buffered changes."""
         self.settle()
         return super().term_counts(terms)
 
     def settle(self) -> None:
-        """Send all that waits."""
+        """Send all buffered changes."""
         if self._grains or self._rows or self._moves or self._gone:
             self._send(self._statements())
 
     def finish(self) -> None:
-        """Send all that waits, and commit; take back if nothing was written."""
+        """Send all buffered changes and commit; roll back if nothing was written."""
         statements = self._statements()
         if not (statements or self._sent or self.head != self._base):
             # The lock alone would make the commit wait for the disk; see also ``Database.end``.
@@ -256,12 +256,12 @@ class PostgresWriter(PostgresReader):
         self._send([*statements, self._head_row(), ("COMMIT", ())])
 
     def _statements(self) -> list[Statement]:
-        """What waits, as statements in the order in which they must run."""
+        """Return the buffered changes as statements in the required order."""
         statements: list[Statement] = []
         if self._gone:
             again = any(digest in self._numbers for _, digest, _ in self._gone.values())
             statements += self._removed()
-            if again:  # what adds grains may send before all of this is
+            if again:  # adding grains may send earlier than these
                 self._send(statements)
                 statements = []
         if self._moves:
@@ -286,7 +286,7 @@ class PostgresWriter(PostgresReader):
         self._sent = True
         try:
             statements = add(self.wire, self.store_id, grains, terms, copies=self._copies)
-        except psycopg.Error as error:  # of a COPY
+        except psycopg.Error as error:  # from a COPY
             self.broken = self.broken or error
             raise
         statements += self._recounted(terms.changes())
@@ -298,7 +298,7 @@ class PostgresWriter(PostgresReader):
         return statements
 
     def _wait(self, size: int) -> None:
-        """Note that something more waits; send it all if that has become much."""
+        """Count a buffered change; send all if there are many."""
         self._size += size + _ROW
         if self._size >= _GATHERED:
             self.settle()
@@ -306,7 +306,7 @@ class PostgresWriter(PostgresReader):
     # --- grains ---------------------------------------------------------------------------------
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each; what waits is known here."""
+        """Return the sequence number for each digest, including buffered ones."""
         ours, before = self._numbers, self._known
         known = {d: ours.get(d, before.get(d)) for d in digests if d in ours or d in before}
         if asked := [digest for digest in digests if digest not in known]:
@@ -316,7 +316,7 @@ class PostgresWriter(PostgresReader):
         return [known[digest] for digest in digests]
 
     def _found(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Look in the table of addresses, as it is; what waits stays waiting."""
+        """Look up addresses in the table, without sending buffered changes."""
         known: dict[bytes, int] = {}
         for part in sql.together(digests):
             known.update(self.run(sql.FIND, byteas(part)))
@@ -330,14 +330,14 @@ class PostgresWriter(PostgresReader):
             return None
         if (blob := self._held.blob(seq)) is not None:
             return blob
-        rows = self.run(sql.BLOB, seq)  # what waits is about others
+        rows = self.run(sql.BLOB, seq)  # buffered changes concern other grains
         if not rows:
             return None
         self._held.keep(seq, rows[0][0])
         return bytes(rows[0][0])
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append the blobs that are new; tell which those were."""
+        """Append the new blobs; return which are new."""
         known = self.find([digest for digest, _ in items])
         flags = []
         last, size, count = self.head.last_seq, 0, 0
@@ -360,20 +360,20 @@ class PostgresWriter(PostgresReader):
         return flags
 
     def _arrived(self, size: int, count: int) -> None:
-        """Note in the head that so many grains wait more, before they may be sent."""
+        """Count buffered grains in the head, before they may be sent."""
         last, blob_bytes, grains, ordinal = self.head
         self.head = PostgresHead(last + count, blob_bytes + size, grains + count, ordinal)
         self._wait(size + count * _ROW)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Note that something happened to a grain; return the event's own number."""
+        """Write an event about a grain; return its number."""
         number = self.head.last_seq + 1
         self.head = self.head._replace(last_seq=number)
         self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
         return number
 
     def remove(self, seq: int) -> None:
-        """Take out a grain and every row about it."""
+        """Remove a grain and all rows about it."""
         grain = self._stored(seq)
         if grain is None:
             return
@@ -385,12 +385,12 @@ class PostgresWriter(PostgresReader):
         self._held.drop(seq)
         self._wait(len(blob))
         last, blob_bytes, count, ordinal = self.head
-        # Followers of the store tell snapshots apart by their last numbers.
+        # Consumers distinguish snapshots by their last numbers.
         last = max(last, self._base.last_seq + 1)
         self.head = PostgresHead(last, blob_bytes - len(blob), count - 1, ordinal)
 
     def _stored(self, seq: int) -> Added | None:
-        """A grain of the tables, with the address that it has there."""
+        """Return a stored grain with its address in the tables."""
         if seq in self._grains:
             self.settle()
         blob = self.blob_at(seq)
@@ -403,7 +403,7 @@ class PostgresWriter(PostgresReader):
         return (seq, *found[0][1:]) if found else None
 
     def _removed(self) -> list[Statement]:
-        """Take out the index rows of what was removed; return what is left to be done."""
+        """Remove the index rows of removed grains; return the remaining statements."""
         gone, self._gone = [*self._gone.values()], {}
         self._drop_terms(self._rows_of(gone))
         number = self.store_id
@@ -424,7 +424,7 @@ class PostgresWriter(PostgresReader):
         self._wait(0)
 
     def _move(self) -> None:
-        """Move the index rows of grains that do not wait themselves."""
+        """Move the index rows of grains that are not buffered."""
         moves = {seq: past for seq, past in self._moves.items() if seq not in self._grains}
         if not moves:
             return
@@ -439,7 +439,7 @@ class PostgresWriter(PostgresReader):
     # --- rows -----------------------------------------------------------------------------------
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key; of what waits, that."""
+        """Return the value of a key, also a buffered one."""
         waiting = self._rows.get(table)
         if waiting is not None and key in waiting:
             return waiting[key]
@@ -449,7 +449,7 @@ class PostgresWriter(PostgresReader):
         return rows[0][0] if rows else None
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys that are there; of what waits, those."""
+        """Return the values of those keys that exist, also buffered ones."""
         if (held := self._whole(table)) is not None:
             return {key: held[key] for key in keys if key in held}
         waiting = self._rows.get(table, {})
@@ -462,7 +462,7 @@ class PostgresWriter(PostgresReader):
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk keys and values by rising keys."""
+        """Iterate over keys and values by rising keys."""
         held = self._whole(table)
         return super().rows(table, after, prefix) if held is None else walked(held, after, prefix)
 
@@ -473,7 +473,7 @@ class PostgresWriter(PostgresReader):
         return max(held.items(), default=None)
 
     def _whole(self, table: Table) -> dict[bytes, bytes] | None:
-        """All rows of a small table that is asked again and again."""
+        """Return all rows of a small table that is read repeatedly."""
 
         def read(most: int) -> list[Row]:
             return self.of(table, sql.rows(table, True), b"", sql.ABOVE, most)
@@ -481,7 +481,7 @@ class PostgresWriter(PostgresReader):
         return self._held.table(table, read)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete rows whose keys begin with a prefix, so many at the most; returns how many."""
+        """Delete at most ``most`` rows whose keys have a prefix; returns their number."""
         self.settle()
         self._held.forget((table,))
         self._sent = True
@@ -490,14 +490,14 @@ class PostgresWriter(PostgresReader):
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""
         if not 0 < len(key) <= LONGEST_KEY:
-            raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+            raise StoreError("invalid length of a key", found=f"{len(key)} bytes")
         if not self._held.set(table, key, value) and key not in self._rows.get(table, {}):
-            return  # it is not there
+            return  # the key does not exist
         self._rows.setdefault(table, {})[key] = value
         self._wait(len(key) + len(value or b""))
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Set many keys; of a table whose keys are cut, the two parts of each."""
+        """Set many keys; for a table with split keys, give the two parts of each."""
         for key, value in rows:
             if table.split:
                 key, value = key + value, b""
