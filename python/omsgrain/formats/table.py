@@ -14,7 +14,7 @@ from dataclasses import replace
 from os import PathLike, fspath
 from os.path import basename, isdir
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from omsgrain.batch import read_file
 from omsgrain.container.layout import MAGIC
@@ -28,6 +28,9 @@ from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif_ld.document import without_local
 from omsgrain.formats.mif_ld.format import MIF_LD
 from omsgrain.grain import Grain
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 FORMATS: Final[dict[str, Format]] = {one.name: one for one in (AIMEM, MIF2, MIF1, MIF_LD)}
 """The formats by their names."""
@@ -105,7 +108,71 @@ def _unknown() -> UnsupportedError:
 # -- documents to grains and back -----------------------------------------------------------------
 
 
-def load(document: bytes | str | PathLike[str], *, format: str = "auto", **options: Any) -> Import:
+class LoadOptions(TypedDict, total=False):
+    """The options of ``load``; each format has some of them.
+
+    Attributes:
+        user_id: the user of the grains; not in AIMEM, where the bundle names its tenant.
+        exact: keep the layout of the text, so that ``dump`` gives the same bytes; MIF.
+        layout: how the file is laid out, if the content does not show it; MIF 1.0: "json", "yaml"
+            or "jsonl"; MIF in JSON-LD: "document", "array", "lines", "corpus" or "markdown".
+        shape: the shape of memories, "0.1" or "1.x"; MIF in JSON-LD.
+        mode: "schema", "lenient" or "extra"; MIF in JSON-LD.
+        strict_published: check shape 0.1 by its published variant; MIF in JSON-LD.
+        passphrase: opens an encrypted document; MIF 1.0.
+        key: opens it in place of a passphrase; MIF 1.0.
+        limits: limits of the format.
+    """
+
+    user_id: str | None
+    exact: bool
+    layout: str | None
+    shape: str | None
+    mode: str
+    strict_published: bool
+    passphrase: str | None
+    key: bytes | None
+    limits: Any
+
+
+class DumpOptions(TypedDict, total=False):
+    """The options of ``dump``; each format has some of them.
+
+    Attributes:
+        user_id: the user of a new document.
+        tenant_id: the same, as AIMEM calls it.
+        exported_at: the time of a new document, RFC 3339.
+        strict: write a new document without the grains themselves; the result lists the losses.
+        embeddings: write the vectors too.
+        exact: write the same bytes as those that were loaded with ``exact``; MIF.
+        local: also export memories of the namespace ``_local``.
+        layout: as for ``load``.
+        shape: as for ``load``.
+        producer: the name of the writing program; AIMEM.
+        passphrase: encrypts the document; MIF 1.0.
+        key: encrypts it in place of a passphrase; MIF 1.0.
+    """
+
+    user_id: str | None
+    tenant_id: str | None
+    exported_at: str | None
+    strict: bool
+    embeddings: bool | None
+    exact: bool
+    local: bool
+    layout: str | None
+    shape: str | None
+    producer: str | None
+    passphrase: str | None
+    key: bytes | None
+
+
+def load(
+    document: bytes | str | PathLike[str],
+    *,
+    format: str = "auto",
+    **options: Unpack[LoadOptions],
+) -> Import:
     """Make grains of a document.
 
     Grains that the document carries whole come back as they were, if the document still says the
@@ -115,7 +182,7 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         document: its bytes, or a path; for MIF in JSON-LD also a directory. The file name gives
             the layout and the shape of memories if the content does not.
         format: one of ``FORMATS``, or ``auto``: found from the content.
-        **options: of the format.
+        **options: those of the format, of ``omsgrain.formats.table.LoadOptions``.
 
     Raises:
         DocumentError: it breaks a rule of its format.
@@ -123,17 +190,18 @@ def load(document: bytes | str | PathLike[str], *, format: str = "auto", **optio
         SchemaError: no such format, or a text that cannot be the path of a file.
         OSError: the file cannot be read.
     """
+    given: dict[str, Any] = {**options}
+    user_id = options.get("user_id")
     if not isinstance(document, bytes) and isdir(document):
         known = OF_DIRECTORIES if format == "auto" else _known(format)
-        found = known.load_directory(Path(document), **options)
-        return _taken_back(found, options.get("user_id"))
+        return _taken_back(known.load_directory(Path(document), **given), user_id)
     data = document if isinstance(document, bytes) else read_file(document)
     known = _known(sniff(data) if format == "auto" else format)
     if not isinstance(document, bytes):
         told = known.options_of_file(basename(fspath(document)), data)
-        options |= {option: of for option, of in told.items() if options.get(option) is None}
-    found = known.load(data, **options)
-    return _taken_back(found, options.get("user_id")) if _may_carry(data, options) else found
+        given |= {option: of for option, of in told.items() if given.get(option) is None}
+    found = known.load(data, **given)
+    return _taken_back(found, user_id) if _may_carry(data, given) else found
 
 
 def _taken_back(found: Import, user_id: str | None) -> Import:
@@ -147,7 +215,7 @@ def dump(
     *,
     format: str,
     vectors: Mapping[str, Vector] | None = None,
-    **options: Any,
+    **options: Unpack[DumpOptions],
 ) -> Dump:
     """Make a document of grains; one that was loaded comes back as it was.
 
@@ -158,9 +226,7 @@ def dump(
         grains: what ``load`` gave, or any grains.
         format: one of ``FORMATS``.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
-        **options: of the format; all have ``strict`` and ``embeddings``, and a new document has
-            ``user_id`` and ``exported_at``; MIF in JSON-LD also has ``shape``. With ``local``,
-            memories of the namespace ``_local`` are exported too.
+        **options: those of the format, of ``omsgrain.formats.table.DumpOptions``.
 
     Raises:
         SchemaError: no such format, or the format cannot be made of these grains.
@@ -172,18 +238,19 @@ def dump(
 
     to, listed = _known(format), list(grains)
     stay: list[Loss] = []
-    local = options.pop("local", False)
+    given: dict[str, Any] = {**options}
+    local = given.pop("local", False)
     foreign = convert.is_foreign(listed, to)
     if to.leaves_local and not foreign:
-        options["local"] = local
+        given["local"] = local
     elif not local:
         listed, stay = without_local(listed)
     if foreign:
-        if "tenant_id" in options:  # what AIMEM calls a user
-            options["user_id"] = options.pop("tenant_id")
-        return _with(convert.dump(listed, vectors or {}, to, **options), stay)
-    options = to.own_options(listed, options)
-    return _with(to.dump(listed, dict(vectors or {}), **options), stay)
+        if "tenant_id" in given:  # what AIMEM calls a user
+            given["user_id"] = given.pop("tenant_id")
+        return _with(convert.dump(listed, vectors or {}, to, **given), stay)
+    given = to.own_options(listed, given)
+    return _with(to.dump(listed, dict(vectors or {}), **given), stay)
 
 
 def _with(written: Dump, more: list[Loss]) -> Dump:

@@ -363,7 +363,7 @@ class MifLdExport(MifExport):
             embeddings=asked.include_embeddings,
             strict=asked.strict or asked.redact_pii,
             local=asked.local,
-            **({} if asked.shape is None else {"shape": asked.shape}),
+            shape=asked.shape,
         )
         corpus = json.loads(dumped.data)
         document, flags = redactor.finish_corpus(corpus, self.reads, self.around.counters())
