@@ -177,7 +177,7 @@ def _media(request: httpx.Request, found: httpx.Response) -> httpx.Response | No
 
 
 @pytest.mark.parametrize(("change", "cases_failed"), [
-    (_no_checksum, {"an export is a bundle, and its checksum right"}),
+    (_no_checksum, {"an export is a bundle with the right checksum"}),
     (_other_status, {"refuses version: missing", "refuses checksum: cut short"}),
     (_media, {"GET export", "the stream is an envelope, then a record a line"}),
 ])  # fmt: skip

@@ -157,7 +157,7 @@ def test_outcomes_of_a_rule() -> None:
     assert found["bad"].expected is not None and len(found["bad"].expected) < 100
     assert "ERR_RANGE" in (found["breaks"].found or "")
     nothing = next(run(rules(lambda _: [])))
-    assert (nothing.passed, nothing.found) == (False, "nothing")
+    assert (nothing.passed, nothing.found) == (False, "none")
 
 
 def test_what_is_asked_for() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of AIMEM: bundles, checksums, bundles by lines, signatures, stores and servers.
+"""Rules of AIMEM: bundles, checksums, NDJSON bundles, signatures, stores and servers.
 
-The sample is a bundle that holds a bit of everything; ``rules/aimem.json`` changes it. Each fault
-breaks one rule at one place. Where the draft forbids something, the status is the draft's. Where
-it is silent, the basis is a ``recommendation`` of ours, which other servers need not follow.
+``rules/aimem.json`` changes a sample bundle. Each fault breaks one rule at one place. If the draft
+forbids the fault, the status is the draft's. If the draft says nothing, the basis is our own
+``recommendation``, which other servers need not follow.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Basis = Literal["draft", "recommendation"]
 
 @dataclass(frozen=True, slots=True)
 class Good:
-    """One change after which a bundle is as good as before.
+    """A change that keeps a bundle valid.
 
     Attributes:
-        name: in short.
-        section: of the draft.
+        name: a short name.
+        section: the section of the draft.
         basis: the draft, or a recommendation.
-        change: what is set and removed.
-        warning: the rule that a reader warns of.
+        change: pointers to set and to remove.
+        warning: the rule of the expected warning.
     """
 
     name: str
@@ -67,16 +67,16 @@ class Good:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One change that makes a bundle bad.
+    """A change that makes a bundle invalid.
 
     Attributes:
-        name: in short.
-        section: of the draft.
+        name: a short name.
+        section: the section of the draft.
         basis: the draft, or a recommendation.
-        change: what is set and removed.
-        rule: our id of the rule.
-        pointer: where the defect is.
-        status: of the answer.
+        change: pointers to set and to remove.
+        rule: our id of the broken rule.
+        pointer: the place of the defect.
+        status: the HTTP status.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class TextFault:
-    """One change of the text, which is no bundle then."""
+    """A change of the text that makes it invalid as a bundle."""
 
     name: str
     section: str
@@ -134,13 +134,13 @@ TEXTS: Final = tuple(
 
 
 def sample() -> Document:
-    """A good bundle."""
+    """Return a valid bundle."""
     whole: Document = copy.deepcopy(documents("aimem")["sample"])
     return whole
 
 
 def chunk(local: str, content: str, **more: Any) -> Document:
-    """A chunk with what must be there, and its hash."""
+    """Make a chunk with its required members and its hash."""
     return {
         "id": f"urn:aimem:{PRODUCER}:{local}",
         "content": content,
@@ -152,36 +152,36 @@ def chunk(local: str, content: str, **more: Any) -> Document:
 
 
 def one_chunk(**more: Any) -> Document:
-    """A bundle of one chunk."""
+    """Make a bundle of one chunk."""
     whole: Document = documents("aimem")["one chunk"]
     return whole | {"chunks": [chunk("c1", "The lamp is on.", **more)]}
 
 
 def renamed(document: Document, producer: str) -> Document:
-    """The same of another producer, so that a server has seen none of it."""
+    """Change the producer, so that all records are new to a server."""
     text = json.dumps(document).replace(f"urn:aimem:{PRODUCER}:", f"urn:aimem:{producer}:")
     whole: Document = json.loads(text)
     return {**whole, "producer": producer} if whole.get("producer") == PRODUCER else whole
 
 
 def sealed(document: Document) -> Document:
-    """The same with its checksum."""
+    """Add the checksum."""
     return document | {"checksum": checksum_of(spelled(document))}
 
 
 def changed(change: Mapping[str, Any]) -> Document:
-    """The sample with a change, and with its checksum."""
+    """Return the changed sample with its checksum."""
     return resealed(edited(sample(), change), change)
 
 
 def resealed(document: Document, change: Mapping[str, Any]) -> Document:
-    """The changed document with its checksum, unless the change is about that."""
+    """Update the checksum, unless the change is about the checksum."""
     places = [*change.get("set", {}), *change.get("remove", ())]
     return document if "/checksum" in places else sealed(document)
 
 
 def spelled(document: Any) -> bytes:
-    """As JSON."""
+    """Write as JSON."""
     return json.dumps(document, separators=(",", ":")).encode("ascii")
 
 
@@ -193,12 +193,12 @@ _TEXTS: Final = {one.name: one for one in TEXTS}
 
 
 def rules(text: bytes) -> list[str]:
-    """The rules that a bundle breaks."""
+    """Return the rules that a bundle breaks."""
     return [one.rule for one in document.validate(text).problems]
 
 
 def _first(text: bytes) -> str:
-    """The rule that a bundle is refused by, or ``taken``."""
+    """Return the first rule that a bundle breaks, or ``taken``."""
     return next(iter(rules(text)), TAKEN)
 
 
@@ -227,7 +227,7 @@ def _refused(name: str) -> Tried:
 
 
 def _accepted(name: str) -> Iterator[Tried]:
-    """No problem, and no warning but the expected one."""
+    """An accepted bundle has no problem, and only the expected warning."""
     good = _GOODS[name]
     verdict = document.validate(spelled(changed(good.change)))
     problems = [one.rule for one in verdict.problems]
@@ -245,17 +245,17 @@ def _no_text(name: str) -> Tried:
 
 
 def embedding_floats(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The floats of an embedding as bytes."""
+    """The bytes of an embedding's floats."""
     found = AIMEM.load(spelled(sample()))
     floats = [one.data.hex() for one in found.vectors.values()]
     yield Tried("AACAPwAAAEA= is 1.0, 2.0", entry["hex"], floats)
 
 
-# checksums, and bundles by lines
+# checksums, and NDJSON bundles
 
 
 def checksums(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The checksums of bundles that another program made."""
+    """The checksums of bundles made by another program."""
     for one in data("bundles"):
         text = one["bundle"].encode()
         yield Tried(one["description"], one["checksum"], checksum_of(text))
@@ -263,7 +263,7 @@ def checksums(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def canonical(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The checksum of a text is that of its canonical form, which is written beside it."""
+    """The checksum of a text is that of its canonical form."""
     for case in entry["cases"]:
         wanted = sha256("".join(case["canonical"]).encode()).hexdigest()
         found = checksum_of("".join(case["json"]).encode())
@@ -293,7 +293,7 @@ def _scanned(text: bytes) -> str:
 
 
 def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Bundles by lines are read; a record of an unknown kind is refused."""
+    """NDJSON bundles are read; a record of an unknown kind is refused."""
     for one in data("bundles"):
         whole = json.loads(one["bundle"])
         if set(_KINDS) <= set(whole):
@@ -305,7 +305,7 @@ def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def lines_cut(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A bundle by lines with a line missing, or two swapped, has another checksum."""
+    """An NDJSON bundle with a missing line or two swapped lines has another checksum."""
     text = _lines(json.loads(data("bundles")[0]["bundle"])).splitlines(keepends=True)
     swapped = [text[0], text[2], text[1], *text[3:]]
     for what, left in (("the last line left out", text[:-1]), ("two lines swapped", swapped)):
@@ -324,7 +324,7 @@ def _known() -> trust.Trust:
 
 
 def signature_payload(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """An envelope made by hand over the canonical text is the one that we make."""
+    """A COSE envelope made by hand over the canonical text equals ours."""
     rest = {name: value for name, value in sample().items() if name != "checksum"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     by_others = by_hand({1: -8, 4: ADA.encode()}, None, ada(), detached=text)
@@ -334,14 +334,14 @@ def signature_payload(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def signature_refused(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Signatures that do not count."""
+    """Invalid, untrusted and missing signatures are refused."""
     adas, bens = (signature.sign_bundle(_canonical(), one) for one in (ada(), ben()))
     text, known = _canonical(), _known()
     yield refuses("over another text", "signature_invalid", trust.check, adas, text + b" ", known)
     yield refuses("by somebody else", "signature_untrusted", trust.check, bens, text, known)
-    what = "none, where one is asked for"
+    what = "none, although required"
     yield refuses(what, "signature_missing", trust.check, None, text, known, required=True)
-    yield takes("none, where none is", trust.check, None, text, known)
+    yield takes("none, and not required", trust.check, None, text, known)
 
 
 def signature_header(_: Bench, entry: Entry) -> Iterator[Tried]:
@@ -355,12 +355,12 @@ def signature_header(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def read(whole: Document) -> document.Bundle:
-    """The bundle that a document is, with its checksum."""
+    """Read a document as a bundle, with its checksum."""
     return document.read_bundle(spelled(sealed(whole)))
 
 
 def exported(store: og.GrainStore, **options: Any) -> Document:
-    """The export of the sample's tenant and producer, unless others are given."""
+    """Export the sample's tenant and producer, unless others are given."""
     given = {"tenant": TENANT, "only_producer": "probe", "now": NOW, **options}
     (found,) = aimem.export_bundle(store, given.pop("tenant"), **given)
     whole: Document = json.loads(document.write_bundle(found))
@@ -368,10 +368,10 @@ def exported(store: og.GrainStore, **options: Any) -> Document:
 
 
 def export_checksum(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Anybody can make the checksum of an export."""
+    """The checksum of an export can be recomputed independently."""
     store = bench.store()
     aimem.import_bundle(store, read(sample()))
-    # No number of the sample but 0.42 and 2, no key beyond ASCII: json spells it as RFC 8785 does.
+    # The sample has only the numbers 0.42 and 2, and ASCII keys: json.dumps follows RFC 8785.
     found = exported(store, include_embeddings=True)
     rest = {name: value for name, value in found.items() if name != "checksum"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -380,7 +380,7 @@ def export_checksum(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def conflict(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A chunk imported again with other fields: the reason in the summary, the content kept."""
+    """A chunk imported again with other fields: the summary's reason, and the kept content."""
     store, first = bench.store(), one_chunk(**entry.get("first", {}))
     aimem.import_bundle(store, read(first))
     other = edited(first, {
@@ -409,10 +409,10 @@ def erase_audit(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def round_documents(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Bundles that another program made become grains and come back equal."""
+    """Bundles made by another program become grains and come back equal."""
     for one in data("bundles"):
         if "legacy_format" in one["warnings"]:
-            continue  # it leaves under the name of today
+            continue  # the export has the current format name
         found = formats.load(one["bundle"].encode(), format="aimem")
         again = formats.dump(found, format="aimem", embeddings=True)
         yield Tried(one["description"], json.loads(one["bundle"]), json.loads(again.data))

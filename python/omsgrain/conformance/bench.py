@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks work with: directories, stores, a server of this build, signers with known keys."""
+"""Directories, stores, a server of this build, and signers with known keys, for checks."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from omsgrain.conformance.http.probe import Probe
 
 NOW: Final = 1_768_471_200_000
-"""The time that clocks of stores show, ms since 1970."""
+"""The time of the stores' clocks, ms since 1970."""
 
 
 class MissingError(Exception):
-    """What a rule needs is not installed."""
+    """A package that a rule needs is not installed."""
 
 
 class Bench:
     """Directories, stores and a server for checks; `close` closes all of them.
 
     Attributes:
-        clock: the time that stores in memory see, ms since 1970; it is set by hand.
+        clock: the time for stores in memory, ms since 1970; checks set it.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -45,7 +45,7 @@ class Bench:
         self.clock = NOW
 
     def close(self) -> None:
-        """Close all that was opened."""
+        """Close everything."""
         self._open.close()
 
     def directory(self) -> Path:
@@ -64,16 +64,16 @@ class Bench:
         return self._open.enter_context(made)
 
     def storage(self, store: og.GrainStore) -> MemoryStorage:
-        """The storage under a store in memory."""
+        """Return the storage of a store in memory."""
         return self._storages[store]
 
     def audit_rows(self, store: og.GrainStore) -> bytes:
-        """All rows of the audit trail of a store in memory."""
+        """Return all audit rows of a store in memory."""
         with self.storage(store).read() as reader:
             return b"".join(key + row for key, row in reader.rows(AUDIT))
 
     def on_disk(self, **options: Any) -> og.GrainStore:
-        """A new store on disk."""
+        """Open a new store on disk."""
         made = og.open(self.directory() / "memory.omsg", **options)
         return self._open.enter_context(made)
 
@@ -85,7 +85,7 @@ class Bench:
 
     @cached_property
     def probe(self) -> Probe:
-        """Asks a server of this build over HTTP, as one tenant."""
+        """Sends HTTP requests to a server of this build, as one tenant."""
         from omsgrain.conformance.http.probe import Probe, TenantTokens
 
         try:
@@ -103,7 +103,7 @@ class Bench:
 
     @cached_property
     def tools(self) -> dict[str, dict[str, Any]]:
-        """The tools that agents are offered, and the schemas of their arguments."""
+        """The MCP tools, with the schemas of their arguments."""
         try:
             from omsgrain.mcp.tools import listed
         except ImportError as error:
@@ -112,11 +112,11 @@ class Bench:
 
 
 ADA: Final = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
-"""Of the private key 00 01 .. 1f, Ed25519."""
+"""The DID of the Ed25519 private key 00 01 .. 1f."""
 BEN: Final = "did:key:zDnaeVuZeVRqvscGkiEoR9PFFra2xZUMp97ZPuGFK1VLU7iYN"
-"""Of the private key 01 02 .. 20, P-256."""
+"""The DID of the P-256 private key 01 02 .. 20."""
 CAT: Final = "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp"
-"""Of a private key of zeros, Ed25519."""
+"""The DID of the Ed25519 private key of zeros."""
 MSGPACK: Final = "application/vnd.mg+msgpack"
 
 

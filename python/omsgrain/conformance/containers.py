@@ -60,7 +60,7 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def every_byte(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A file with any byte changed is refused."""
+    """A file with a changed byte is refused."""
     whole = bytes.fromhex(_file("good-manifest")["file"])
     path = bench.directory() / "x.mg"
     passed = []
@@ -72,7 +72,7 @@ def every_byte(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def packed(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """What is packed comes back to the byte; the footer is of what is packed."""
+    """Compressed grains come back byte for byte; the footer covers the compressed bytes."""
     blobs = [blob("types", n) for n in range(1, 21)]
     for codec in ("zstd", "lz4"):
         path = bench.directory() / "x.mg"
@@ -84,13 +84,13 @@ def packed(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def import_verified(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """An import hashes every grain before anything is written."""
+    """An import hashes every grain before it writes any."""
     path = bench.directory() / "x.mg"
     whole = bytes.fromhex(_file("good-manifest")["file"])
     body = whole[:40] + bytes([whole[40] ^ 1]) + whole[41:-32]
     path.write_bytes(body + hashlib.sha256(body).digest())
     store = bench.store()
-    yield Tried("a grain changed, the footer computed again", True, _refused(store, path))
+    yield Tried("a changed grain with a new footer", True, _refused(store, path))
     yield Tried("grains in the store", 0, len(store))
 
 
@@ -103,7 +103,7 @@ def _refused(store: og.GrainStore, path: Any) -> bool:
 
 
 def states(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """An export tells superseded_by, system_valid_to and verification_status, an import merges."""
+    """An export includes the states of grains, and an import merges them."""
     source, target = bench.store(), bench.store()
     old = source.put(belief("on"))
     new = source.supersede(old, belief("off", 5000))
@@ -125,7 +125,7 @@ def states(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def claims(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """What a file claims raises no verification and no lock."""
+    """The claims of a file do not raise a verification or a lock."""
     store, path = bench.store(), bench.directory() / "x.mg"
     locked = og.Grain(og.encode(belief("on", invalidation_policy={"mode": "locked"})))
     other = og.Grain(og.encode(belief("off", 5000)))
@@ -143,17 +143,17 @@ def claims(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def waiting(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A claim of a successor that is not there waits for it."""
+    """A claim about a missing successor takes effect when it arrives."""
     store, path = bench.store(), bench.directory() / "x.mg"
     grain = og.Grain(og.encode(belief("on")))
     container.write(path, [grain.blob], manifest={grain.address: {"superseded_by": "ab" * 32}})
     report = store.import_mg(path)
-    yield Tried("claims that wait", 1, report.waiting)
+    yield Tried("waiting claims", 1, report.waiting)
     yield Tried("superseded by", None, store.status(grain.address).superseded_by)
 
 
 def stream(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A stream: u32 length and grain, again and again, then u32 0."""
+    """A stream repeats u32 length and grain, and ends with u32 0."""
     file = io.BytesIO()
     container.write_stream(file, [blob("oms", 7), blob("oms", 7)])
     one = struct.pack(">I", len(blob("oms", 7))) + blob("oms", 7)
@@ -166,7 +166,7 @@ def stream(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def stream_cut(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A stream that ends without its mark, or lies of a length, is refused."""
+    """A stream without its end mark or with a wrong length is refused."""
     one = struct.pack(">I", len(blob("oms", 7))) + blob("oms", 7)
     for what, text, code in (
         ("no end mark", one, "ERR_CORRUPT"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about MIF documents: changes, round trips, layouts, encryption, ageing, ontologies."""
+"""Rules about MIF documents: changes, round trips, layouts, encryption, decay, ontologies."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from omsgrain.interchange import mif
 
 
 def spelled(document: Any) -> bytes:
-    """The document as JSON."""
+    """Write the document as JSON."""
     return json.dumps(document).encode()
 
 
 def validated(spec: str, data: bytes) -> list[str]:
-    """The errors in a document and, after a ``~``, the warnings: a rule and a pointer each."""
+    """Return the rules and pointers of a document's errors, and of its warnings after ``~``."""
     form = formats.FORMATS[spec]
     assert isinstance(form, Mif)
     found = form.validate(data, None)
@@ -49,7 +49,7 @@ def validated(spec: str, data: bytes) -> list[str]:
 
 
 def judged(data: bytes, **options: Any) -> list[str]:
-    """The same of a node of JSON-LD, whatever kind of node it is."""
+    """Return the same for a JSON-LD node of any kind."""
     verdict = validate.judge(json.loads(data), **options)
     said = [_said(one) for one in verdict.findings]
     return said + [f"~{_said(one)}" for one in verdict.warnings]
@@ -60,18 +60,18 @@ def _said(one: Any) -> str:
 
 
 def case_of(entry: Entry, case: Entry) -> Any:
-    """The document of a case: the one that it or its rule names, with the case's change."""
+    """Return the document named by a case or its rule, with the case's change."""
     name = case.get("document", entry.get("document"))
     return edited(documents(spec_of(entry))[name], case)
 
 
 def changed(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``document``: a good document, and each change with the finding that it must get."""
+    """Kind ``document``: a good document, and changes with their expected finding."""
     return _changed(entry, partial(validated, spec_of(entry)))
 
 
 def nodes(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``node``: the same of a node of JSON-LD."""
+    """Kind ``node``: the same for a JSON-LD node."""
     return _changed(entry, partial(judged, **entry.get("options", {})))
 
 
@@ -85,7 +85,7 @@ def _changed(entry: Entry, judge: Callable[[bytes], list[str]]) -> Iterator[Trie
 
 
 def texts(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``text``: texts that are no document, and the rule that refuses each."""
+    """Kind ``text``: texts that are not documents, with the rule that refuses each."""
     for case in entry["cases"]:
         text = "".join(value_of(part) for part in case["text"])
         found = validated(spec_of(entry), text.encode())
@@ -100,7 +100,7 @@ def returned(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def kept(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``kept``: one value in a document that must come back as it was written."""
+    """Kind ``kept``: a value in a document that must come back unchanged."""
     for case in entry["cases"]:
         ((pointer, written),) = case["set"].items()
         found: Any = _again(entry, case_of(entry, case))
@@ -111,7 +111,7 @@ def kept(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def _again(entry: Entry, whole: Any) -> Any:
-    """The document as its grains give it back."""
+    """Rebuild the document from its grains."""
     form: Any = spec_of(entry)
     return json.loads(formats.dump(formats.load(spelled(whole)), format=form).data)
 
@@ -122,14 +122,14 @@ _USER: Final = "user-42"
 
 
 def minimal(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The least document is judged and loaded."""
+    """The minimal document is valid and can be loaded."""
     least = case_of(entry, {})
     yield Tried(json.dumps(least), [], validated("mif2", spelled(least)))
     yield Tried("loaded", "mif2", formats.load(spelled(least)).format)
 
 
 def schema(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """An export fits the published schema, and a validator of JSON Schema agrees."""
+    """An export matches the published schema, also by a JSON Schema validator."""
     store = bench.store()
     store.put({**entry["grain"], "created_at": NOW, "user_id": _USER})
     mif.import_document(store, spelled(case_of(entry, {})))
@@ -142,7 +142,7 @@ def schema(bench: Bench, entry: Entry) -> Iterator[Tried]:
     except ImportError:
         raise MissingError(f"no jsonschema_rs: needs {packages_of('formats')}") from None
     fits = Draft202012Validator(json.loads(check.text()))
-    yield Tried("by a validator of JSON Schema", [], [e.message for e in fits.iter_errors(found)])
+    yield Tried("by a JSON Schema validator", [], [e.message for e in fits.iter_errors(found)])
     for name in ("memories", "mif_version"):
         without = edited(found, {"remove": [f"/{name}"]})
         yield Tried(f"without {name}", False, fits.is_valid(without))
@@ -165,7 +165,7 @@ def layouts(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def yaml(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """YAML by hand: words such as no, and times, are texts."""
+    """In hand-written YAML, words such as no, and times, are strings."""
     read = formats.load("\n".join(entry["yaml"]).encode(), format="mif1")
     found = json.loads(formats.dump(read, format="mif1", layout="json").data)
     yield Tried("user_id: no", "no", found["export"]["user_id"])
@@ -174,7 +174,7 @@ def yaml(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def yaml_bomb(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Aliases of aliases, each nine times the one before."""
+    """Each alias repeats the previous one nine times."""
     lines = ["mif_version: '1.0'", "a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     found = validated("mif1", "\n".join(lines).encode())
@@ -182,7 +182,7 @@ def yaml_bomb(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """JSON lines: header and footer, and what is missing is noticed."""
+    """JSON lines have a header and a footer, and a missing line is detected."""
     written = formats.dump(formats.load(spelled(_whole())), format="mif1", layout="jsonl").data
     whole = written.splitlines(keepends=True)
     kinds = [json.loads(line)["type"] for line in whole]
@@ -190,14 +190,14 @@ def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
     cut = _rules(b"".join(whole[:-1]))[:1]
     yield Tried("without the last", ["no_footer"], cut)
     (first, *_rest) = _rules(b"".join([*whole[:1], *whole[2:]]))
-    yield Tried("a record left out", True, first in ("count_mismatch", "checksum_mismatch"))
+    yield Tried("without a record", True, first in ("count_mismatch", "checksum_mismatch"))
 
 
 def _rules(data: bytes) -> list[str]:
     return [said.split()[0] for said in validated("mif1", data)]
 
 
-# MIF 1.0: documents under a passphrase or a key
+# MIF 1.0: encrypted documents
 
 _CHEAP: Final = envelope.Kdf(bytes(range(16)), memory_kib=64, iterations=1, parallelism=1)
 _PHRASE: Final = "a garden at dusk"
@@ -218,7 +218,7 @@ def encryption_members(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def encryption_key(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Another implementation of AES-256-GCM opens a document under a key."""
+    """Another AES-256-GCM implementation can decrypt a document."""
     whole = json.loads(envelope.seal_document(spelled(_whole()), key=bytes(32)))
     payload, tag = (
         base64.b64decode(whole["encryption"].pop(name))
@@ -227,11 +227,11 @@ def encryption_key(_: Bench, entry: Entry) -> Iterator[Tried]:
     aad = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
     iv = base64.b64decode(whole["encryption"]["iv"])
     plain = AESGCM(bytes(32)).decrypt(iv, payload + tag, aad)
-    yield Tried("opened with the envelope as additional data", spelled(_whole()), plain)
+    yield Tried("decrypted with the envelope as additional data", spelled(_whole()), plain)
 
 
 def encryption_opened(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The passphrase opens the document; another one and none do not."""
+    """Only the right passphrase decrypts the document."""
     sealed = spelled(_sealed())
     yield Tried("the right one", spelled(_whole()), envelope.open_document(sealed, _PHRASE))
     yield refuses("another", "ERR_KEY", envelope.open_document, sealed, "a garden at dawn")
@@ -249,7 +249,7 @@ def encryption_changed(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def redacted(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A secret in a memory does not leave the store if redaction is asked for."""
+    """A redacted export does not contain a memory's secret."""
     store = bench.store()
     change = {"set": {"/memories/0/content": entry["content"]}, "remove": ["/consent"]}
     mif.import_document(store, spelled(edited(_whole(), change)))
@@ -268,7 +268,7 @@ def redacted(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def sharing(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Memories whose consent forbids sharing do not leave: an error, or an empty document."""
+    """An export without consent to sharing fails or is empty."""
     store = bench.store()
     mif.import_document(store, spelled(_whole()))
     try:
@@ -283,7 +283,7 @@ def sharing(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def corpus_lines(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Memories in an array, a corpus or lines are judged each for itself."""
+    """Memories in an array, a corpus or lines are checked one by one."""
     least, later = documents("mif-ld")["least"], documents("mif-ld")["memory 1.x"]
     records = [{"kind": "memory", "payload": one} for one in (least, later)]
     whole = {"@type": "MemoryCorpus", "records": records}
@@ -296,16 +296,16 @@ def corpus_lines(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def errors(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """An error has the reference's words, and says how to mend it."""
+    """An error has the reference's wording, and a hint for the repair."""
     for case in entry["cases"]:
         (found,) = validate.judge(case_of(entry, case)).findings
         ((pointer, value),) = case["set"].items()
         yield Tried(f"{pointer}: {value}", True, case["says"] in found.message)
-        yield Tried("how it is mended", True, bool(getattr(found, "hint", "")))
+        yield Tried("its hint", True, bool(getattr(found, "hint", "")))
 
 
 def markdown(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A Markdown file with frontmatter is a memory, and is written as it was."""
+    """A Markdown file with front matter is a memory, and is written unchanged."""
     text = "\n".join(entry["markdown"]) + "\n"
     found = formats.load(text.encode(), format="mif-ld")
     yield Tried("written again", text, formats.dump(found, format="mif-ld").data.decode())
@@ -316,18 +316,18 @@ def markdown(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def grain_types(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The type of a memory chooses the type of its grain."""
+    """The type of a memory determines the type of its grain."""
     for case in entry["cases"]:
         found = formats.load(spelled(case_of(entry, case)), format="mif-ld")
         yield Tried(case["set"]["/memoryType"], case["type"], found.grains[0].type)
 
 
 def same_address(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Counts of reads are outside the grain."""
+    """Access counts are outside the grain."""
     first = _address(entry, {})
     yield Tried("read twice", first, _address(entry, {}))
     more = _address(entry, {"set": {"/temporal/accessCount": 6}})
-    yield Tried("read once more often: the same grain", first, more)
+    yield Tried("one more access: the same grain", first, more)
 
 
 def _address(entry: Entry, change: Entry) -> str:
@@ -345,7 +345,7 @@ def stored(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def _memories(text: bytes) -> list[Any]:
-    """The memories of an export, whichever of its forms it has."""
+    """Return the memories of an export in any layout."""
     try:
         whole = json.loads(text)
     except ValueError:
@@ -357,11 +357,11 @@ def _memories(text: bytes) -> list[Any]:
 
 
 def local(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Memories of the namespace _local are written only if that is asked for."""
+    """Memories of the namespace _local are exported only on request."""
     found = formats.load(spelled(case_of(entry, entry)), format="mif-ld")
     yield refuses("by default", "ERR_SCHEMA", formats.dump, found, format="mif-ld")
     asked = formats.dump(found, format="mif-ld", local=True)
-    yield Tried("asked for", True, b"The garden is watered" in asked.data)
+    yield Tried("on request", True, b"The garden is watered" in asked.data)
 
 
 def offline(_: Bench, entry: Entry) -> Iterator[Tried]:
@@ -374,7 +374,7 @@ def offline(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def strength(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """What is left of a memory's strength after some days."""
+    """The strength of a memory after some days."""
     for case in entry["cases"]:
         memory = {"created": "2026-01-01T00:00:00Z", "temporal": case["temporal"]}
         day = times.parse(f"{case['on']}T00:00:00Z", floating=True)
@@ -383,11 +383,11 @@ def strength(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def lenient(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """An importer leaves out broken citations, and replaces unknown words in others."""
+    """An importer skips invalid citations, and replaces unknown words in others."""
     for case in entry["cases"]:
         found = validate.judge(case_of(entry, case), mode="lenient")
         numbers = [found.total, len(found.dropped), len(found.warnings)]
-        yield Tried(f"{case['try']}: refused, left out, warnings", case["is"], numbers)
+        yield Tried(f"{case['try']}: refused, skipped, warnings", case["is"], numbers)
 
 
 def _library(bench: Bench, change: Entry) -> Any:
@@ -397,7 +397,7 @@ def _library(bench: Bench, change: Entry) -> Any:
 
 
 def entity(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """An entity is judged by its type in an ontology."""
+    """An entity is checked by its type in an ontology."""
     library = _library(bench, {})
     typed = edited(documents("mif-ld")["least"], entry)
     for case in entry["cases"]:
@@ -406,7 +406,7 @@ def entity(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def subtypes(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Types above a type must exist, in no circle, and bind it."""
+    """Parent types must exist, without a cycle, and their requirements apply."""
     for case in entry["cases"]:
         report = _library(bench, case).reports[0]
         yield Tried(case["try"], case["good"], not report.problems)

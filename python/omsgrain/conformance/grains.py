@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about single grains of OMS: fields that are written, bytes that are read, addresses.
+"""Rules about single OMS grains: writing fields, reading bytes, addresses.
 
 The rules about each field come from the table in ``rules/oms_fields.json``, a copy of the
 specification's table. It is separate from the one that the core is built from.
@@ -70,7 +70,7 @@ def addresses(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def every_byte(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A blob with any byte changed has another address."""
+    """A blob with a changed byte has another address."""
     fact = blob("oms", 1)
     passed = []
     for at in range(len(fact)):
@@ -91,14 +91,14 @@ def exact(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def upgrade(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A grain of 1.1 as it is, and in its 1.2 form."""
+    """A grain of 1.1, and its 1.2 form."""
     grain = og.decode(blob("oms", 1))
     yield Tried("the fact as read", (_FACT_AT, "belief"), (grain.address, grain.type))
     yield Tried("the belief made of it", _BELIEF_AT, grain.upgrade().address)
 
 
 def lenient(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A blob that is not canonical can be looked at, and not stored."""
+    """A blob that is not canonical can be read leniently, but not stored."""
     bad = bytes.fromhex(vector("refusals/read", 139)["blob_hex"])
     yield takes("read with strict=False", og.decode, bad, strict=False)
     yield refuses("put into a store", "ERR_CORRUPT", bench.store().put, bad)
@@ -128,7 +128,7 @@ def order(_: Bench, entry: Entry) -> Iterator[Tried]:
     turned = dict(reversed(_LEAST.items()))
     header = og.encode(_LEAST)[:9].hex()
     yield Tried("the header of a least belief", "01000100006968baa0", header)
-    yield Tried("the fields the other way round", og.encode(_LEAST), og.encode(turned))
+    yield Tried("the fields in reverse order", og.encode(_LEAST), og.encode(turned))
 
 
 def batch(_: Bench, entry: Entry) -> Iterator[Tried]:
@@ -142,7 +142,7 @@ def batch(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def extended(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The largest blob, and one byte more."""
+    """The largest blob is accepted; one byte more is refused."""
     room = (1 << 20) - len(og.encode({**_LEAST, "x": "y" * 70_000})) + 70_000
     largest = {**_LEAST, "x": "y" * room}
     yield takes("a blob of 1,048,576 bytes", og.encode, largest)
@@ -151,7 +151,7 @@ def extended(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def reading(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A blob over the largest size is not read."""
+    """A reader refuses a blob over the size limit."""
     large = og.encode(_LEAST)[:9] + bytes(1 << 20)
     yield refuses("a belief's header and 1 MiB", "ERR_TOO_LARGE", og.decode, large)
 
@@ -170,7 +170,7 @@ def entries() -> Iterator[Entry]:
     for row in _TABLE["fields"]:
         name, id = row["name"], f"field.{row['scope']}.{row['name']}"
         if row.get("index_layer"):
-            text = f"{name} is the store's, and in no blob"
+            text = f"{name} belongs to the index, not to a blob"
             yield _entry(2, id, "5.6", text, "grains.refused", row)
             continue
         text = f"{name} has the key {row['short']} in a payload"
@@ -210,7 +210,7 @@ def _said(row: Entry) -> str:
 
 
 def _base(row: Entry) -> dict[str, Any]:
-    """A grain that may have the field."""
+    """Return a grain that can have the field."""
     name, home = row["name"], row["scope"] if row["scope"] in _SCOPES else "belief"
     base = {"type": home, "created_at": NOW, **_TABLE["least"][home]}
     if name == "action_phase":  # its other values are tried where phases are
@@ -225,7 +225,7 @@ def _base(row: Entry) -> dict[str, Any]:
 
 
 def _value(row: Entry) -> Any:
-    """A good value of the field."""
+    """Return a valid value of the field."""
     if row["name"] in ("type", "action_phase"):
         return {"type": "belief", "action_phase": "call"}[row["name"]]
     if row.get("enum"):
@@ -241,7 +241,7 @@ def _is_array(row: Entry) -> bool:
 
 
 def _kind(row: Entry) -> str:
-    """The kind of the value, or of an array's elements."""
+    """Return the kind of the value, or of an array's elements."""
     return str(row["type"]).removeprefix("array[").removesuffix("]")
 
 
@@ -250,7 +250,7 @@ def _words(row: Entry) -> list[Any]:
 
 
 def _wrong(row: Entry) -> Iterator[tuple[Any, str]]:
-    """Bad values of the field, each with the code that refuses it."""
+    """Yield invalid values of the field, each with its error code."""
     bad = _TABLE["kinds"][_kind(row)]["bad"]
     if _is_array(row):
         yield "x", "ERR_SCHEMA"
@@ -264,7 +264,7 @@ def _wrong(row: Entry) -> Iterator[tuple[Any, str]]:
 
 
 def key(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A payload has the field under its short key; a reader gives its full name."""
+    """A payload has the field's short key; a reader returns its full name."""
     row = entry["field"]
     name, value = row["name"], _value(row)
     fields = _base(row) | {name: value}
@@ -276,7 +276,7 @@ def key(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def values(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The values of a field: every word of a list, ends of a range, and bad ones."""
+    """All words of a list, both ends of a range, and invalid values."""
     row = entry["field"]
     name, base = row["name"], _base(row)
     for one in (*_words(row), *row.get("open_enum", ()), *row.get("within", ())):
@@ -292,13 +292,13 @@ def values(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def refused(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A field of the index is in no blob."""
+    """A field of the index is refused in a blob."""
     row = entry["field"]
     yield refuses("written", "ERR_SCHEMA", og.encode, _base(row) | {row["name"]: _value(row)})
 
 
 def member(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A member of the entries of a list, under its short key."""
+    """A member of a list's entries has its short key."""
     row = entry["field"]
     entries = {**_TABLE["own"][row["of"]][0], row["name"]: row["value"]}
     belief = {"type": "belief", "created_at": NOW, **_TABLE["least"]["belief"]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of this build in this process, without a network."""
+"""Runs a server of this build in this process, without a network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BASE: Final = "http://omsgrain.test"
 
 
 class _Through(httpx.BaseTransport):
-    """Requests to an application, one after the other, in a loop of their own."""
+    """Sends requests to an application, one at a time, in its own event loop."""
 
     def __init__(self, app: Any) -> None:
         self._loop = asyncio.new_event_loop()
@@ -35,7 +35,7 @@ class _Through(httpx.BaseTransport):
             request.method, str(request.url), headers=request.headers, content=request.read()
         )
         found = self._loop.run_until_complete(asked)
-        headers = [  # its content is unpacked
+        headers = [  # httpx has already decompressed the content
             (name, value) for name, value in found.headers.items() if name != "content-encoding"
         ]
         return httpx.Response(found.status_code, headers=headers, content=found.content)
@@ -48,7 +48,7 @@ class _Through(httpx.BaseTransport):
 def client(
     path: Path, until: ExitStack
 ) -> tuple[httpx.Client, Callable[[str, Sequence[str]], str]]:
-    """Serve a new store."""
+    """Serve a new store; return a client and a function that makes tokens."""
     og.open(path).close()
     service = HttpService(Stores(og.open(path, count_access=False)), ServerOptions())
     until.callback(service.close)

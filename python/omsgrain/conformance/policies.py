@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about policies of grains: what they deny, quorums, delegates and authorities."""
+"""Rules about policies of grains: modes, quorums, delegates and authorities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from omsgrain.crypto.signers import KeySigner
 DENIED: Final = "ERR_INVALIDATION_DENIED"
 _SIGNERS: Final = {"ada": ada, "ben": ben, "cat": cat}
 _ACTS: Final = ("superseded", "contested", "retracted", "deleted")
-"""All that takes a grain from what is current and trusted."""
+"""The operations that invalidate a grain."""
 
 
 def _act(store: og.GrainStore, what: str, address: str, why: str | None) -> Callable[[], Any]:
@@ -38,7 +38,7 @@ def _short(policy: Any) -> str:
 
 
 def tried(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``policy``: a policy under which all acts are allowed, or all denied.
+    """Kind ``policy``: a policy that allows all operations or denies all.
 
     Denied acts are tried with a reason, on one grain; each allowed act has a grain of its own.
     """
@@ -57,7 +57,7 @@ def tried(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def soft(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A soft lock without a reason, and with blanks for one."""
+    """A soft lock without a reason or with a blank reason."""
     for case in entry["cases"]:
         store = bench.store()
         address = store.put(belief(invalidation_policy={"mode": "soft_locked"}))
@@ -69,7 +69,7 @@ def soft(bench: Bench, entry: Entry) -> Iterator[Tried]:
 def _agreed(
     old: str, *signers: KeySigner, what: str = "off", about: str | None = None
 ) -> dict[str, Any]:
-    """A grain that others agree to, each entry made by hand over its payload without entries."""
+    """Make a grain with quorum entries, each signed by hand over the payload without entries."""
     payload = og.encode(belief(what, 1))[9:]
     aad = bytes.fromhex(about or old)
     entries = [
@@ -80,7 +80,7 @@ def _agreed(
 
 
 def quorum(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Signatures that reach the threshold of a quorum, or do not."""
+    """Signatures that reach the threshold of a quorum, and too few."""
     for case in entry["cases"]:
         store, policy = bench.store(), Scene(bench, "oms").value(case["policy"])
         old = store.put(belief(invalidation_policy=policy))
@@ -92,7 +92,7 @@ def quorum(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def claims(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A signature counts for one payload and one grain alone."""
+    """A signature counts only for one payload and one grain."""
     policy = Scene(bench, "oms").value(entry["policy"])
     for case in entry["cases"]:
         store = bench.store()
@@ -149,7 +149,7 @@ def authorities(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def author(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """The author of a grain, and somebody else, with the same leave."""
+    """The author of a grain cannot do what another user with the same rights can."""
     store = bench.store()
     policy = {"mode": "quorum", "authorized": [ADA, BEN], "threshold": 1}
     old = store.put(belief(author_did=ADA, invalidation_policy=policy))
@@ -162,7 +162,7 @@ def author(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def subtree(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Grains that derive from a protected one, from step to step."""
+    """Grains that derive from a protected grain, step by step."""
     store = bench.store()
     policy = {"mode": "locked", "scope": "subtree"}
     chain = [store.put(belief("0", invalidation_policy=policy))]

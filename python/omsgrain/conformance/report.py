@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of rules, as Markdown and as JSON."""
+"""Reports the results of rules as Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from omsgrain.conformance.rule import SPECS, Spec
 from omsgrain.conformance.runner import RuleVerdict
 
 WORDS: Final = {True: "passed", False: "FAILED", None: "left out"}
-_SHOWN: Final = 3  # tries that are shown one by one
-_WIDTH: Final = 60  # characters of one of them
+_SHOWN: Final = 3  # tests that a row lists
+_WIDTH: Final = 60  # characters of a test's description
 _MARKS: Final = re.compile(r"([|<>\\`*_\[\]~])")
 
 _INTRO: Final = """\
@@ -21,27 +21,27 @@ _INTRO: Final = """\
 
 # Conformance
 
-The rules of the formats, and whether this build keeps them. Each rule is tried with good input and
-with bad input. The expected result is written in the rule, or comes from an encoder that shares no
-code with this one. `omsgrain conformance` tries all rules; options choose some:
+The rules of the formats, and whether this build follows them. Each rule is tested with good and
+bad input. The rule states the expected result, or an encoder that shares no code with this one
+computes it. `omsgrain conformance` tests all rules; options select some:
 
 ```sh
 omsgrain conformance --spec mif1
 omsgrain conformance --rule oms.header --format json --output report.json
 ```
 
-The exit code is 1 if a rule fails. A rule that is *recommended* is one that its specification
-advises, or leaves open and omsgrain settles. Rules of MIF 2.0 and MIF 1.0 have no levels. The
-column *tried* shows up to three things, and how many more there are.
+The exit code is 1 if a rule fails. For a *recommended* rule, the specification gives only advice,
+or leaves the choice to implementations. Rules of MIF 2.0 and MIF 1.0 have no levels. The column
+*tests* shows up to three tests, and the number of further ones.
 
 You can test other programs too: `omsgrain conformance --vectors DIR` runs test vectors, and
-`omsgrain conformance --aimem-url URL --token T` tests a server of AIMEM over HTTP
+`omsgrain conformance --aimem-url URL --token T` tests an AIMEM server over HTTP
 ([serving.md](serving.md)).
 """
 
 
 def tried(verdict: RuleVerdict) -> str:
-    """Name what was tried, in short."""
+    """Describe the tests of a rule briefly."""
     first = [_cut(one) for one in verdict.tried[:_SHOWN]]
     more = len(verdict.tried) - len(first)
     return "; ".join(first) + (f"; {more} more" if more else "")
@@ -53,7 +53,7 @@ def _cut(text: str) -> str:
 
 
 def counted(verdicts: Iterable[RuleVerdict]) -> dict[str, int]:
-    """Count what passed, failed and was left out."""
+    """Count the passed, failed and skipped rules."""
     found = [verdict.passed for verdict in verdicts]
     return {
         "rules": len(found),
@@ -111,7 +111,7 @@ def _line(name: str, level: str, verdicts: Sequence[RuleVerdict]) -> str:
 def _table(spec: Spec, level: int, verdicts: Sequence[RuleVerdict]) -> Iterator[str]:
     yield f"## {SPECS[spec]}" + (f", level {level}" if level else "")
     yield ""
-    yield "| rule | section | asks for | tried | result |"
+    yield "| rule | section | requirement | tests | result |"
     yield "|---|---|---|---|---|"
     for verdict in verdicts:
         rule = verdict.rule

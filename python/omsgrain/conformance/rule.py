@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One normative rule of a format, the files that rules are written in, and results of calls.
+"""Conformance rules, their files, changes of documents, and results of calls.
 
-Values and changes of documents stand in rule files in short. A change has ``set``, JSON pointers
-and their new values, and ``remove``, a list of pointers. The pointer ``/-`` adds to an array, the
-empty pointer replaces the whole. In values, ``{"$repeat": [text, count]}`` is a long text;
-``{"$bytes": base64}`` and ``{"$float": "nan"}`` are values that JSON does not have.
+Rule files abbreviate values and changes of documents. A change has ``set``, JSON pointers with new
+values, and ``remove``, a list of pointers. The pointer ``/-`` appends to an array; the empty
+pointer replaces the whole document. In values, ``{"$repeat": [text, count]}`` is a long text;
+``{"$bytes": base64}`` and ``{"$float": "nan"}`` are values that JSON cannot represent.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ Entry = Mapping[str, Any]
 
 
 class Tried(NamedTuple):
-    """One thing that was tried.
+    """One test of a rule.
 
     Attributes:
-        what: in a few words.
-        expected: the right result; it is never made by the code that is tried.
+        what: a short description.
+        expected: the right result; the tested code never computes it.
         found: the result.
     """
 
@@ -71,13 +71,13 @@ class Rule:
     """One rule.
 
     Attributes:
-        id: such as ``oms.header.version``; it never changes.
-        section: of the specification.
-        text: what it asks for, in our words.
-        check: tries what is good and what is bad.
-        must: whether it is required; or recommended.
-        spec: which specification.
-        level: of conformance; 0 where the specification has none.
+        id: its id, such as ``oms.header.version``; it never changes.
+        section: the section of the specification.
+        text: the requirement, in our words.
+        check: tests good and bad input.
+        must: whether it is required; otherwise it is recommended.
+        spec: the specification.
+        level: the conformance level; 0 if the specification has no levels.
     """
 
     id: str
@@ -99,7 +99,7 @@ def table(file: str) -> dict[str, Any]:
 
 @cache
 def documents(spec: str) -> dict[str, Any]:
-    """The documents of a specification that its rules start from, by name."""
+    """Return the base documents of a specification's rules, by name."""
     files = [table(file) for file, own in FILES.items() if own == spec]
     return {name: value for whole in files for name, value in whole.get("documents", {}).items()}
 
@@ -110,9 +110,9 @@ def spec_of(entry: Entry) -> str:
 
 
 def result(call: Callable[..., object], *given: Any, by: str = "", **options: Any) -> str:
-    """The result of a call: ``taken``, or the code or the rule of a format that refuses it.
+    """Return the result of a call: ``taken``, or the code or rule that refuses it.
 
-    An error may have both; where one of them is expected, it is that.
+    If an error has both a code and a rule, the result is the expected one.
     """
     try:
         call(*given, **options)
@@ -137,7 +137,7 @@ _SHOWN = 40  # characters of a value
 
 
 def value_of(written: Any) -> Any:
-    """The value that a rule file means."""
+    """Expand a value of a rule file."""
     return revive(_repeated(written))
 
 
@@ -153,7 +153,7 @@ def _repeated(written: Any) -> Any:
 
 
 def edited(document: T, change: Mapping[str, Any]) -> T:
-    """A copy of the document with a change made."""
+    """Return a changed copy of a document."""
     document = copy.deepcopy(document)
     for pointer, written in change.get("set", {}).items():
         value = value_of(written)
@@ -172,7 +172,7 @@ def edited(document: T, change: Mapping[str, Any]) -> T:
 
 
 def _place(document: Any, pointer: str) -> tuple[Any, str]:
-    """The object or array that holds the place, and the last part of its pointer."""
+    """Return the object or array that holds a place, and the last step of its pointer."""
     *path, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
     for step in path:
         document = document[int(step)] if isinstance(document, list) else document[step]
@@ -180,7 +180,7 @@ def _place(document: Any, pointer: str) -> tuple[Any, str]:
 
 
 def shown(change: Mapping[str, Any]) -> str:
-    """A change in a few words, in the order in which it is written."""
+    """Describe a change briefly, in written order."""
     return ", ".join(_shown(change))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the rules, chooses some and tries each of them by itself."""
+"""Loads and selects rules, and tests each one separately."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ KINDS: Final = {
     "http": "http.cases.ruled",
     "steps": "steps.run",
 }
-"""The function of each kind of rules: a module of this package, and its name there."""
+"""Kind of rule -> module and function in this package."""
 
 
 def _check(entry: Entry, bench: Bench) -> Iterable[Tried]:
-    """Try a rule with the function of its kind, or the one that it names."""
+    """Test a rule with the function of its kind, or the one that it names."""
     module, _, name = (entry.get("run") or KINDS[entry["kind"]]).rpartition(".")
     check = getattr(import_module(f"omsgrain.conformance.{module}"), name)
     tried: Iterable[Tried] = check(bench, entry)
@@ -72,10 +72,10 @@ class RuleVerdict:
 
     Attributes:
         rule: the rule.
-        passed: None if it could not be tried here.
-        tried: what was tried, in order.
-        expected: the right result of the first thing that went wrong; None if nothing did.
-        found: its result; for a rule that was left out, the reason.
+        passed: whether it passed; None if it could not be tested here.
+        tried: descriptions of the tests, in order.
+        expected: the right result of the first failed test; None if none failed.
+        found: its actual result; for a skipped rule, the reason.
     """
 
     rule: Rule
@@ -94,11 +94,13 @@ def choose(
 ) -> list[Rule]:
     """Choose rules by specification, level and id."""
     if spec is not None and spec not in SPECS:
-        raise SchemaError("no such specification", field="/spec", expected=", ".join(SPECS))
+        raise SchemaError(
+            f"unknown specification {spec!r}", field="/spec", expected=", ".join(SPECS)
+        )
     found, wanted = list(rules), tuple(ids)
     for name in wanted:
         if not any(_is_named(rule.id, name) for rule in found):
-            raise NotFoundError("no such rule", found=name)
+            raise NotFoundError("unknown rule", found=name)
     found = [
         rule
         for rule in found
@@ -107,7 +109,7 @@ def choose(
         and (not wanted or any(_is_named(rule.id, name) for name in wanted))
     ]
     if not found:
-        raise NotFoundError("no rule is like that")
+        raise NotFoundError("no rule matches the selection")
     return found
 
 
@@ -116,7 +118,7 @@ def _is_named(id: str, name: str) -> bool:
 
 
 def run(rules: Iterable[Rule]) -> Iterator[RuleVerdict]:
-    """Try rules, one after the other, each by itself.
+    """Test rules one after the other.
 
     If a check raises an error, its rule fails.
     """
@@ -134,11 +136,11 @@ def _tried(rule: Rule, bench: Bench) -> RuleVerdict:
     except MissingError as error:
         return RuleVerdict(rule, None, tuple(one.what for one in done), found=str(error))
     except Exception as error:
-        done.append(Tried("what comes next", "an answer", _broken(error)))
+        done.append(Tried("the next test", "a result", _broken(error)))
     wrong = next((one for one in done if not _same(one.expected, one.found)), None)
     tried = tuple(one.what for one in done)
-    if not done:  # a check that looks at nothing proves nothing
-        return RuleVerdict(rule, False, tried, "something to try", "nothing")
+    if not done:  # a rule without tests must not pass
+        return RuleVerdict(rule, False, tried, "at least one test", "none")
     if wrong is None:
         return RuleVerdict(rule, True, tried)
     return RuleVerdict(
@@ -147,7 +149,7 @@ def _tried(rule: Rule, bench: Bench) -> RuleVerdict:
 
 
 def _same(expected: object, found: object) -> bool:
-    """Equal, and of one type: 1 is not 1.0, and not true."""
+    """Whether values have the same type and are equal: 1 is neither 1.0 nor true."""
     return type(expected) is type(found) and expected == found
 
 

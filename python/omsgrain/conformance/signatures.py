@@ -26,7 +26,7 @@ def _signed(name: str) -> bytes:
 
 
 def _grain() -> og.Grain:
-    """What the signed vectors hold, unsigned."""
+    """Return the unsigned grain of the signed vectors."""
     blob = cbor2.loads(_signed("ours, Ed25519")).value[2]
     return og.Grain(blob[:1] + bytes([blob[1] & 0xFE]) + blob[2:])
 
@@ -43,7 +43,7 @@ def _protected(**changes: Any) -> dict[Any, Any]:
 
 
 def did_key(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The key of a did:key is in it: multibase z, multicodec ed01 or 1200."""
+    """A did:key contains its key: multibase z, multicodec ed01 or 1200."""
     for name, raw in entry["keys"].items():
         key = crypto.did.resolve(f"did:key:{name}")
         found = key.public_bytes_raw().hex() if isinstance(key, Ed25519PublicKey) else "no Ed25519"
@@ -53,7 +53,7 @@ def did_key(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def did_malformed(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A DID that is none, or holds another kind of key, is refused."""
+    """An invalid DID, or one with another kind of key, is refused."""
     for name in entry["keys"]:
         yield refuses(f"did:key:{name}", "ERR_DID", crypto.did.resolve, f"did:key:{name}")
     for text in entry["dids"]:
@@ -61,7 +61,7 @@ def did_malformed(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def did_web(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A did:web is resolved by the caller's resolver, never by a hidden call."""
+    """Only the caller's resolver resolves a did:web."""
     name = "did:web:example.org"
     yield refuses("without a resolver", "ERR_DID", lambda: crypto.did.resolve(name))
     asked: list[str] = []
@@ -71,11 +71,11 @@ def did_web(_: Bench, entry: Entry) -> Iterator[Tried]:
         return ADA
 
     yield takes("with one", lambda: crypto.did.resolve(name, resolver))
-    yield Tried("what it was asked", [name], asked)
+    yield Tried("its requests", [name], asked)
 
 
 def tag(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A signed grain is in a COSE_Sign1 with tag 18."""
+    """The envelope of a signed grain is a COSE_Sign1 with tag 18."""
     found = cbor2.loads(crypto.sign(_grain(), ada(), iat=_AT))
     yield Tried("the tag", 18, found.tag)
     yield Tried("its four parts", 4, len(found.value))
@@ -92,19 +92,19 @@ def protected(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def iat(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Unprotected: the time of signing as "iat", epoch seconds."""
+    """Unprotected: the signing time as "iat", in epoch seconds."""
     found = cbor2.loads(crypto.sign(_grain(), ada(), iat=_AT)).value[1]
     yield Tried("iat 1768471200", {"iat": _AT}, dict(found))
 
 
 def payload(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """What is signed is the whole blob, with its signed bit set."""
+    """The signature covers the whole blob, with its signed bit set."""
     found = cbor2.loads(crypto.sign(_grain(), ada(), iat=_AT)).value[2]
     yield Tried("the blob in the envelope", _flagged(), bytes(found))
 
 
 def same_bytes(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Ed25519 gives these bytes; another library checked them."""
+    """Ed25519 gives these bytes, which another library has verified."""
     yield Tried(
         "vector 1 as a belief, signed by 00 .. 1f",
         _signed("ours, Ed25519"),
@@ -113,7 +113,7 @@ def same_bytes(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def others(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Envelopes that python-cwt made are verified: Ed25519 and ES256."""
+    """Envelopes made by python-cwt verify: Ed25519 and ES256."""
     for name, did in (("python-cwt, Ed25519", ADA), ("python-cwt, ES256", BEN)):
         found = crypto.open_signed(_signed(name))
         yield Tried(
@@ -124,7 +124,7 @@ def others(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def algorithms(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Algorithm -19 is taken for Ed25519, too; others are refused."""
+    """Algorithm -19 is also accepted as Ed25519; others are refused."""
     yield takes(
         "-19", lambda: crypto.verify_signed(by_hand(_protected(alg=-19), _flagged(), ada()))
     )
@@ -134,7 +134,7 @@ def algorithms(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def kid(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The kid is read as bytes and as text; none is refused."""
+    """The kid can be bytes or text; an envelope without a kid is refused."""
     for kid in (ADA.encode(), ADA):
         made = by_hand(_protected(kid=kid), _flagged(), ada())
         yield takes(type(kid).__name__, crypto.verify_signed, made)
@@ -148,13 +148,13 @@ def unsigned(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def content_type(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """An envelope that calls its blob otherwise packed is refused."""
+    """An envelope whose content type differs from the blob's encoding is refused."""
     made = by_hand(_protected(content="application/vnd.mg+cbor"), _flagged(), ada())
     yield Tried("MessagePack called CBOR", True, _is_refused(made))
 
 
 def address(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The address of a signed grain is that of its flagged blob."""
+    """The address of a signed grain is the hash of the blob with the signed bit."""
     address = "b3e67f30276251291199a8a5c0fda98ab8389f2ebf88da9c959194014ee645e9"
     yield Tried("before it is in an envelope", address, crypto.with_signed_bit(_grain()).address)
     yield Tried("in one", address, crypto.verify_signed(_signed("ours, Ed25519")).address)
@@ -166,7 +166,7 @@ def address(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def every_byte(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """An envelope with any byte of blob or signature changed is refused."""
+    """An envelope with a changed byte in blob or signature is refused."""
     whole = _signed("ours, Ed25519")
     start = whole.index(_flagged())
     passed = [
@@ -178,7 +178,7 @@ def every_byte(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def other_kid(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A signature under somebody else's kid does not hold."""
+    """A signature under another signer's kid is invalid."""
     made = by_hand(_protected(kid=CAT.encode()), _flagged(), ada())
     yield refuses(
         "Ada's signature under Cat's name", "ERR_SIGNATURE", lambda: crypto.verify_signed(made)
@@ -193,7 +193,7 @@ def author(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def strict(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Ed25519 is verified by the strict equation, as OpenSSL does."""
+    """Ed25519 uses the strict equation, as OpenSSL does."""
     for one in data("ed25519_edges")["cases"]:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(one["key"]))
         found = True
@@ -213,7 +213,7 @@ def many(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def detached(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A signature beside its data holds over them and the external_aad."""
+    """A detached signature covers the data and the external_aad."""
     for name, did in (("ours, detached, Ed25519", ADA), ("ours, detached, ES256", BEN)):
         found = crypto.verify_detached(_signed(name), b"the file", b"aad")
         yield Tried(name, did, found.signer)
@@ -262,7 +262,7 @@ def views(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def proved(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A view is proved to be one of the whole grain."""
+    """A view can be verified against the whole grain."""
     for one in _views("address"):
         view = og.Grain(bytes.fromhex(one["view_hex"])) if "signed" not in one["id"] else None
         if view is not None:
@@ -270,7 +270,7 @@ def proved(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def forged(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A view with a value, a hash or an address that is not the original's is refused."""
+    """A view with another value, hash or address than the original is refused."""
     for one in _views("expect_error"):
         whole, view = (bytes.fromhex(one[name]) for name in ("original_hex", "view_hex"))
         yield refuses(
@@ -283,7 +283,7 @@ def forged(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def revealed(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A hidden value is shown only by what hashes to its hash."""
+    """A hidden value can only be revealed by a value with its hash."""
     one = data("disclosure")[0]
     view = og.Grain(bytes.fromhex(one["view_hex"]))
     yield Tried(
@@ -297,20 +297,20 @@ def revealed(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def shown(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """What others decide by is never hidden."""
+    """Fields that access decisions need are never hidden."""
     for name, value in entry["fields"].items():
         grain = og.Grain(og.encode(entry["grain"] | {name: value}))
         yield refuses(name, "ERR_SCHEMA", crypto.disclose, grain, [name])
 
 
 def guessable(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A hidden value that can be guessed is warned of."""
+    """A hidden value that is easy to guess gives a warning."""
     view = crypto.disclose(_original(data("disclosure")[0]), ["user_id"])
     yield Tried("a user id of nine letters", 1, len(view.warnings))
 
 
 def stored(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A view is no grain of a store's own."""
+    """A store does not accept a view as a grain."""
     view = og.Grain(bytes.fromhex(data("disclosure")[0]["view_hex"]))
     yield refuses("put into a store", "ERR_SCHEMA", lambda: bench.store().put(view))
 
@@ -326,7 +326,7 @@ def _key() -> bytes:
 
 
 def opened(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Sealed grains are opened byte for byte, and have their address."""
+    """Encrypted grains decrypt byte for byte and keep their address."""
     for name, plain, one in _seals():
         sealed = bytes.fromhex(one["sealed"])
         yield Tried(
@@ -338,7 +338,7 @@ def opened(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def layout(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Header with bit 1, a nonce of 12 bytes, AES-256-GCM, a tag of 16; the header is bound."""
+    """Header with bit 1, 12-byte nonce, AES-256-GCM, 16-byte tag; the header is authenticated."""
     belief = blob("oms", 7)
     sealed = seal.seal(belief, bytes(32), whole=False)
     yield Tried("the size", len(belief) + 12 + 16, len(sealed))
@@ -352,7 +352,7 @@ def layout(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def hidden(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The header shows type and sensitivity; namespace and time are zero."""
+    """The header of an encrypted grain shows type and sensitivity; namespace and time are zero."""
     belief = blob("oms", 7)
     yield Tried(
         "hidden", "010201000000000000", seal.seal(belief, bytes(32), whole=False)[:9].hex()
@@ -362,14 +362,14 @@ def hidden(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def nonces(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """No two seals have the same nonce."""
+    """Each encryption uses a new nonce."""
     belief = blob("oms", 7)
     nonces = {seal.seal(belief, bytes(32), whole=False)[9:21] for _ in range(1000)}
     yield Tried("a thousand seals of one grain", 1000, len(nonces))
 
 
 def wrong(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A wrong key, or any byte changed, opens nothing."""
+    """Decryption fails with a wrong key or a changed byte."""
     name, _plain, one = next(_seals())
     sealed = bytes.fromhex(one["sealed"])
     yield refuses("another key", "ERR_KEY", lambda: seal.unseal(sealed, bytes(32)))
@@ -385,7 +385,7 @@ def wrong(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def user_keys(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A user's key is HKDF-SHA256 of the root under the salt of his record."""
+    """A user's key is HKDF-SHA256 of the root, with the salt of the user's record."""
     root = bytes.fromhex(data("sealed")["root"])
     for one in data("sealed")["user_keys"]:
         salt = one["salt"] and bytes.fromhex(one["salt"])
@@ -395,7 +395,7 @@ def user_keys(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def sign_order(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """What is sealed gets its signed bit first, and is signed after."""
+    """Encryption sets the signed bit; the signature covers the encrypted blob."""
     belief = blob("oms", 7)
     plain = seal.seal(belief, bytes(32), whole=False)
     yield refuses(

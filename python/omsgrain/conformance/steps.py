@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of kind ``steps``: operations on a store, one after the other, and their results.
+"""Rules of kind ``steps``: a sequence of operations on a store, with expected results.
 
-A step is an object with one operation, its options, and the result that it must have.
-``rules/README.md`` explains all of them. The operations are the verbs of a store, with results as
-JSON has them. Rules name these operations only, so a change of the store's verbs changes only
-this file.
+A step is an object with one operation, its options and the expected result; ``rules/README.md``
+explains them. Operations are the store's verbs, with JSON results. A change of the store's verbs
+only changes this file.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from omsgrain.policy.presets import load as load_preset
 _NAME: Final = re.compile(r"\$(\w+)")
 _TIME: Final = re.compile(r"now(?:([+-])(\d+))?")
 _OURS: Final = frozenset("try is refused taken of as count contains at_most sorted".split())
-"""Members of a step that are no options of its operation."""
+"""Members of a step that are not options of its operation."""
 
 
 class Scene:
@@ -55,17 +54,17 @@ class Scene:
         return self.bench.store()
 
     def value(self, written: Any) -> Any:
-        """The value that a step means: names, times and documents in place of their words."""
+        """Expand a step's value: names, times and documents."""
         return value_of(self._named(written))
 
     def grain(self, written: Any) -> Any:
-        """The grain to put: a blob, or fields; those without a type change the lamp's."""
+        """Return the grain to put: a blob or fields. Fields without a type change the lamp."""
         if isinstance(written, dict) and "type" not in written:
             return self.value(documents("oms")["lamp"]) | written
         return written
 
     def path(self, written: str) -> str:
-        """A path with the named results in it."""
+        """Replace the names of results in a path."""
         return _NAME.sub(lambda name: str(self.names[name[1]]), written)
 
     def _named(self, written: Any) -> Any:
@@ -93,7 +92,7 @@ class Scene:
 
 
 def at(value: Any, path: str) -> Any:
-    """The part of a value at a path: members, indexes, ``*`` for each, ``id=x`` for the one."""
+    """Return the part of a value at a path of members, indexes, ``*`` and ``id=x``."""
     name, _, rest = path.partition("/")
     if not name:
         return value
@@ -111,7 +110,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def run(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Do the steps of a rule."""
+    """Run the steps of a rule."""
     from omsgrain.conformance.steps import OPERATIONS
 
     scene = Scene(bench, spec_of(entry))
@@ -144,7 +143,7 @@ def _part(scene: Scene, found: Any, path: Any) -> Any:
 
 
 def _compared(scene: Scene, step: Entry, found: Any) -> Tried:
-    """The result of a step beside the one that it must have."""
+    """Compare the result of a step with the expected one."""
     what = step["try"]
     if "count" in step:
         return Tried(what, step["count"], len(found))
@@ -163,7 +162,7 @@ def _compared(scene: Scene, step: Entry, found: Any) -> Tried:
 
 USER: Final = "user-42"
 
-# the store, and the clock that it sees
+# the store and its clock
 
 
 def _open(scene: Scene, given: dict[str, Any]) -> None:
@@ -353,7 +352,7 @@ def _load(scene: Scene, given: Any) -> None:
 
 
 def _import(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
-    """A document into the store; its report."""
+    """Import a document; return the report."""
     report = mif.import_document(scene.store, spelled(given), **options)
     return {
         "fates": [one.fate for one in report.records if one.kind == "memory"],
@@ -363,7 +362,7 @@ def _import(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
 
 
 def _export(scene: Scene, _: None, **options: Any) -> Any:
-    """An export of the store in the rule's format, as JSON."""
+    """Export the store in the rule's format, as JSON."""
     form: Any = scene.spec
     dump, _report = mif.export_document(scene.store, USER, format=form, now=NOW, **options)
     return json.loads(dump.data)
@@ -395,7 +394,7 @@ def _bundle_problems(_: Scene, given: Any) -> list[str]:
     return aimem.rules(aimem.spelled(given))
 
 
-# agents, and results at hand
+# agents, and values
 
 
 def _tool(scene: Scene, given: str) -> dict[str, Any]:

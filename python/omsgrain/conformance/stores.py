@@ -33,7 +33,7 @@ os.kill(os.getpid(), signal.SIGKILL) if hasattr(signal, "SIGKILL") else os._exit
 
 
 def belief(what: str = "on", at: int = 0, **more: Any) -> dict[str, Any]:
-    """A grain to put."""
+    """Return the fields of a grain."""
     return {
         "type": "belief",
         "subject": "lamp",
@@ -46,12 +46,12 @@ def belief(what: str = "on", at: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def found(store: og.GrainStore, **filters: Any) -> list[str]:
-    """The addresses that a query gives, in its order."""
+    """Return the addresses that a query finds, in order."""
     return [hit.address for hit in store.query(**filters).results]
 
 
 def put(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Put gives the content address, and get the very bytes."""
+    """Put returns the address, and get the same bytes."""
     for store in (bench.store(), bench.on_disk()):
         given = {**vector("oms", 1)["input"], "type": "belief"}
         yield Tried("vector 1 as a belief", entry["address"], store.put(given))
@@ -59,7 +59,7 @@ def put(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def strict(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A blob that is not canonical, or not of its address, is not put."""
+    """Put refuses a blob that is not canonical or has another address."""
     store = bench.store()
     for number in (101, 133, 139, 201, 205):
         one = vector("refusals/read", number)
@@ -89,11 +89,11 @@ def signatures(bench: Bench, entry: Entry) -> Iterator[Tried]:
         crypto.with_signed_bit(og.Grain(og.encode(belief("off")))).blob,
         ben(),
     )
-    yield Tried("one that does not hold", True, result(lambda: store.put(forged)) != "taken")
+    yield Tried("an invalid one", True, result(lambda: store.put(forged)) != "taken")
 
 
 def sign(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Signing an unsigned grain writes another, derived from it, in its place."""
+    """Signing an unsigned grain writes a new grain, derived from it, which supersedes it."""
     store = bench.store()
     old = store.put(belief())
     new = store.sign(old, ada(), iat=NOW // 1000)
@@ -103,7 +103,7 @@ def sign(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def envelope(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A result has grain, score 0 to 1, matched_fields, its address."""
+    """A result has grain, score from 0 to 1, matched_fields and address."""
     store = bench.store()
     for at in range(3):
         store.put(belief(str(at), at * 1000))
@@ -118,7 +118,7 @@ def envelope(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def lasting(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """What was put is there when the store is opened again."""
+    """Stored grains are present when the store is opened again."""
     path = bench.directory() / "memory.omsg"
     with og.open(path) as store:
         old = store.put(belief())
@@ -129,7 +129,7 @@ def lasting(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def crash(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Nothing that put returned is lost when the process is killed."""
+    """A kill of the process loses no acknowledged grain."""
     path = bench.directory() / "memory.omsg"
     root = str(Path(og.__file__).parents[1])
     child = subprocess.run(
@@ -139,8 +139,8 @@ def crash(bench: Bench, entry: Entry) -> Iterator[Tried]:
     returned = child.stdout.split()
     yield Tried("addresses returned before the kill", 6, len(returned))
     with og.open(path) as store:
-        yield Tried("of them there after it", 6, sum(map(store.exists, returned)))
-        yield Tried("what check finds", True, store.maintenance.check().ok)
+        yield Tried("stored addresses after the kill", 6, sum(map(store.exists, returned)))
+        yield Tried("the result of check", True, store.maintenance.check().ok)
 
 
 def damage(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -162,14 +162,14 @@ def rebuild(bench: Bench, entry: Entry) -> Iterator[Tried]:
     with lmdb.open(str(path), max_dbs=1) as data, data.begin(write=True) as transaction:
         transaction.drop(data.open_db(TERMS.name, transaction, create=False), delete=False)
     with og.open(path) as store:
-        yield Tried("found where it is lost", [], found(store, subject="lamp"))
+        yield Tried("found with a damaged index", [], found(store, subject="lamp"))
         store.maintenance.rebuild()
         again = sorted(found(store, subject="lamp"))
     yield Tried("found after it", sorted(map(str, addresses)), again)
 
 
 def backup(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A backup is a store, and holds no keys."""
+    """A backup is a store without keys."""
     keys = bench.keys()
     store = bench.on_disk(keys=keys)
     address = store.put(belief("secret", **_ANN))
@@ -182,7 +182,7 @@ def backup(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def restore(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Restore erases again what was erased after the backup."""
+    """Restore repeats erasures that came after the backup."""
     root = bench.directory()
     with og.open(root / "s.omsg") as store:
         gone, kept = store.put(belief(subject_did=ADA)), store.put(belief("x"))
@@ -194,7 +194,7 @@ def restore(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def sealed(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A grain of a user is stored encrypted, and comes back with the keys."""
+    """A user's grain is stored encrypted, and can be read with the keys."""
     keys, root = bench.keys(), bench.directory()
     with og.open(root / "s.omsg", keys=keys) as store:
         address = store.put(belief("lighthouse", **_ANN))
@@ -209,7 +209,7 @@ def sealed(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def keys_apart(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Each user has a key of his own; one opens nothing of another."""
+    """Each user has a separate key, which decrypts nothing of other users."""
     keys = bench.keys()
     keys.ensure(["ann", "bob"])
     ann, bob = keys.of_user("ann"), keys.of_user("bob")
@@ -224,7 +224,7 @@ def keys_apart(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def keys_master(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A key file opens under its master key and no other."""
+    """A key file opens only under its master key."""
     path = bench.directory() / "people.keys"
     ring = og.crypto.KeyRing.create(path, master=bytes(32))
     ring.close()
@@ -243,9 +243,9 @@ def _lived(bench: Bench) -> og.GrainStore:
 
 
 def audit_chain(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Each entry is bound to all before it: any change is found."""
+    """Each entry includes the hash of all earlier ones, so any change is detected."""
     store = _lived(bench)
-    yield Tried("as it is", True, store.audit.verify().ok)
+    yield Tried("unchanged", True, store.audit.verify().ok)
     for what, number in (("the first", 1), ("one in the middle", 3), ("the last", 6)):
         store = _lived(bench)
         _change(bench, store, number)
@@ -264,10 +264,10 @@ def _change(bench: Bench, store: og.GrainStore, number: int) -> None:
 
 
 def audit_tail(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A signed checkpoint kept outside shows that the tail was cut."""
+    """A signed checkpoint outside the store reveals a truncated trail."""
     store = _lived(bench)
     kept = store.audit.checkpoint(ada(), iat=NOW // 1000)
-    yield Tried("as it is", True, store.audit.verify(kept, signer=ADA).ok)
+    yield Tried("unchanged", True, store.audit.verify(kept, signer=ADA).ok)
 
     def cut(writer: Any) -> None:
         for number in (5, 6):
@@ -279,14 +279,14 @@ def audit_tail(bench: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("two entries cut off", False, store.audit.verify(kept, signer=ADA).ok)
     forged = json.loads(kept.to_json()) | {"number": 4}
     yield refuses(
-        "a checkpoint that was changed",
+        "a changed checkpoint",
         "ERR_SIGNATURE",
         lambda: store.audit.verify(Checkpoint.from_json(json.dumps(forged)), signer=ADA),
     )
 
 
 def audit_addresses(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Entries hold addresses under a key, never in the clear."""
+    """Entries hold addresses only as keyed hashes."""
     store = bench.store()
     address = store.put(belief())
     store.delete(address)
@@ -297,7 +297,7 @@ def audit_addresses(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def required(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A store can ask for signatures, and takes nothing without."""
+    """A store can require signatures, and then refuses unsigned grains."""
     store = bench.on_disk(require_signatures=True)
     grain = og.Grain(og.encode(belief()))
     yield refuses("unsigned", "ERR_SIGNATURE", lambda: store.put(grain))
@@ -305,7 +305,7 @@ def required(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def erase_key(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Destroying a user's record makes his grains unreadable for good."""
+    """Destroying a user's key record makes the user's grains unreadable forever."""
     root = bench.directory()
     path = root / "people.keys"
     with (
@@ -314,10 +314,10 @@ def erase_key(bench: Bench, entry: Entry) -> Iterator[Tried]:
     ):
         address = store.put(belief(user_id="ann"))
         before = path.read_bytes()
-        yield Tried("his grain before it", "on", store.get(address)["object"])
+        yield Tried("the user's grain before", "on", store.get(address)["object"])
         yield Tried("records destroyed", 1, keys.erase(["ann"]))
-        yield Tried("keys after it", None, keys.of_user("ann"))
-        yield refuses("his grain after it", "ERR_ERASED", lambda: store.get(address))
+        yield Tried("keys after", None, keys.of_user("ann"))
+        yield refuses("the user's grain after", "ERR_ERASED", lambda: store.get(address))
     yield Tried(
         "the file is overwritten in place",
         (len(before), True),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run test vectors: files that say what bytes a grain must give, or with which code it is refused.
+"""Runs test vectors: files with the expected bytes of a grain, or the code that refuses it.
 
 test_vectors/README.md describes the format. A vector with an unknown key or option fails, so that
 nothing is passed over in silence. The package carries the vectors that rules name, in
@@ -43,17 +43,17 @@ _KEYS = _SOURCES | {
     "expect_error",
 }  # fmt: skip
 _STAGES = {"compacted", "payload_hex", "header_hex", "blob_hex"}
-_SHOWN = 600  # characters of a problem; a vector may be a stranger's, and of any size
+_SHOWN = 600  # characters of a problem; vectors of others can be of any size
 
 
 @dataclass(frozen=True, slots=True)
 class VectorOutcome:
-    """One vector and what came of it.
+    """The outcome of a vector.
 
     Attributes:
-        id: the vector's path without suffix, from the directory that was run.
+        id: the vector's path without suffix, below the directory.
         expected: an address, or the code of the refusal.
-        problem: the first thing that disagrees; None if all agrees.
+        problem: the first difference; None if there is none.
     """
 
     id: str
@@ -62,12 +62,12 @@ class VectorOutcome:
 
     @property
     def agrees(self) -> bool:
-        """Whether omsgrain does what the vector says."""
+        """Whether omsgrain gives the expected result."""
         return self.problem is None
 
 
 def run_vectors(directory: Path) -> Iterator[VectorOutcome]:
-    """Run every .json file under the directory, in the order of their paths."""
+    """Run every .json file under a directory, in path order."""
     paths = [path for path in sorted(directory.rglob("*.json")) if not path.is_dir()]
     if not paths:
         raise NotFoundError("no vectors in the directory", expected="*.json")
@@ -78,16 +78,19 @@ def run_vectors(directory: Path) -> Iterator[VectorOutcome]:
         except OSError as error:
             yield VectorOutcome(name, "", f"it cannot be read: {error.strerror}")
             continue
-        except (ValueError, RecursionError) as error:  # not UTF-8, or a number of many digits
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # not UTF-8, or a number with too many digits
             yield VectorOutcome(name, "", _short(f"not JSON: {error}"))
             continue
-        # The whole path must end in its id, so that one folder can be run alone.
+        # The path must end in the id, so that a single folder can be run.
         outcome = run_vector(vector, path.resolve().with_suffix("").as_posix())
         yield replace(outcome, id=name)
 
 
 def run_vector(vector: Any, name: str) -> VectorOutcome:
-    """Run one vector, already parsed."""
+    """Run one parsed vector."""
     if not isinstance(vector, Mapping):
         return VectorOutcome(name, "", "no vector: it is no object")
     expected = str(vector.get("expect_error") or vector.get("address", ""))
@@ -133,13 +136,13 @@ def _run(vector: Mapping[str, Any]) -> str | None:
 
 
 def _refused(vector: Mapping[str, Any]) -> str | None:
-    """Every way in must refuse with the code."""
+    """Check that every way to read or encode the input refuses it with the code."""
     for way in _ways_in(vector):
         try:
             way()
         except OmsError as error:
             if error.code != vector["expect_error"]:
-                return f"refused otherwise: {error}"
+                return f"refused with another code: {error}"
         else:
             return "accepted"
     return None
@@ -194,14 +197,14 @@ def _write(vector: Mapping[str, Any]) -> str | None:
 
 
 def _unpack(payload: bytes, encoding: str | None) -> Any:
-    """By libraries that know nothing of grains."""
+    """Decode with libraries that do not know grains."""
     if encoding == "cbor":
         return cbor2.loads(payload)
     return msgpack.unpackb(payload, strict_map_key=False)
 
 
 def _differ(what: str, expected: Any, found: Any) -> str | None:
-    """The first difference; types count, so 1 is not 1.0 and not true."""
+    """Return the first difference; types count, so 1 differs from 1.0 and true."""
     left, right = (json.dumps(v, sort_keys=True, ensure_ascii=False) for v in (expected, found))
     if left == right:
         return None
@@ -215,7 +218,7 @@ def _differ(what: str, expected: Any, found: Any) -> str | None:
 
 
 _BYTE_KEYS: Final = ("kind", "id", "description", "made_by", "checked_by")
-"""The members that every vector has."""
+"""The members of every vector."""
 _MORE: Final[dict[str, tuple[set[str], ...]]] = {
     "container": (
         {"file_hex", "flags", "codec", "grains", "addresses", "manifest"},
@@ -336,7 +339,7 @@ _DOCUMENT_KEYS: Final = (
 )  # fmt: skip
 """The members of a vector of MIF."""
 _LINKED: Final = ("mode", "dropped")
-"""What those of MIF in JSON-LD have besides."""
+"""Additional members of MIF JSON-LD vectors."""
 _BUNDLE_KEYS: Final = (
     "bundle", "id", "description", "made_by", "checked_by", "form", "section", "basis", "problems",
     "warnings", "status", "checksum",
@@ -358,20 +361,20 @@ def _run_document(vector: Mapping[str, Any], name: str) -> tuple[str, str | None
     data = vector["document"].encode("utf-8", "surrogatepass")
     try:
         if (format := formats.sniff(data)) != vector["format"]:
-            return expected, f"it is taken for {format}"
+            return expected, f"detected as {format}"
         found = formats.load(data, **({"mode": vector["mode"]} if linked else {}))
     except UnsupportedError:
-        return expected, "it is taken for nothing that is known"
+        return expected, "no format detected"
     except DocumentError as error:
         fault = _values(error.problems[0])
         return expected, None if fault == vector["fault"] else f"refused for {fault}"
     except SchemaError as error:
-        return expected, f"it cannot be run: {error}"
+        return expected, f"cannot run: {error}"
     return expected, _taken(vector, found)
 
 
 def _taken(vector: Mapping[str, Any], found: Import) -> str | None:
-    """What disagrees of a document that was taken."""
+    """Return the first difference of an accepted document; None if it agrees."""
     if vector["fault"] is not None:
         return "accepted"
     problems = [_values(one) for one in found.problems]
@@ -382,13 +385,13 @@ def _taken(vector: Mapping[str, Any], found: Import) -> str | None:
         return f"warnings differ: found {warnings}"
     dropped = [_values(one) for one in found.dropped]
     if dropped != vector.get("dropped", []):
-        return f"what was left out differs: found {dropped}"
+        return f"dropped parts differ: found {dropped}"
     grains = addresses(found)
     if grains != vector["grains"]:
         return f"grains differ: found {grains}"
     if problems or vector.get("mode") == "lenient":
-        return None  # what was left out does not come back
-    return None if _comes_back(vector, found) else "it does not come back as it was"
+        return None  # skipped parts do not come back
+    return None if _comes_back(vector, found) else "the document does not come back equal"
 
 
 def _comes_back(vector: Mapping[str, Any], found: Import) -> bool:
@@ -405,14 +408,14 @@ def _comes_back(vector: Mapping[str, Any], found: Import) -> bool:
 
 
 def addresses(found: Import) -> dict[str, list[str]]:
-    """The addresses of the records' grains, by the pointer of their array."""
+    """Return the addresses of the records' grains, by array pointer."""
     by_address = {grain.address: grain for grain in found.grains}
     opened = open_manifest(found.grains[-1], by_address.__getitem__)
     return {} if opened is None else opened.arrays
 
 
 def _values(problem: Problem, *, line: bool | None = None) -> dict[str, Any]:
-    """A problem as vectors have it; the line by default where there is one."""
+    """Return a problem in the form of vectors; by default with its line, if it has one."""
     found: dict[str, Any] = {"rule": problem.rule, "pointer": problem.pointer}
     with_line = problem.line is not None if line is None else line
     return found | ({"line": problem.line} if with_line else {})
@@ -464,12 +467,12 @@ def _grains() -> dict[str, dict[str, Any]]:
 
 
 def data(name: str) -> Any:
-    """The vectors of one file of ``tests/data``; of grains under the name ``grains``."""
+    """Return the vectors of a file of ``tests/data``; those of grains are named ``grains``."""
     return table("vectors")[name]
 
 
 def vector(area: str, number: int) -> dict[str, Any]:
-    """A vector of grains by its folder and the number in its name."""
+    """Return a grain vector by its folder and number."""
     start = f"{area}/{number:03}-"
     found = next((one for id, one in _grains().items() if id.startswith(start)), None)
     if found is None:
@@ -478,12 +481,12 @@ def vector(area: str, number: int) -> dict[str, Any]:
 
 
 def blob(area: str, number: int) -> bytes:
-    """The blob that a vector of grains must give."""
+    """Return the expected blob of a grain vector."""
     return bytes.fromhex(vector(area, number)["stages"]["blob_hex"])
 
 
 def agree(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``vectors``: grains that give these bytes, or bytes and fields refused by a code."""
+    """Kind ``vectors``: grains with expected bytes, or input that a code refuses."""
     for id in entry["vectors"]:
         one = _grains()[id]
         outcome = run_vector(one, id)

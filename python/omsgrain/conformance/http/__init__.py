@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a server speak the AIMEM HTTP profile? It is asked from outside, over HTTP alone.
+"""Tests an AIMEM server from outside, over HTTP.
 
-cases   single requests, bundles that it must take or refuse; runs all of them
+cases   single requests, and bundles to accept or refuse; runs all cases
 flows   cases of several requests
-probe   sends requests, reads answers
+probe   sends requests and reads responses
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases that a server is asked, one after the other, and their outcomes."""
+"""The test cases for a server, and their outcomes."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
     from omsgrain.conformance.bench import Bench
 
-_AS_ASKED: Final = "as it should be"
+_AS_ASKED: Final = "as expected"
 _SECTION: Final = "5.2"
 _OURS: Final[Basis] = "recommendation"
 Body = Literal["bundle", "none", "empty", "array", "text", "gzip", "not gzip", "utf-16", "bom"]
-"""The body of a request: a good bundle of fresh names in some coding, or something else."""
+"""The body of a request: a new valid bundle in some encoding, or other content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,16 @@ class Request:
     """One request.
 
     Attributes:
-        name: in short.
-        section: of the draft.
-        method: of HTTP.
-        path: from the base on.
-        statuses: one of these must come.
-        token: ``full``, ``export_only``, ``import_only``, or the text of the header itself.
-        query: parameters.
-        body: what is sent.
-        media: its type.
-        headers: further ones.
+        name: a short name.
+        section: the section of the draft.
+        method: the HTTP method.
+        path: the path below the base URL.
+        statuses: the allowed statuses.
+        token: ``full``, ``export_only``, ``import_only``, or the whole header.
+        query: the query parameters.
+        body: the kind of body.
+        media: the media type of the body.
+        headers: further headers.
         basis: the draft, or a recommendation.
     """
 
@@ -86,18 +86,18 @@ class Request:
 REQUESTS: Final = tuple(
     Request(**{**row, "statuses": tuple(row["statuses"])}) for row in table("aimem")["requests"]
 )
-"""Requests that stand alone."""
+"""Single requests."""
 
 
 class HttpCase(NamedTuple):
     """One case.
 
     Attributes:
-        name: in short; no two have the same.
-        section: of the draft.
-        basis: ``draft``, or ``recommendation``: what the draft leaves open.
-        needs: the tokens that it takes, by their names.
-        run: asks, and raises a `Mismatch`.
+        name: a short, unique name.
+        section: the section of the draft.
+        basis: ``draft``, or ``recommendation`` for a choice that the draft leaves open.
+        needs: the names of the tokens that it needs.
+        run: sends the requests; raises a `Mismatch` on a wrong response.
     """
 
     name: str
@@ -109,15 +109,15 @@ class HttpCase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """One case and what came of it.
+    """The outcome of a case.
 
     Attributes:
-        name: of the case.
-        section: of the draft.
-        basis: who says so.
-        passed: None if it was left out.
-        expected: what was to come, if something else did.
-        found: what did.
+        name: the name of the case.
+        section: the section of the draft.
+        basis: ``draft`` or ``recommendation``.
+        passed: whether it passed; None if it was skipped.
+        expected: the expected result of a failed case.
+        found: the actual result; for a skipped case, the reason.
     """
 
     name: str
@@ -129,7 +129,7 @@ class CaseOutcome:
 
 
 def cases(*, draft_only: bool = False, erase: bool = False) -> list[HttpCase]:
-    """All cases in their order."""
+    """Return all cases, in order."""
     found = [
         *(
             HttpCase(
@@ -150,7 +150,7 @@ def cases(*, draft_only: bool = False, erase: bool = False) -> list[HttpCase]:
     ]
     if erase:
         found.append(
-            HttpCase("what was erased is gone", _SECTION, "recommendation", ("admin",), erased)
+            HttpCase("erased data does not return", _SECTION, "recommendation", ("admin",), erased)
         )
     return [case for case in found if case.basis == "draft" or not draft_only]
 
@@ -167,9 +167,9 @@ def ask(
     """Run every case against the server at a URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SchemaError("not a URL of HTTP", expected="http://... or https://...")
+        raise SchemaError("the URL is not an HTTP URL", expected="http://... or https://...")
     if erase and tokens.admin is None:
-        raise SchemaError("erasing takes an admin token")
+        raise SchemaError("erasing needs an admin token")
     try:
         import httpx
     except ImportError:
@@ -177,7 +177,7 @@ def ask(
     verify = ssl.create_default_context()
     if ca is not None:
         verify.load_verify_locations(ca)
-    # No redirects and no proxies: it is this server that is judged.
+    # No redirects or proxies, so that only this server is tested.
     with httpx.Client(
         base_url=url.rstrip("/"), timeout=timeout, verify=verify, trust_env=False
     ) as client:
@@ -187,7 +187,7 @@ def ask(
 def run(
     client: httpx.Client, tokens: TenantTokens, chosen: Iterable[HttpCase] | None = None
 ) -> Iterator[CaseOutcome]:
-    """Run cases."""
+    """Run cases, and yield their outcomes."""
     import httpx
 
     probe = Probe(client, tokens)
@@ -207,7 +207,7 @@ def run(
         except httpx.HTTPError as error:
             yield CaseOutcome(*own, False, "an answer", _why(error))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # A flow reads answers as they should be; this one was not so.
+            # A flow expects well-formed responses; this response is malformed.
             yield CaseOutcome(*own, False, "members of the right kinds", type(error).__name__)
         else:
             yield CaseOutcome(*own, True)
@@ -273,7 +273,7 @@ def _good(good: Good, probe: Probe) -> None:
 
 
 def _broken(fault: Fault, probe: Probe) -> bytes:
-    """A fresh bundle with one defect; only what is wrong with the checksum has a wrong one."""
+    """Make a new bundle with one defect. Its checksum is right, unless that is the defect."""
     document = probe.fresh(edited(sample(), fault.change))
     return spelled(resealed(document, fault.change))
 
@@ -304,7 +304,7 @@ def _by_name() -> dict[str, HttpCase]:
 
 
 def ruled(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``http``: cases that a server of this build is asked."""
+    """Kind ``http``: test cases against a server of this build."""
     for name in entry["cases"]:
         try:
             _by_name()[name].run(bench.probe)

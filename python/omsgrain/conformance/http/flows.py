@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of several requests: importing again, conflicts, exports, bundles by lines, erasure.
+"""Cases of several requests: importing again, conflicts, exports, NDJSON, erasure.
 
-What was imported is looked for in an export: a server is judged by what it keeps, not by what it
-says alone.
+A case checks an import by an export: the stored records count, not only the response.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _BRAIN: Final = "/v1/brain"
 
 
 class Flow(NamedTuple):
-    """One case: its name, the section and the basis of the draft, and its requests."""
+    """One case: its name, the draft's section, its basis, and its requests."""
 
     name: str
     section: str
@@ -44,13 +43,13 @@ class Flow(NamedTuple):
 
 
 FLOWS: Final[list[Flow]] = []
-"""All of them, in their order."""
+"""All flows, in order."""
 
 
 def _flow(
     name: str, section: str, basis: Basis = "draft"
 ) -> Callable[[Callable[[Probe], None]], Callable[[Probe], None]]:
-    """Add the function below to the flows."""
+    """Decorator: add a function to the flows."""
 
     def add(run: Callable[[Probe], None]) -> Callable[[Probe], None]:
         FLOWS.append(Flow(name, section, basis, run))
@@ -60,12 +59,12 @@ def _flow(
 
 
 def one_chunk(probe: Probe, **more: Any) -> Document:
-    """A fresh bundle of one chunk."""
+    """Make a new bundle of one chunk."""
     return probe.fresh(aimem.one_chunk(**more))
 
 
 def with_content(document: Document, content: str, **more: Any) -> Document:
-    """The same chunk with another content."""
+    """Return the bundle with another content in its chunk."""
     new = chunk("c1", content) | more
     names = ("content", "content_hash", *more)
     return _with(document, {f"/chunks/0/{name}": new[name] for name in names})
@@ -76,12 +75,12 @@ def _with(document: Document, places: dict[str, Any]) -> Document:
 
 
 def kept_of(probe: Probe, document: Document, **query: str) -> dict[str, Document]:
-    """The chunks of this document that the server has, by their ids."""
+    """Return the chunks of a document that the server has, by id."""
     ids = {one["id"] for one in document["chunks"]}
     found = {one["id"]: one for one in chunks_of(probe.exported(**query)) if one["id"] in ids}
     if found:
         return found
-    # A server that keeps producers apart may have to be asked for this one.
+    # A server can keep producers apart, so request this producer.
     try:
         whole = probe.exported(**query, producer=document["producer"])
     except Mismatch:
@@ -90,14 +89,14 @@ def kept_of(probe: Probe, document: Document, **query: str) -> dict[str, Documen
 
 
 def chunks_of(document: Document) -> list[Document]:
-    """The chunks of a document that have an id."""
+    """Return the chunks of a document that have an id."""
     chunks = document.get("chunks", [])
     must(isinstance(chunks, list), "an array of chunks", as_kind(chunks))
     return [one for one in chunks if isinstance(one, dict) and isinstance(one.get("id"), str)]
 
 
 def content_of(probe: Probe, document: Document) -> str:
-    """What the server has as the content of the one chunk of a document."""
+    """Return the server's content for the only chunk of a document."""
     kept = kept_of(probe, document)
     must(len(kept) == 1, "the chunk in an export", f"{len(kept)} of it")
     return str(next(iter(kept.values())).get("content"))
@@ -106,7 +105,7 @@ def content_of(probe: Probe, document: Document) -> str:
 # -- importing again ----------------------------------------------------------------------------
 
 
-@_flow("what was imported is exported", "3.1")
+@_flow("imported records are exported", "3.1")
 def _imported(probe: Probe) -> None:
     document = probe.fresh(sample())
     probe.taken(document)
@@ -230,7 +229,7 @@ def _instant(probe: Probe) -> None:
     probe.taken(again, chunks_rejected_conflict=[])
 
 
-@_flow("of a bad bundle nothing is kept", "3.2")
+@_flow("nothing of a bad bundle is kept", "3.2")
 def _nothing(probe: Probe) -> None:
     document = probe.fresh(sample())
     expect(probe.put(_with(document, {"/chunks/2/memory_type": "rumour"})), 422)
@@ -264,7 +263,7 @@ def _problem(probe: Probe) -> None:
 # -- exports ------------------------------------------------------------------------------------
 
 
-@_flow("an export is a bundle, and its checksum right", "2.1")
+@_flow("an export is a bundle with the right checksum", "2.1")
 def _export(probe: Probe) -> None:
     probe.taken(probe.fresh(sample()))
     document = probe.exported()
@@ -290,7 +289,7 @@ def _round(probe: Probe) -> None:
         must(after.get(name) == whole.get(name), f"the same {name} as before", "others")
 
 
-@_flow("embeddings stay unless they are asked for", "5.5", "recommendation")
+@_flow("embeddings are exported only on request", "5.5", "recommendation")
 def _embeddings(probe: Probe) -> None:
     document = probe.fresh(sample())
     probe.taken(document)
@@ -300,7 +299,7 @@ def _embeddings(probe: Probe) -> None:
     must(not shown, "no embedding", str(len(shown)))
 
 
-@_flow("DNA_ONLY has memory of the DNA class and pinned memory alone", "2.1")
+@_flow("DNA_ONLY has only DNA class and pinned memory", "2.1")
 def _dna_only(probe: Probe) -> None:
     document = probe.fresh(sample())
     probe.taken(document)
@@ -314,7 +313,7 @@ def _dna_only(probe: Probe) -> None:
     must(len(kept) == 1, "one chunk of the bundle", str(len(kept)))
 
 
-@_flow("SINCE has what was made then or later", "2.1")
+@_flow("SINCE has the records created at or after that time", "2.1")
 def _since(probe: Probe) -> None:
     later = {"/chunks/2/created_at": "2026-05-01T00:00:00Z"}
     document = _with(probe.fresh(sample()), later)
@@ -341,7 +340,7 @@ def _lines(answer: ProbeResponse) -> tuple[Document, dict[str, list[Document]]]:
     names: dict[Any, str] = {kind: name for name, kind in ARRAYS.items()}
     for record in rest:
         kind = record.pop("_kind", None) if isinstance(record, dict) else None
-        must(kind in names, "a _kind that is known", "another, or none")
+        must(kind in names, "a known _kind", "another, or none")
         arrays[names[kind]].append(record)
     return envelope, arrays
 
@@ -361,7 +360,7 @@ def _by_lines(document: Document) -> bytes:
     return b"".join(spelled(one) + b"\n" for one in [envelope, *records])
 
 
-@_flow("a bundle by lines is imported", "3.1", "recommendation")
+@_flow("an NDJSON bundle is imported", "3.1", "recommendation")
 def _import_lines(probe: Probe) -> None:
     document = probe.fresh(sample())
     answer = probe.send("POST", IMPORT, body=_by_lines(document), media=LINES)
@@ -369,7 +368,7 @@ def _import_lines(probe: Probe) -> None:
     must(len(kept_of(probe, document)) == 3, "three chunks", "others")
 
 
-@_flow("a bundle by lines that was cut is refused", "2.8", "recommendation")
+@_flow("a truncated NDJSON bundle is refused", "2.8", "recommendation")
 def _cut(probe: Probe) -> None:
     document = probe.fresh(sample())
     text = _by_lines(document)
@@ -382,7 +381,7 @@ def _cut(probe: Probe) -> None:
 
 
 def erased(probe: Probe) -> None:
-    """Erase the tenant, see that nothing is exported, and that it does not come back."""
+    """Erase the tenant; check that nothing is exported and nothing returns."""
     document = probe.fresh(sample())
     probe.taken(document)
     expect(probe.send("DELETE", _BRAIN, token=probe.tokens.admin), 200, 202, 204)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends requests to a server, and says what its answers are not."""
+"""Sends requests to a server and checks its responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBLEM: Final = "application/problem+json"
 IMPORT: Final = "/v1/brain/import"
 EXPORT: Final = "/v1/brain/export"
 STREAM: Final = "/v1/brain/export/stream"
-_LARGEST = 256 << 20  # bytes of an answer
+_LARGEST = 256 << 20  # bytes of a response
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class TenantTokens:
     """Bearer tokens of one tenant.
 
     Attributes:
-        full: may import and export.
-        export_only: may not import; None: the cases that need it are left out.
-        import_only: may not export.
-        admin: may erase the tenant.
+        full: can import and export.
+        export_only: cannot import; if None, the cases that need it are skipped.
+        import_only: cannot export.
+        admin: can erase the tenant.
     """
 
     full: str = field(repr=False)
@@ -41,11 +41,11 @@ class TenantTokens:
 
 
 class Mismatch(Exception):
-    """An answer is not the one that was expected.
+    """A response differs from the expected one.
 
     Attributes:
-        expected: in a few words.
-        found: what came.
+        expected: the expected response, in a few words.
+        found: the actual response.
     """
 
     def __init__(self, expected: str, found: str) -> None:
@@ -56,7 +56,7 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResponse:
-    """What a server answered."""
+    """A response of a server."""
 
     status: int
     headers: Mapping[str, str]
@@ -95,11 +95,11 @@ class ProbeResponse:
 
 
 class Probe:
-    """One run against one server: its client, its tokens, and a name that is new.
+    """One run against a server: its client, tokens, and a new producer name.
 
     Attributes:
-        tokens: of the tenant.
-        producer: the namespace of this run, so that the server has seen none of its records.
+        tokens: the tenant's tokens.
+        producer: the producer of this run, so that all records are new to the server.
     """
 
     def __init__(self, client: httpx.Client, tokens: TenantTokens) -> None:
@@ -109,7 +109,7 @@ class Probe:
         self._names = 0
 
     def fresh(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The document under names that this server has not seen."""
+        """Rename the records of a document, so that they are new to the server."""
         self._names += 1
         return renamed(document, f"{self.producer}-{self._names}")
 
@@ -152,7 +152,7 @@ class Probe:
         return self.send("POST", IMPORT, body=body, **{"media": BUNDLE, **more})
 
     def taken(self, document: dict[str, Any], **expected: Any) -> dict[str, Any]:
-        """Import a bundle that is to be taken, and look at its summary."""
+        """Import a valid bundle, and check its summary."""
         answer = self.put(document)
         must(answer.status == 200, "200", _said(answer))
         summary = answer.json()
@@ -173,19 +173,19 @@ class Probe:
 
 
 def must(holds: bool, expected: str, found: str) -> None:
-    """Raise if it does not hold."""
+    """Raise a Mismatch if a condition is false."""
     if not holds:
         raise Mismatch(expected, found or "nothing")
 
 
 def as_kind(value: Any) -> str:
-    """The kind of a JSON value, in words."""
+    """Name the kind of a JSON value."""
     names = {dict: "an object", list: "an array", str: "a text", type(None): "null"}
     return names.get(type(value), "a value")
 
 
 def _said(answer: ProbeResponse) -> str:
-    """The status, and the rule where the answer names one."""
+    """Return the status, and the rule if the response names one."""
     try:
         return f"{answer.status} {answer.rule()}"
     except Mismatch:
@@ -193,11 +193,11 @@ def _said(answer: ProbeResponse) -> str:
 
 
 def expect(answer: ProbeResponse, *statuses: int) -> None:
-    """Raise if the status is another one."""
+    """Raise a Mismatch for any other status."""
     wanted = " or ".join(map(str, statuses))
     must(answer.status in statuses, wanted, _said(answer))
 
 
 def fail(expected: str, found: str) -> NoReturn:
-    """Raise."""
+    """Raise a Mismatch."""
     raise Mismatch(expected, found)
