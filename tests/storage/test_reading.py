@@ -16,7 +16,8 @@ from omsgrain import errors as err
 from omsgrain.storage.lmdb.locks import MapResizeLock
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
-from omsgrain.store.context import MANY, ReadCounts, context_of
+from omsgrain import _core
+from omsgrain.store.context import MANY, context_of, write_reads
 
 
 def belief(n: int) -> dict[str, object]:
@@ -151,7 +152,7 @@ def test_many_threads_and_one_alone() -> None:
 
 
 def test_counts_are_written_when_many_have_gathered() -> None:
-    access = ReadCounts()
+    access = _core.ReadCounts(MANY)
     digests = [SEQUENCE.pack(n) * 4 for n in range(MANY)]
     assert not access.count(digests[:-1], 5)
     assert not access.count(digests[:9], 7)
@@ -180,10 +181,10 @@ def test_counts_of_two_names_of_a_grain_come_together(tmp_path: Path) -> None:
             def find(self, digests: list[bytes]) -> list[int]:
                 return [1 for _ in digests]
 
-        access = ReadCounts()
+        access = _core.ReadCounts(MANY)
         access.count([b"a" * 32, b"b" * 32, b"a" * 32], 9)
         assert access.take()
-        context_of(store).storage.write(lambda writer: access.write(Same(writer)))  # type: ignore[arg-type]
+        context_of(store).storage.write(lambda writer: write_reads(access, Same(writer)))  # type: ignore[arg-type]
         with context_of(store).storage.read() as reader:
             row = reader.row(COUNTERS, SEQUENCE.pack(1))
         assert row is not None

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
-from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from omsgrain import _core
@@ -24,7 +23,7 @@ from omsgrain.errors import (
 )
 from omsgrain.storage.base import KeyedReader, Reader, Storage, Writer
 from omsgrain.storage.lmdb.budget import Budget
-from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
+from omsgrain.storage.tables import COUNTERS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -40,96 +39,11 @@ MANY = 4_096
 """Reads of so many grains are counted in memory before they are written."""
 
 
-class ReadCounts:
-    """Reads of grains that are not written to the store yet.
-
-    A read is only appended to a list, which takes no lock. Reads are counted when a caller asks
-    for a count, or when the list is full.
-    """
-
-    __slots__ = ("_counts", "_last", "_lock", "_most", "_notes", "_room", "_writing")
-
-    def __init__(self, most: int = MANY) -> None:
-        self._most = min(MANY, most)
-        self._notes: list[tuple[Sequence[bytes], int]] = []
-        # Reads to append before they are counted; threads may exceed it a little.
-        self._room = self._most
-        self._counts: Counter[bytes] = Counter()
-        self._last: dict[bytes, int] = {}
-        self._writing: dict[bytes, tuple[int, int]] = {}
-        self._lock = threading.Lock()
-
-    def count(self, digests: Sequence[bytes], when: int) -> bool:
-        """Note a read of each grain; True once the counts should be written."""
-        self._notes.append((digests, when))
-        self._room -= len(digests)
-        if self._room > 0:
-            return False
-        with self._lock:
-            self._gather()
-            return self._room <= 0
-
-    def _gather(self) -> None:
-        """Count the noted reads. The caller holds the lock."""
-        noted = self._notes[:]  # other threads may append
-        del self._notes[: len(noted)]
-        self._counts.update(chain.from_iterable([digests for digests, _ in noted]))
-        last = self._last
-        for digests, when in noted:
-            for digest in digests:
-                last[digest] = when
-        self._room = self._most - len(last)
-
-    def of(self, digest: bytes) -> tuple[int, int]:
-        """Return the unwritten reads of a grain, and the time of the last."""
-        with self._lock:
-            self._gather()
-            count, last = self._writing.get(digest, (0, 0))
-            return self._counts[digest] + count, max(self._last.get(digest, 0), last)
-
-    def take(self) -> bool:
-        """Stage pending counts. Returns False if there are none or a write is in progress."""
-        with self._lock:
-            self._gather()
-            if self._writing or not self._counts:
-                return False
-            last = self._last
-            self._writing = {d: (count, last[d]) for d, count in self._counts.items()}
-            self._counts, self._last, self._room = Counter(), {}, self._most
-            return True
-
-    def write(self, writer: Writer) -> None:
-        """Add the staged counts to the counters, except for removed grains."""
-        found = zip(writer.find(list(self._writing)), self._writing.values(), strict=True)
-        # A grain may have been read by its plain and by its encrypted address.
-        totals: dict[int, tuple[int, int]] = {}
-        for seq, (count, when) in found:
-            if seq is not None:
-                if seq in totals:
-                    before = totals[seq]
-                    count, when = before[0] + count, max(before[1], when)
-                totals[seq] = count, when
-        rows = []
-        pack, size = COUNTER.pack, COUNTER.size
-        keys = {SEQUENCE.pack(seq): totals[seq] for seq in sorted(totals)}  # in key order
-        there = writer.some_rows(COUNTERS, list(keys))
-        for key, (count, last) in keys.items():
-            if (value := there.get(key)) is not None:
-                if len(value) != size:  # damaged: `check` reports it
-                    continue
-                before = COUNTER.unpack(value)
-                count, last = before[0] + count, max(before[1], last)
-            rows.append((key, pack(count, last)))
-        writer.set_rows(COUNTERS, rows)
-
-    def written(self, done: bool) -> None:
-        """Drop the staged counts after a write; put them back if it failed."""
-        with self._lock:
-            if not done:
-                for digest, (count, when) in self._writing.items():
-                    self._counts[digest] += count
-                    self._last[digest] = max(self._last.get(digest, 0), when)
-            self._writing = {}
+def write_reads(reads: _core.ReadCounts, writer: Writer) -> None:
+    """Add the staged counts to the counters, except for removed grains."""
+    numbers = writer.find(reads.digests())
+    there = writer.some_rows(COUNTERS, reads.keys(numbers))
+    writer.set_rows(COUNTERS, reads.rows(numbers, there))
 
 
 def now() -> int:
@@ -203,15 +117,15 @@ class Context:
             from omsgrain.storage.encrypted import EncryptedStorage
 
             self.storage = EncryptedStorage(storage, self.settings.keys)
-        self._reads = ReadCounts(self.settings.budget.counts)
+        self._reads = _core.ReadCounts(min(MANY, self.settings.budget.counts))
         self.counts_reads = self.settings.count_access and not storage.readonly
         self._texts: TextIndex | None = None
         self._nearest: Nearest | None = None
         self._indexes = threading.Lock()
 
-    def count_reads(self, digests: Sequence[bytes]) -> None:
-        """Count reads by the user, if the store counts reads."""
-        if self.counts_reads and self._reads.count(digests, self.settings.clock()):
+    def count_reads(self, read: Sequence[bytes | str]) -> None:
+        """Count reads of digests or addresses by the user, if the store counts reads."""
+        if self.counts_reads and self._reads.count(read, self.settings.clock()):
             self.write_counts()
 
     def reads_of(self, digest: bytes) -> tuple[int, int]:
@@ -224,7 +138,7 @@ class Context:
             return
         done = False
         try:
-            self.storage.write(self._reads.write)
+            self.storage.write(partial(write_reads, self._reads))
             done = True
         except StoreError:
             pass  # a failed count must not fail the read

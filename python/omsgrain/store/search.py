@@ -78,7 +78,7 @@ def search(
         page = _page(context, reader, lists, text, limit, most_bytes, asked.names)
     if page.incomplete is None and not complete:
         page = replace(page, incomplete="refused")
-    context.count_reads([bytes.fromhex(hit.address) for hit in page.results])
+    context.count_reads([hit.address for hit in page.results])
     return page
 
 

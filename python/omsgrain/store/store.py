@@ -331,8 +331,7 @@ class GrainStore(StorePart):
                 ask=partial(self.query, **terms, **filters),
                 **terms,
             )
-        if context.counts_reads:
-            context.count_reads([bytes.fromhex(hit.address) for hit in page.results])
+        context.count_reads([hit.address for hit in page.results])
         return page
 
     def iter_query(self, *, scan: bool = False, **filters: Unpack[Filters]) -> Iterator[Grain]:

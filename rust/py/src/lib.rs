@@ -13,6 +13,7 @@ mod json;
 mod like;
 mod memtable;
 mod pyref;
+mod read_counts;
 mod shape_cache;
 mod signature;
 
@@ -48,6 +49,8 @@ mod _core {
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};
     #[pymodule_export]
     use crate::memtable::{Coming, Tail, coming, millis, term};
+    #[pymodule_export]
+    use crate::read_counts::ReadCounts;
     #[pymodule_export]
     use crate::signature::{SignedPieces, plain_header, prove_many, sealed_header};
 

@@ -218,7 +218,7 @@ class TermReader:
         return int(self._txn.stat(self._tables[table])["entries"])
 
 
-_MANY = 16  # addresses that are looked up in order
+_MANY = 16  # keys that are looked up together
 _HIGH = bytes(4)  # of a sequence number, whose other half stands in a place
 _ROWS = 8, 256  # rows of a table read at a time, at first and at the most
 
@@ -474,6 +474,9 @@ class LmdbReader(TermReader):
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of those of some keys that are there."""
+        if len(keys) >= _MANY and not table.split:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                return dict(cursor.getmulti(keys))
         return {key: value for key in keys if (value := self.row(table, key)) is not None}
 
     def rows(
