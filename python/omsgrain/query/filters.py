@@ -257,7 +257,8 @@ FILTERS: dict[str, Filter] = {
 """All filters by name."""
 _TESTED = tuple(name for name, one in FILTERS.items() if not one.indexed)
 _EQUAL = frozenset(name for name, one in FILTERS.items() if one.equal)
-_CHOICES = frozenset(("current", "bookkeeping", "sealed"))  # which have a default
+_VALUES = tuple([name for name in FILTERS if name not in ("current", "bookkeeping", "sealed")])
+"""Those without a default."""
 
 
 def conditions(given: Mapping[str, Any]) -> Conditions:
@@ -267,7 +268,7 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(FILTERS))
     current = given.get("current", True)
     bookkeeping, sealed = _flag(given, "bookkeeping", False), _flag(given, "sealed", True)
-    asked = {n: given[n] for n in FILTERS if n not in _CHOICES and given.get(n) is not None}
+    asked = {n: given[n] for n in _VALUES if n in given and given[n] is not None}
     if not (current is None or isinstance(current, bool)):
         raise _wrong("current", "True, False or None", current)
     if asked.keys() <= _EQUAL:  # the commonest questions
@@ -312,7 +313,9 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
 
 
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
-    value = given.get(name)
+    if name not in given:
+        return default
+    value = given[name]
     if not (value is None or isinstance(value, bool)):
         raise _wrong(name, "True or False", value)
     return default if value is None else value
@@ -348,10 +351,11 @@ def _has_prefix(terms: tuple[Term, ...]) -> bool:
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong(name, "a string", value)
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # JSON can spell lone surrogates
-        raise SchemaError("a filter that is not Unicode", field=f"/{name}") from None
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:  # JSON can spell lone surrogates
+            raise SchemaError("a filter that is not Unicode", field=f"/{name}") from None
     return value
 
 

@@ -132,10 +132,10 @@ class Page:
         return (Page, (self.results, self.total, self.next_cursor, self.plan, self.incomplete))
 
 
-def hits(found: Sequence[Grain], names: tuple[str, ...]) -> list[Hit]:
-    """Make the hits of a page of a query."""
+def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:
+    """Make the hits of the places and grains of a page."""
     new = tuple.__new__  # half of what a named tuple's own costs
-    return [new(Hit, (grain, None, names, grain.address, None)) for grain in found]
+    return [new(Hit, (grain, None, names, grain.address, None)) for _, grain in found]
 
 
 Order = Literal["newest", "oldest"]
@@ -177,15 +177,14 @@ def run(
     start = None if cursor is None else cursors.unpack(cursor, query)
     walk = Walk(terms, asked, newest)
     places = walk.places(start)
-    found = walk.page(places, limit)
-    more = len(found) == limit and walk.goes_on(places)
+    found, more = walk.page(places, limit)
     plan = _plan(walk) if explain else None
     total = None
     if count and (total := walk.total()) is None:
         # A page from the start has counted its part already.
         met = len(found) + more + walk.passed
         total = walk.count(places, met) if start is None else walk.count(walk.places(None))
-    results = hits([grain for _, grain in found], asked.names)
+    results = hits(found, asked.names)
     if not more:
         return Page(results, total, None, plan, None)
     last = found[-1][0]

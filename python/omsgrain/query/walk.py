@@ -125,6 +125,7 @@ def created(grain: Grain) -> int:
 _ALL = Term((), _core.term("all", None))
 _STATE = Term(("type",), _core.term("type", STATE))
 _BESIDE = {name: Term(("namespace",), _core.term("namespace", name)) for name in NAMESPACES}
+_ALL_BESIDE = list(_BESIDE.values())
 _TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
 _COUNTED = 16  # lists whose grains are counted at a time
@@ -220,6 +221,7 @@ class Walk:
         "_keys",
         "_newest",
         "_others",
+        "_plain",
         "_reads",
         "_terms",
         "_unsure",
@@ -246,9 +248,12 @@ class Walk:
         if asked.prefix is not None and (not walked.prefix or _any_long(self._keys)):
             # Compared where its list is not walked, or lists of other namespaces are.
             self.tested = ("namespace", *asked.tested)
-        unsure = [term for term in (walked, *others) if term.hashed and not term.prefix]
-        self._unsure = {name: asked.equal[name] for term in unsure for name in term.names}
+        self._unsure: dict[str, Any] = {}
+        for term in (walked, *others):
+            if term.hashed and not term.prefix:
+                self._unsure.update({name: asked.equal[name] for name in term.names})
         self._reads = asked.reads or bool(self._unsure) or len(self.tested) > len(asked.tested)
+        self._plain = not (others or asked.bounded or asked.stateful)
 
     @property
     def name(self) -> str:
@@ -267,13 +272,14 @@ class Walk:
 
     def places(self, start: bytes | None) -> Iterator[bytes]:
         """Walk from behind a place: what is within the bounds, in all lists, and of that state."""
+        if self._plain:
+            return self._walked(start)
+        return self._chosen(start)
+
+    def _chosen(self, start: bytes | None) -> Iterator[bytes]:
+        """Walk those places of the list that the other filters leave."""
         asked, newest, which = self._asked, self._newest, self._which
         others = [term.key for term in self._others]
-        if not (others or asked.bounded or asked.stateful):
-            for place in self._walked(start):
-                self.rows += 1
-                yield place
-            return
         low, high = _edge(asked.low), _edge(asked.high)
         if asked.bounded:
             edge = high if newest else low
@@ -291,37 +297,44 @@ class Walk:
                 if not stateful or state_holds(terms, int.from_bytes(place[12:], "big"), asked):
                     yield place
 
-    def page(self, places: Iterator[bytes], most: int) -> list[tuple[bytes, Grain]]:
-        """Read the next grains that match, as many as there are up to ``most``."""
+    def page(
+        self, places: Iterator[bytes], most: int
+    ) -> tuple[list[tuple[bytes, Grain]], bool]:
+        """Read the next grains that match, up to ``most``, and tell whether any more match."""
         if len(self._keys) == 1:
             others = [term.key for term in self._others]
             self._terms.expect_places(most, others, self._asked.stateful)
-        if self._reads:
-            return list(islice(self.matches(places), most))
         found: list[tuple[bytes, Grain]] = []
-        while len(found) < most:
-            page = list(islice(places, min(most - len(found), _TOGETHER)))
+        if self._reads:
+            found = list(islice(self.matches(places), most + 1))
+            return found[:most], len(found) > most
+        # One grain more is read where it may be a bookkeeping grain, which only the grain says.
+        # Elsewhere its place tells enough.
+        beside, wanted = bool(self._beside), most + bool(self._beside)
+        while len(found) < wanted:
+            page = list(islice(places, min(wanted - len(found), _TOGETHER)))
             if not page:
-                break
+                return found, False
+            self.rows += len(page) if self._plain else 0
             there = self._terms.grains_at(page)
             self.blobs += len(there)
-            if self._beside:
+            if beside:
                 # Only states are asked: nearly every grain is none.
                 kept = [one for one in there if one[1].blob[2] != STATE or not is_beside(one[1])]
                 self.passed += len(there) - len(kept)
                 there = kept
-            found += there
-        return found
-
-    def goes_on(self, places: Iterator[bytes]) -> bool:
-        """Whether any more of them match."""
-        left = self.matches(places) if self._beside else self._left(places)
-        return next(left, None) is not None
+            found = found + there if found else there
+        if beside:
+            return found[:most], True
+        more = next(places, None) is not None
+        self.rows += more and self._plain
+        return found, more
 
     def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
         """Read the grains at places, and give those that match."""
         read, asked, reads, unsure = self._terms.grain, self._asked, self._reads, self._unsure
         for place in places:
+            self.rows += self._plain
             grain = read(int.from_bytes(place[12:], "big"))
             if grain is None:
                 continue
@@ -445,6 +458,8 @@ def lists_beside(asked: Conditions) -> list[Term]:
     if asked.bookkeeping or asked.equal.get("type", STATE) != STATE:
         return []
     name, prefix = asked.equal.get("namespace"), asked.prefix or ""
+    if name is None and not prefix:
+        return _ALL_BESIDE
     return [
         term
         for namespace, term in _BESIDE.items()

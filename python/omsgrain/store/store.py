@@ -320,8 +320,13 @@ class GrainStore(StorePart):
         """
         from omsgrain.query import query as queries
 
-        terms: dict[str, Any] = {"order": order, "limit": limit, "scan": scan}
-        terms |= {"count": count, "explain": explain}
+        terms: dict[str, Any] = {
+            "order": order,
+            "limit": limit,
+            "scan": scan,
+            "count": count,
+            "explain": explain,
+        }
         context = self._context
         with context.storage.read() as reader:
             page = queries.run(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import lmdb
 
 from omsgrain import _core
-from omsgrain.grain import Grain, stored_grain
+from omsgrain.grain import Grain, stored_grain, stored_grains
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
 from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
@@ -400,11 +400,7 @@ class LmdbReader(TermReader):
         found = _core.blobs_at([row for row in rows if row is not None], places, MARK)
         if found is None:
             raise misplaced()
-        make = stored_grain
-        return [
-            (place, make(blob, address))
-            for place, (blob, address) in zip(places, found, strict=True)
-        ]
+        return list(zip(places, stored_grains(found), strict=True))
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
