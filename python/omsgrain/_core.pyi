@@ -46,6 +46,7 @@ __all__ = [
     "envelope_blob",
     "extent",
     "field_columns",
+    "fields",
     "fingerprint",
     "header",
     "is_long_frame",
@@ -97,6 +98,7 @@ def encode(fields: Mapping[str, Any], options: _Options) -> tuple[bytes, list[st
 def encode_plain(fields: Mapping[str, Any]) -> bytes | None: ...
 def check(blob: bytes) -> tuple[_Header, str | None, list[str]]: ...
 def decode(blob: bytes) -> dict[str, Any]: ...
+def fields(blob: bytes) -> Mapping[str, Any]: ...
 def decode_many(
     blobs: list[bytes],
 ) -> tuple[

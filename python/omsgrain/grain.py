@@ -271,8 +271,7 @@ class Grain(Mapping[str, Any]):
         """The fields by full name, read-only. ``type`` is the name in the blob."""
         fields = self._fields
         if fields is None:
-            found = {} if self._blob[1] & ENCRYPTED_BIT else _core.decode(bare(self._blob))
-            self._fields = fields = MappingProxyType(found)
+            self._fields = fields = _core.fields(self._blob)
         return fields
 
     def to_dict(self) -> dict[str, Any]:
@@ -329,7 +328,8 @@ class Grain(Mapping[str, Any]):
         )
 
     def __getitem__(self, name: str) -> Any:
-        return self.fields[name]
+        fields = self._fields
+        return (self.fields if fields is None else fields)[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)

@@ -10,7 +10,7 @@ use omsgrain_core::byte_search::ByteSearch;
 use omsgrain_core::codec::{EXTENDED, Encoding, LIGHTWEIGHT, STANDARD};
 use omsgrain_core::decode::Parsed;
 use omsgrain_core::encode::{Options, encode_into};
-use omsgrain_core::header::COMPRESSED;
+use omsgrain_core::header::{COMPRESSED, ENCRYPTED, SIGNED};
 use omsgrain_core::vectors::Query;
 use omsgrain_core::{
     Code, Error, Header, address as hash, batch, datetime, decode as read, fingerprint as semantic, registry,
@@ -110,6 +110,23 @@ pub fn decode<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Boun
         Parsed::Plain(header, plan) => shape_cache::fields(py, &plan, header, blob.as_bytes()),
         Parsed::Other(grain) => convert::fields(py, &grain),
     }
+}
+
+/// The fields of a grain's blob, read-only; a sealed one shows none.
+#[pyfunction]
+pub fn fields<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyMappingProxy>> {
+    let flags = blob.as_bytes().get(1).copied().unwrap_or_default();
+    let fields = if flags & ENCRYPTED != 0 {
+        PyDict::new(py)
+    } else if flags & SIGNED != 0 {
+        // The envelope that the bit speaks of lies beside the blob.
+        let mut bare = blob.as_bytes().to_vec();
+        bare[1] = flags & !SIGNED;
+        decode(py, &PyBytes::new(py, &bare))?
+    } else {
+        decode(py, blob)?
+    };
+    Ok(PyMappingProxy::new(py, fields.as_mapping()))
 }
 
 /// What is wrong with some of a list: position and exception.

@@ -37,8 +37,8 @@ mod _core {
     #[pymodule_export]
     use crate::functions::{
         HeldFile, Marks, address, address_many, check, check_many, decode, decode_many, encode, encode_plain,
-        fingerprint, header, nearest, pack_floats, parse_address, registry_json, spell_time, unpack_floats,
-        usual_seconds, verify, verify_many,
+        fields, fingerprint, header, nearest, pack_floats, parse_address, registry_json, spell_time,
+        unpack_floats, usual_seconds, verify, verify_many,
     };
     #[pymodule_export]
     use crate::index::{
