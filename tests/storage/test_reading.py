@@ -16,7 +16,6 @@ from omsgrain import errors as err
 from omsgrain.storage.lmdb.locks import MapResizeLock
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
-from omsgrain import _core
 from omsgrain.store.context import MANY, context_of, write_reads
 
 

@@ -297,9 +297,7 @@ class Walk:
                 if not stateful or state_holds(terms, int.from_bytes(place[12:], "big"), asked):
                     yield place
 
-    def page(
-        self, places: Iterator[bytes], most: int
-    ) -> tuple[list[tuple[bytes, Grain]], bool]:
+    def page(self, places: Iterator[bytes], most: int) -> tuple[list[tuple[bytes, Grain]], bool]:
         """Read the next grains that match, up to ``most``, and tell whether any more match."""
         if len(self._keys) == 1:
             others = [term.key for term in self._others]

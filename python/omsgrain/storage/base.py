@@ -220,6 +220,10 @@ class Reader(Protocol):
         """
         ...
 
+    def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
+        """Return the grains at some addresses, verified, up to the first that is absent."""
+        ...
+
     def expect(self, digests: Sequence[bytes]) -> None:
         """Announce which grains will be read by their addresses, in this order.
 

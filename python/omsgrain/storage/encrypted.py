@@ -39,7 +39,7 @@ from omsgrain.storage.base import (
     Writer,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
-from omsgrain.storage.scan import damaged_at, placed, stored
+from omsgrain.storage.scan import damaged_at, named_each, placed, stored
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
@@ -178,6 +178,11 @@ class DecryptingReader:
         if grain.address != digest.hex() and _core.address(grain.blob) != digest.hex():
             raise damaged_at(digest, grain.address)
         return self._tried(seq) if grain.sealed else grain
+
+    def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
+        """Return the grains at some addresses, opened, up to the first that is absent."""
+        self.inner.expect(digests)
+        return named_each(self.named, digests)
 
     def expect(self, digests: Sequence[bytes]) -> None:
         """Announce which grains will be read by their stored addresses."""

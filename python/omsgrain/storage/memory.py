@@ -31,7 +31,7 @@ from omsgrain.storage.base import (
 )
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import PAST, forget
-from omsgrain.storage.scan import dropped, pages, placed, stored, verified
+from omsgrain.storage.scan import dropped, named_each, pages, placed, stored, verified
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
@@ -313,6 +313,10 @@ class _MemoryReader:
     def named(self, digest: bytes) -> Grain | None:
         blob = self.get(digest)
         return None if blob is None else verified(digest, blob)
+
+    def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
+        """Return the grains at some addresses, up to the first that is absent."""
+        return named_each(self.named, digests)
 
     def expect(self, digests: Sequence[bytes]) -> None:
         """Nothing to do."""

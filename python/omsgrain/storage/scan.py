@@ -92,6 +92,19 @@ def verified(digest: bytes, blob: bytes) -> Grain:
     return grain
 
 
+def named_each(
+    named: Callable[[bytes], Grain | None], digests: Sequence[bytes]
+) -> list[Grain | None]:
+    """Read the grains at some addresses one by one, up to the first that is absent."""
+    grains: list[Grain | None] = []
+    for digest in digests:
+        grain = named(digest)
+        grains.append(grain)
+        if grain is None:
+            break
+    return grains
+
+
 def damaged_at(digest: bytes, found: str) -> IntegrityError:
     """Make the error for bytes that do not match their digest."""
     return IntegrityError("the stored bytes are damaged", expected=digest.hex(), found=found)

@@ -63,18 +63,17 @@ class Change:
 
 def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
     """Return the grains at the addresses, in the same order; raises as ``get`` does."""
-    asked = [(address, _core.parse_address(address)) for address in addresses]
+    asked = [_core.parse_address(address) for address in addresses]
     grains: list[Grain] = []
     for start in range(0, len(asked), PAGE_GRAINS):
         page = asked[start : start + PAGE_GRAINS]
         with context.storage.read() as reader:
-            reader.expect([digest for _, digest in page])
-            for _, digest in page:
-                grain = reader.named(digest)
-                if grain is None:
-                    raise absent(digest)
-                grains.append(grain)
-        context.count_reads([digest for _, digest in page])
+            found = reader.named_many(page)
+        for digest, grain in zip(page, found, strict=False):  # which ends at one that is absent
+            if grain is None:
+                raise absent(digest)
+            grains.append(grain)
+        context.count_reads(page)
     return grains
 
 

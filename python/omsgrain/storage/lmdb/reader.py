@@ -18,7 +18,7 @@ from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
 from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import PAST
-from omsgrain.storage.scan import damaged_at, misplaced
+from omsgrain.storage.scan import damaged_at, misplaced, named_each
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
@@ -382,6 +382,18 @@ class LmdbReader(TermReader):
         if address != digest.hex():
             raise damaged_at(digest, address)
         return stored_grain(blob, address)
+
+    def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
+        """Return the grains at some addresses; their blobs are hashed together."""
+        numbers = self.find(digests)
+        if None not in numbers:
+            get, pack, table = self._txn.get, SEQUENCE.pack, self._tables[BLOBS]
+            rows = [get(pack(number), None, table) for number in numbers]
+            if None not in rows:
+                found = _core.blobs_at([row for row in rows if row is not None], digests, MARK)
+                if found is not None:
+                    return [*stored_grains(found)]
+        return named_each(self.named, digests)  # which says what is wrong, and of which
 
     def expect(self, digests: Sequence[bytes]) -> None:
         """Nothing to do: each is a look-up in memory."""

@@ -18,7 +18,7 @@ from omsgrain.storage.postgres.cache import AddressPrefetch, ExpectedPlaces, Pre
 from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
 from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas
 from omsgrain.storage.records import PAST
-from omsgrain.storage.scan import misplaced, stored, verified
+from omsgrain.storage.scan import misplaced, named_each, stored, verified
 from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
 _ROWS = 16, 512  # rows of a table to read at a time, at first and at most
@@ -166,6 +166,11 @@ class PostgresReader:
         """Return the grain at an address, verified by its hash, not decrypted."""
         blob = self.get(digest)
         return None if blob is None else verified(digest, blob)
+
+    def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
+        """Return the grains at some addresses, up to the first that is absent."""
+        self.expect(digests)
+        return named_each(self.named, digests)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index; their blobs are hashed together."""
