@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from omsgrain.cli import omsgrain
-from omsgrain.cli.manual import DocumentedArgument, Manual, contexts
+from omsgrain.cli.command import DocumentedArgument, Manual, contexts
 
 INTRO = """\
 # Commands

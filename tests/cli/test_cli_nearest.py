@@ -8,7 +8,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from omsgrain.cli import omsgrain
-from omsgrain.cli.manual import contexts
+from omsgrain.cli.command import contexts
 from omsgrain.errors import packages_of
 from support.shell import USAGE, Shell
 

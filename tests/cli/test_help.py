@@ -13,7 +13,7 @@ import pytest
 
 from omsgrain import cli as omsgrain_cli
 from omsgrain.cli import GROUPS, VARIABLES, omsgrain
-from omsgrain.cli.manual import DocumentedArgument, Manual, contexts
+from omsgrain.cli.command import DocumentedArgument, Manual, contexts
 from support.command_examples import examples, world
 from support.doc_terminal import typed
 

@@ -14,7 +14,7 @@ import click
 import yaml
 
 from omsgrain.cli import omsgrain
-from omsgrain.cli.manual import contexts
+from omsgrain.cli.command import contexts
 from support.paths import ROOT
 
 DOCS = ROOT / "docs"

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import omsgrain as og
-from omsgrain.cli.manual import Manual
+from omsgrain.cli.command import Manual
 from omsgrain.crypto import open_signed
 from support.doc_terminal import typed
 from support.minimal_grains import minimal

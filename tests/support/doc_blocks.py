@@ -22,7 +22,7 @@ from typing import Any, Final
 import click
 
 from omsgrain.cli import omsgrain
-from omsgrain.cli.manual import contexts
+from omsgrain.cli.command import contexts
 from support.doc_terminal import COMMAND, typed
 from support.markdown_page import Fence, fences
 from support.paths import ROOT

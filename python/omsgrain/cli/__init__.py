@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import STORE_VARIABLE, Chapter
+from omsgrain.cli.command import STORE_VARIABLE, Chapter
 
 #: The groups of ``--help``. Of each command: its module in this package, and its name there.
 GROUPS: Final = {

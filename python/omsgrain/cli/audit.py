@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual
+from omsgrain.cli.command import Manual, refuse_given, store_argument
 from omsgrain.cli.open import keys_option, open_store, resolver_in_use
-from omsgrain.cli.params import refuse_given, store_argument
 from omsgrain.errors import IntegrityError
 from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where

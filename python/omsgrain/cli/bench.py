@@ -23,9 +23,8 @@ import click
 
 import omsgrain as og
 from omsgrain.cli import output
+from omsgrain.cli.command import Manual, Seconds, argument
 from omsgrain.cli.console import progress
-from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.params import Seconds
 from omsgrain.counts import counted
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.data_file import DATA_FILE

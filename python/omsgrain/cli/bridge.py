@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual
-from omsgrain.cli.open import (
-    actor_option,
-    first_line,
-    open_store,
-    plain_option,
-    policy_option,
-    trust_options,
-)
-from omsgrain.cli.params import (
+from omsgrain.cli.command import (
+    Manual,
     NewPath,
     Seconds,
     log_format_option,
@@ -30,6 +22,14 @@ from omsgrain.cli.params import (
     refuse_given,
     size_option,
     store_argument,
+)
+from omsgrain.cli.open import (
+    actor_option,
+    first_line,
+    open_store,
+    plain_option,
+    policy_option,
+    trust_options,
 )
 from omsgrain.storage.location import Where
 

@@ -10,10 +10,9 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import ADDRESS, Manual, argument, store_argument
 from omsgrain.cli.filters import STATUSES
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import actor_option, keys_option, open_store, plain_option, writable
-from omsgrain.cli.params import ADDRESS, store_argument
 from omsgrain.errors import FormatError
 from omsgrain.json_values import parsed, time_text
 from omsgrain.storage.location import Where

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import Manual, NewPath, Seconds, argument, is_given
 from omsgrain.cli.console import Console, TextTable, progress
-from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.params import NewPath, Seconds, is_given
 from omsgrain.formats.source import NAMES
 
 if TYPE_CHECKING:

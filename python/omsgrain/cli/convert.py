@@ -9,9 +9,15 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.command import (
+    Manual,
+    NewPath,
+    argument,
+    mode_option,
+    passphrase_option,
+    shape_option,
+)
 from omsgrain.cli.open import passphrase, resolver_in_use, trust_options
-from omsgrain.cli.params import NewPath, mode_option, passphrase_option, shape_option
 from omsgrain.formats.source import NAMES
 
 EXAMPLES = """

@@ -15,9 +15,8 @@ import click
 
 import omsgrain as og
 from omsgrain.cli import demo_story, output
+from omsgrain.cli.command import Manual, NewPath, argument
 from omsgrain.cli.demo_story import Story, since
-from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.params import NewPath
 from omsgrain.cli.show import dump, print_explanation
 from omsgrain.errors import FormatError
 from omsgrain.inspect.explain import explain

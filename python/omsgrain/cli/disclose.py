@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual, argument
-from omsgrain.cli.params import NewPath, trust_option
+from omsgrain.cli.command import Manual, NewPath, argument, trust_option
 from omsgrain.grain import plain
 from omsgrain.header import ENVELOPE_BYTE
 

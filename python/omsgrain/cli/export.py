@@ -10,27 +10,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import (
+    BUNDLES,
+    CONTAINERS,
+    DOCUMENTS,
+    EXISTING,
+    TABLES,
+    Manual,
+    NewPath,
+    argument,
+    options,
+    refuse_given,
+    shape_option,
+    store_argument,
+)
 from omsgrain.cli.console import progress
 from omsgrain.cli.filters import filter_options, taken
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import (
     actor_option,
     keys_option,
     open_to_read,
     passphrase,
     policy_option,
-)
-from omsgrain.cli.params import (
-    BUNDLES,
-    CONTAINERS,
-    DOCUMENTS,
-    EXISTING,
-    TABLES,
-    NewPath,
-    options,
-    refuse_given,
-    shape_option,
-    store_argument,
 )
 from omsgrain.durable import refuse_existing
 from omsgrain.formats.source import NAMES

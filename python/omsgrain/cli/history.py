@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.command import ADDRESS, Manual, argument, store_argument
 from omsgrain.cli.open import keys_option, open_store
-from omsgrain.cli.params import ADDRESS, store_argument
 from omsgrain.grain import plain
 from omsgrain.json_values import time_text
 from omsgrain.query.envelope import gist

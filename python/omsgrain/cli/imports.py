@@ -13,8 +13,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import (
+    BUNDLES,
+    CONTAINERS,
+    DOCUMENTS,
+    EXISTING,
+    TABLES,
+    Manual,
+    argument,
+    is_given,
+    mode_option,
+    options,
+    refuse_given,
+    refuse_pipe,
+    store_argument,
+    trust_option,
+)
 from omsgrain.cli.console import progress
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import (
     actor_option,
     open_store,
@@ -24,20 +39,6 @@ from omsgrain.cli.open import (
     trust_options,
 )
 from omsgrain.cli.output import SHOWN
-from omsgrain.cli.params import (
-    BUNDLES,
-    CONTAINERS,
-    DOCUMENTS,
-    EXISTING,
-    TABLES,
-    is_given,
-    mode_option,
-    options,
-    refuse_given,
-    refuse_pipe,
-    store_argument,
-    trust_option,
-)
 from omsgrain.errors import FormatError
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError

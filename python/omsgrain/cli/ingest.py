@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import Manual, NewPath, argument, store_argument
 from omsgrain.cli.console import progress
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import open_store, plain_option, trust_options
-from omsgrain.cli.params import NewPath, store_argument
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import Manual, NewPath, StoreParam, argument
 from omsgrain.cli.console import progress
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import open_store, resolver_in_use, trust_options
-from omsgrain.cli.params import NewPath, StoreParam
 from omsgrain.storage.location import Where
 
 EXAMPLES = """

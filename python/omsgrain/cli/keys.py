@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Chapter, Manual, argument
+from omsgrain.cli.command import Chapter, Manual, NewPath, StoreParam, argument
 from omsgrain.cli.open import (
     SOURCE,
     actor_option,
@@ -20,7 +20,6 @@ from omsgrain.cli.open import (
     plain_option,
     writable,
 )
-from omsgrain.cli.params import NewPath, StoreParam
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:

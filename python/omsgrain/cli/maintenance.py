@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.command import Manual, NewPath, StoreParam, argument, store_argument
 from omsgrain.cli.open import (
     actor_option,
     keys_in_use,
@@ -19,7 +19,6 @@ from omsgrain.cli.open import (
     trust_options,
     writable,
 )
-from omsgrain.cli.params import NewPath, StoreParam, store_argument
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.storage.location import Where, location_of
 

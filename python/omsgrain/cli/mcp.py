@@ -10,15 +10,15 @@ from unicodedata import normalize
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual
-from omsgrain.cli.open import actor_option, make_store, open_store, plain_option, trust_options
-from omsgrain.cli.params import (
+from omsgrain.cli.command import (
+    Manual,
     create_option,
     log_format_option,
     packages,
     size_option,
     store_argument,
 )
+from omsgrain.cli.open import actor_option, make_store, open_store, plain_option, trust_options
 from omsgrain.storage.location import Where, location_of
 
 EXAMPLES = r"""

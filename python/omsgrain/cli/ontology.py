@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Chapter, argument
-from omsgrain.cli.params import refuse_pipe
+from omsgrain.cli.command import Chapter, argument, refuse_pipe
 from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 

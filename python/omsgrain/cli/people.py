@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Chapter, Manual, argument
+from omsgrain.cli.command import (
+    ADDRESS,
+    Chapter,
+    Manual,
+    NewPath,
+    argument,
+    refuse_given,
+    store_argument,
+)
 from omsgrain.cli.open import (
     SOURCE,
     actor_option,
@@ -26,7 +34,6 @@ from omsgrain.cli.open import (
     policy_option,
     writable,
 )
-from omsgrain.cli.params import ADDRESS, NewPath, refuse_given, store_argument
 from omsgrain.crypto.private_file import new_file
 from omsgrain.durable import private_files, refuse_existing, write_new
 from omsgrain.errors import (

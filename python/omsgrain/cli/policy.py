@@ -8,9 +8,8 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual, argument
+from omsgrain.cli.command import Manual, StoreParam, argument
 from omsgrain.cli.open import keys_option, open_store, presets_begun
-from omsgrain.cli.params import StoreParam
 from omsgrain.errors import SchemaError
 from omsgrain.storage.location import Where
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import Manual, argument, store_argument
 from omsgrain.cli.console import Console, TableColumn, TextTable
 from omsgrain.cli.filters import filter_options, taken
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import keys_option, open_store, open_to_read
-from omsgrain.cli.params import store_argument
 from omsgrain.errors import NotFoundError
 from omsgrain.json_values import time_text
 from omsgrain.query.envelope import envelope, gist, standing

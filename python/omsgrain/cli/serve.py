@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Manual
+from omsgrain.cli.command import (
+    Manual,
+    Seconds,
+    create_option,
+    log_format_option,
+    packages,
+    size_option,
+    store_argument,
+)
 from omsgrain.cli.open import (
     actor_option,
     authority_options,
@@ -19,14 +27,6 @@ from omsgrain.cli.open import (
     policy_option,
     resolver_in_use,
     trust_options,
-)
-from omsgrain.cli.params import (
-    Seconds,
-    create_option,
-    log_format_option,
-    packages,
-    size_option,
-    store_argument,
 )
 from omsgrain.storage.location import Where
 

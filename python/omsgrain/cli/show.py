@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import ADDRESS, Manual, NewPath, StoreParam, argument, store_argument
 from omsgrain.cli.console import Console, TextTable
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import keys_option, open_store
-from omsgrain.cli.params import ADDRESS, NewPath, StoreParam, store_argument
 from omsgrain.errors import KeyMissingError
 from omsgrain.grain import plain
 from omsgrain.json_values import time_text

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import TOLD, Manual, argument, refuse_dash
 from omsgrain.cli.console import progress
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import (
     actor_option,
     authority_options,
@@ -25,7 +25,6 @@ from omsgrain.cli.open import (
     resolver_in_use,
     trust_options,
 )
-from omsgrain.cli.params import TOLD, refuse_dash
 from omsgrain.errors import UnsupportedError
 from omsgrain.storage.location import location_of
 

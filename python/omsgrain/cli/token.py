@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.manual import Chapter, argument
+from omsgrain.cli.command import Chapter, NewPath, Until, argument, create_option, store_argument
 from omsgrain.cli.open import actor_option, make_store
-from omsgrain.cli.params import NewPath, Until, create_option, store_argument
 from omsgrain.crypto.private_file import new_file, write_at
 from omsgrain.errors import SchemaError
 from omsgrain.json_values import time_text

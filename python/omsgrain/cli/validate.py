@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import Manual, argument
 from omsgrain.cli.console import progress
-from omsgrain.cli.manual import Manual, argument
 
 if TYPE_CHECKING:
     from omsgrain.formats.problems import Problem

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from omsgrain.cli import output
+from omsgrain.cli.command import (
+    Manual,
+    StoreParam,
+    argument,
+    passphrase_option,
+    refuse_pipe,
+    trust_option,
+)
 from omsgrain.cli.console import progress
-from omsgrain.cli.manual import Manual, argument
 from omsgrain.cli.open import open_store, passphrase, resolver_in_use, trust_options
-from omsgrain.cli.params import StoreParam, passphrase_option, refuse_pipe, trust_option
 from omsgrain.json_values import time_text
 from omsgrain.storage.location import DirectoryLocation, Where, location_of
 

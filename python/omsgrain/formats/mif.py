@@ -396,3 +396,74 @@ def check_exact(found: Manifest, *, exact: bool, changed: bool = False) -> None:
         raise SchemaError(
             "the document was loaded without its exact text; load it with exact=True"
         )
+
+
+# -- what other systems say in an envelope --------------------------------------------------------
+
+
+VENDORS: Final = "vendor_extensions"
+OURS: Final = "omsgrain"
+"""The name of this system."""
+_GRAINS: Final = "grains"
+
+
+def vendor_keys(envelope: Mapping[str, Any]) -> set[str]:
+    """All keys below the names of the systems, at any depth."""
+    return set(_keys(_systems(envelope).values()))
+
+
+def without_keys(envelope: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
+    """An envelope without the values under some keys; the names of the systems stay."""
+    systems = _systems(envelope)
+    if not systems or not gone:
+        return dict(envelope)
+    left = frozenset(gone)
+    return {**envelope, VENDORS: {name: _without(one, left) for name, one in systems.items()}}
+
+
+def merged_vendors(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the systems say in several envelopes; the later of two values of one key.
+
+    Carried grains are left out: no system says them.
+    """
+    whole: dict[str, Any] = {}
+    for envelope in several:
+        systems = dict(_systems(envelope))
+        own = systems.pop(OURS, None)
+        if isinstance(own, dict) and (rest := {k: v for k, v in own.items() if k != _GRAINS}):
+            systems[OURS] = rest
+        whole = overlaid(whole, systems)
+    return whole
+
+
+def overlaid(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Two objects as one, at all depths; of two values of one key the other's."""
+    whole = dict(one)
+    for name, value in other.items():
+        before = whole.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = overlaid(before, value)
+        whole[name] = value
+    return whole
+
+
+def _systems(envelope: Mapping[str, Any]) -> dict[str, Any]:
+    found = envelope.get(VENDORS)
+    return found if isinstance(found, dict) else {}
+
+
+def _keys(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, dict):
+            yield from value
+            yield from _keys(value.values())
+        elif isinstance(value, list):
+            yield from _keys(value)
+
+
+def _without(value: Any, gone: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(one, gone) for name, one in value.items() if name not in gone}
+    if isinstance(value, list):
+        return [_without(one, gone) for one in value]
+    return value

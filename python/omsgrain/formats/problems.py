@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from omsgrain.errors import FormatError, OmsError
 
@@ -139,12 +139,6 @@ class Verdict:
     document: Any = None
 
 
-MEMBER: Final = "vendor_extensions"
-OURS: Final = "omsgrain"
-"""The system that is this one."""
-_GRAINS: Final = "grains"
-
-
 @dataclass(frozen=True, slots=True)
 class DocumentFindings:
     """The records and the defects of a document.
@@ -186,71 +180,6 @@ def _error(found: Problem) -> FormatError:
         found=found.found,
         rule=found.rule,
     )
-
-
-def keys(envelope: Mapping[str, Any]) -> set[str]:
-    """All keys below the names of the systems, at any depth."""
-    return set(_keys(_systems(envelope).values()))
-
-
-def without(envelope: Mapping[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """An envelope without what stands under some keys.
-
-    The names of the systems are no such keys.
-    """
-    systems = _systems(envelope)
-    if not systems or not gone:
-        return dict(envelope)
-    left = frozenset(gone)
-    return {**envelope, MEMBER: {name: _without(one, left) for name, one in systems.items()}}
-
-
-def merged(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What stands there in several envelopes; of two values of one key the later one.
-
-    Carried grains are left out: they are no statement of a system.
-    """
-    whole: dict[str, Any] = {}
-    for envelope in several:
-        systems = dict(_systems(envelope))
-        own = systems.pop(OURS, None)
-        if isinstance(own, dict) and (rest := {k: v for k, v in own.items() if k != _GRAINS}):
-            systems[OURS] = rest
-        whole = together(whole, systems)
-    return whole
-
-
-def together(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Two objects as one, at all depths; of two values of one key the other's."""
-    whole = dict(one)
-    for name, value in other.items():
-        before = whole.get(name)
-        if isinstance(before, dict) and isinstance(value, dict):
-            value = together(before, value)
-        whole[name] = value
-    return whole
-
-
-def _systems(envelope: Mapping[str, Any]) -> dict[str, Any]:
-    found = envelope.get(MEMBER)
-    return found if isinstance(found, dict) else {}
-
-
-def _keys(values: Iterable[Any]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, dict):
-            yield from value
-            yield from _keys(value.values())
-        elif isinstance(value, list):
-            yield from _keys(value)
-
-
-def _without(value: Any, gone: frozenset[str]) -> Any:
-    if isinstance(value, dict):
-        return {name: _without(one, gone) for name, one in value.items() if name not in gone}
-    if isinstance(value, list):
-        return [_without(one, gone) for one in value]
-    return value
 
 
 def pointer_to(way: Sequence[str | int]) -> str:

@@ -38,11 +38,11 @@ from omsgrain.formats.document import (
     open_manifest,
 )
 from omsgrain.formats.json_text import COMPACT, JsonTexts
-from omsgrain.formats.mif import Mif
+from omsgrain.formats.mif import VENDORS, Mif
 from omsgrain.formats.mif1.check import SHAPES as MIF1
 from omsgrain.formats.mif1.document import together
 from omsgrain.formats.mif2.check import SHAPES as MIF2
-from omsgrain.formats.problems import MEMBER, Problem
+from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import NAMES, Source
 from omsgrain.formats.table import VERSIONS, version
@@ -196,14 +196,14 @@ def _again(
 
 def _without(envelope: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:
     """The envelope without what it says of some ids."""
-    left: dict[str, Any] = _cleaned({k: v for k, v in envelope.items() if k != MEMBER}, gone)
-    if MEMBER not in envelope:
+    left: dict[str, Any] = _cleaned({k: v for k, v in envelope.items() if k != VENDORS}, gone)
+    if VENDORS not in envelope:
         return left
-    systems = envelope[MEMBER]
+    systems = envelope[VENDORS]
     if isinstance(systems, dict):  # the names of the systems are no ids
         systems = {name: _cleaned(one, gone) for name, one in systems.items()}
-    return {name: systems if name == MEMBER else left[name] for name in envelope
-            if name == MEMBER or name in left}  # fmt: skip
+    return {name: systems if name == VENDORS else left[name] for name in envelope
+            if name == VENDORS or name in left}  # fmt: skip
 
 
 def _cleaned(value: Any, gone: frozenset[str]) -> Any:

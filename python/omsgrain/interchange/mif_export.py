@@ -17,16 +17,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain import formats
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
-from omsgrain.formats import problems, times
+from omsgrain.formats import times
 from omsgrain.formats.convert import convert
 from omsgrain.formats.convert.base import NOT_ASKED, BuildOptions
 from omsgrain.formats.convert.gather import heap
 from omsgrain.formats.convert.mif2 import METADATA, about
 from omsgrain.formats.document import Dump, Loss, Manifest, Vector, keyed, lift, parted
 from omsgrain.formats.json_text import JsonTexts, drained
-from omsgrain.formats.mif import Mif, Reads
+from omsgrain.formats.mif import (
+    OURS,
+    VENDORS,
+    Mif,
+    Reads,
+    merged_vendors,
+    overlaid,
+    vendor_keys,
+    without_keys,
+)
 from omsgrain.formats.mif1.envelope import seal_document
-from omsgrain.formats.problems import MEMBER, OURS
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Get, Source, checking, getter
 from omsgrain.formats.table import FORMATS, VERSIONS, version
@@ -318,7 +326,7 @@ class MifExport(MemoryExport):
         looked = heap(grains)
         if self.foreign:  # importance, say, which has a place in the other version
             told = {OURS: {METADATA: about(self.foreign.envelope())}}
-            looked.said[self.foreign.format.name] = {MEMBER: told}
+            looked.said[self.foreign.format.name] = {VENDORS: told}
         del grains
         document, losses = convert.tree(looked, self._format, self.vectors, options)
         del looked
@@ -344,8 +352,8 @@ class MifExport(MemoryExport):
             said.pop(OURS, None)
         if not said:
             return found.envelope
-        before = found.envelope.get(MEMBER, {})
-        return {**found.envelope, MEMBER: problems.together(said, before)}
+        before = found.envelope.get(VENDORS, {})
+        return {**found.envelope, VENDORS: overlaid(said, before)}
 
 
 class MifLdExport(MifExport):
@@ -425,9 +433,9 @@ class Foreign:
             ids = keyed(grain, get)
         except (NotFoundError, FormatError):  # something of it was erased
             return False
-        said = problems.merged([found.envelope])
+        said = merged_vendors([found.envelope])
         if said:
-            self._envelopes.append({MEMBER: said})
+            self._envelopes.append({VENDORS: said})
             self._keyed |= ids
         return bool(said)
 
@@ -438,9 +446,9 @@ class Foreign:
     def said(self, store: GrainStore, user_id: str, ids: Collection[str]) -> dict[str, Any]:
         """What leaves, by system."""
         whole = self.envelope()
-        names = problems.keys(whole).difference(ids)
+        names = vendor_keys(whole).difference(ids)
         if not names:
-            everything: dict[str, Any] = whole[MEMBER]
+            everything: dict[str, Any] = whole[VENDORS]
             return everything
         asked = [(kind, name) for name in names for kind in self.format.arrays.values()]
         with open_sources(context_of(store), user_id) as snapshot:
@@ -452,11 +460,11 @@ class Foreign:
                 if all(is_duplicate(one.grain) for one in grains)
             }
         gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
-        self.losses = [Loss(name, MEMBER, _OF_COPY) for name in sorted(copies - gone)]
+        self.losses = [Loss(name, VENDORS, _OF_COPY) for name in sorted(copies - gone)]
         gone |= stay
-        left: dict[str, Any] = problems.without(whole, gone)[MEMBER]
+        left: dict[str, Any] = without_keys(whole, gone)[VENDORS]
         return left
 
     def envelope(self) -> dict[str, Any]:
         """All of it, as the envelope of one document has it."""
-        return {MEMBER: problems.merged(self._envelopes)}
+        return {VENDORS: merged_vendors(self._envelopes)}

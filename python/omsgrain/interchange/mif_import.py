@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from omsgrain.formats import problems, source, times
+from omsgrain.formats import source, times
 from omsgrain.formats.base import Format
 from omsgrain.formats.document import Import, manifest
 from omsgrain.formats.json_text import drained
-from omsgrain.formats.mif import Reads
+from omsgrain.formats.mif import Reads, vendor_keys, without_keys
 from omsgrain.formats.mif1.document import DocumentConsent
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.table import version
@@ -365,7 +365,7 @@ class DocumentSnapshot:
             for pointer, listed in self._addresses.items()
         }
         envelope = document.manifest.envelope
-        said = problems.keys(envelope)
+        said = vendor_keys(envelope)
         gone = (said & self._left - self._kept) | erased(said)
         part = bool(document.bad or gone) or arrays != self._addresses
         if self._erased and not any(arrays.values()):
@@ -374,7 +374,7 @@ class DocumentSnapshot:
         if part:
             says = "the document is kept without what was not taken of it"
             self.warnings.append(Problem("document_kept_in_part", "", says))
-            envelope = problems.without(envelope, gone)
+            envelope = without_keys(envelope, gone)
         whole = replace(document.manifest, arrays=arrays, envelope=envelope, text=())
         by_address = {} if part else {one.address: one for one in document.text}
         text = source.gather(list(by_address), by_address.__getitem__) if by_address else None
