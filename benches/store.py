@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +22,7 @@ from omsgrain.storage.check import check as check_store
 THREADS = 8
 MAP = 1 << 30
 PAGE = 10
+COLUMNS = ("subject", "relation", "object", "user_id", "created_at")
 
 
 def put(plan: Plan) -> Case:
@@ -46,6 +48,38 @@ def put(plan: Plan) -> Case:
         check(store.get(digest.hex()).blob == blob, "what was put is there")
         with env.begin() as txn:
             check(txn.get(digest) == blob, "what the peer put is there")
+    return case
+
+
+def put_sqlite(plan: Plan) -> Case:
+    """The peer has one table with an index on each of five columns, and commits each insert."""
+    store = og.open(plan.directory / "ours.omsg")
+    table = _table(plan.directory / "peer.db")
+    batches = plan.batches()
+    encoded = [og.encode_many(batch) for batch in batches]
+    rows = [
+        [
+            (digest, blob, *(fields[column] for column in COLUMNS))
+            for digest, blob, fields in zip(one.digests, one.blobs, batch, strict=True)
+        ]
+        for one, batch in zip(encoded, batches, strict=True)
+    ]
+    ours, peer = iter(batches), iter(rows)
+
+    def put_ours() -> list[str]:
+        return [store.put(fields) for fields in next(ours)]
+
+    def put_peer() -> None:
+        for row in next(peer):
+            table.execute(f"INSERT INTO grains VALUES ({','.join('?' * len(row))})", row)
+
+    case = Case(timed(put_ours), timed(put_peer), plan.count)
+    case.ours()
+    case.peer()
+    for row in rows[0]:
+        check(store.get(row[0].hex()).blob == row[1], "what was put is there")
+        found = table.execute("SELECT blob FROM grains WHERE address = ?", row[:1]).fetchone()
+        check(found == (row[1],), "what the peer put is there")
     return case
 
 
@@ -177,8 +211,30 @@ def _environment(path: Path) -> lmdb.Environment:
     return lmdb.open(str(path), map_size=MAP)
 
 
+def _table(path: Path) -> sqlite3.Connection:
+    """A table that commits each insert, and is as durable then as a store."""
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    columns = ", ".join(COLUMNS)
+    database.execute(
+        f"CREATE TABLE grains (address BLOB PRIMARY KEY, blob BLOB, {columns}) WITHOUT ROWID"
+    )
+    for column in COLUMNS:
+        database.execute(f"CREATE INDEX by_{column} ON grains ({column})")
+    return database
+
+
 ROWS = (
     Row("S2", "put of one dict, durable", "py-lmdb, one put a commit", 0.8, put, count=400),
+    Row(
+        "S2-sqlite",
+        "put of one dict, durable",
+        "SQLite, five indexes, one insert a commit (WAL, synchronous=FULL)",
+        1.0,
+        put_sqlite,
+        count=400,
+    ),
     Row(
         "S2-threads",
         f"put, durable, {THREADS} threads together",
