@@ -21,6 +21,7 @@ __all__ = [
     "ReadCounts",
     "SignedPieces",
     "Tail",
+    "TextFields",
     "__version__",
     "address",
     "address_many",
@@ -164,7 +165,7 @@ def blob_rows(first: int, digests: list[bytes], blobs: list[bytes], mark: int) -
 def coming(sequences: list[int], blobs: list[bytes], digests: list[bytes]) -> Coming: ...
 def blind_rows(grains: list[tuple[bytes, bytes, bytes]]) -> _Rows: ...
 def blind(
-    plain: list[bytes], words: list[list[bytes]], token_keys: list[bytes]
+    plain: list[bytes], words: list[str], token_keys: list[bytes]
 ) -> list[tuple[bytes, int]]: ...
 def tokens(token_key: bytes, keys: list[bytes]) -> list[bytes]: ...
 def tokens_each(token_keys: list[bytes], keys: list[bytes]) -> list[bytes]: ...
@@ -235,6 +236,13 @@ class ReadCounts:
         self, numbers: Sequence[int | None], there: dict[bytes, bytes]
     ) -> list[tuple[bytes, bytes]]: ...
     def written(self, done: bool) -> None: ...
+
+@final
+class TextFields:
+    def __new__(
+        cls, skipped: AbstractSet[str], fixed: AbstractSet[str], marked: AbstractSet[str]
+    ) -> TextFields: ...
+    def of(self, plain: list[bytes]) -> list[tuple[str, bool, bytes]]: ...
 
 @final
 class SignedPieces:

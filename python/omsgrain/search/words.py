@@ -144,9 +144,14 @@ def prepare(text: str) -> str:
     return normal(text).translate(_FOLDS)
 
 
+def spaced(text: str) -> str:
+    """Return the words of a text, with spaces between."""
+    return prepare(text).replace("-", " ")
+
+
 def split(text: str) -> list[str]:
     """Return the words of a text."""
-    return prepare(text).replace("-", " ").split()
+    return spaced(text).split()
 
 
 def pairs(words: Sequence[str]) -> list[str]:
@@ -246,7 +251,7 @@ UNSEARCHED = frozenset(
 )
 """Fields that are not searched, in addition to numbers, times and booleans."""
 
-_PLAIN_KEYS = frozenset({"content_blocks", "content_refs", "embedding_refs"})
+PLAIN_KEYS = frozenset({"content_blocks", "content_refs", "embedding_refs"})
 """Maps whose keys are defined by the format."""
 
 
@@ -265,7 +270,7 @@ def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield name, value
             if kind in _WITHOUT:
                 continue
-            for text in _inside(value, name not in _PLAIN_KEYS):
+            for text in _inside(value, name not in PLAIN_KEYS):
                 yield name, text
 
 
@@ -279,7 +284,7 @@ def columns(fields: Mapping[str, Any]) -> tuple[str, str, str]:
         if type(value) is str:
             found[column].append(for_index(value))
         elif type(value) is list or type(value) is dict:
-            found[column].extend(map(for_index, _inside(value, name not in _PLAIN_KEYS)))
+            found[column].extend(map(for_index, _inside(value, name not in PLAIN_KEYS)))
     says, about, more = map(GAP.join, found)
     return says, about, more
 

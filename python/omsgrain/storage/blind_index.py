@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError
-from omsgrain.grain import bare
-from omsgrain.search.words import words_of
+from omsgrain.search.words import PLAIN_KEYS, UNSEARCHED, spaced
 from omsgrain.storage.tables import BLIND, KEPT, KEYED, META, PLAIN, SEALED, SEQUENCE
 
 if TYPE_CHECKING:
@@ -36,6 +34,8 @@ _KEEPING = frozenset(
     ("invalidation_policy", "retention_policy", "fin:retention_years", "derived_from")
 )
 """Fields that can require to keep a grain: its own rules, or its sources with theirs."""
+
+_TEXTS = _core.TextFields(UNSEARCHED, PLAIN_KEYS, _KEEPING)
 
 PLACE = 16
 WORD = b"w"
@@ -149,15 +149,13 @@ def _delete(
 
 def blind_entries(blobs: list[bytes], keys: list[UserKeys]) -> list[BlindEntry]:
     """Make the rows beside encrypted grains, on all cores."""
-    fields = [_core.decode(bare(blob)) for blob in blobs]
-    words = [[word.encode() for word in words_of(one)] for one in fields]
-    tokens = _core.blind(blobs, words, [one.token for one in keys])
-    digests = [sha256(blob).digest() for blob in blobs]
-    plain = _core.tokens_each([one.address for one in keys], digests)
+    found = _TEXTS.of(blobs)
+    tokens = _core.blind(blobs, [spaced(text) for text, _, _ in found], [k.token for k in keys])
+    plain = _core.tokens_each([k.address for k in keys], [digest for _, _, digest in found])
     return [
-        BlindEntry(one.number, digest, name, together, created_at, not _KEEPING.isdisjoint(said))
-        for one, said, digest, name, (together, created_at) in zip(
-            keys, fields, digests, plain, tokens, strict=True
+        BlindEntry(one.number, digest, name, together, created_at, kept)
+        for one, (_, kept, digest), name, (together, created_at) in zip(
+            keys, found, plain, tokens, strict=True
         )
     ]
 

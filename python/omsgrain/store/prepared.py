@@ -394,19 +394,23 @@ def _seal(
     keys: dict[str, UserKeys],
     signed: bool,
 ) -> None:
-    from omsgrain.crypto.seal import Sealer
+    from omsgrain.crypto.seal import Sealer, seal_many
 
     sealers = {owner: Sealer(found.content) for owner, found in keys.items()}
-    entries = blind_index.blind_entries(
-        [blobs[i] for i in owners], [keys[owner] for owner in owners.values()]
+    plain = [blobs[i] for i in owners]
+    whose = [keys[owner] for owner in owners.values()]
+    entries = blind_index.blind_entries(plain, whose)
+    inner = {i: given.signatures[i].envelope for i in owners if i in given.signatures}
+    sealed = seal_many(
+        [
+            (sealers[owner], inner.get(i, blobs[i]), i in inner or i in given.whole)
+            for i, owner in owners.items()
+        ],
+        signed=signed,
     )
-    for (i, owner), entry in zip(owners.items(), entries, strict=True):
-        blob = blobs[i]
-        inner = given.signatures[i].envelope if i in given.signatures else blob
-        whole = i in given.whole or i in given.signatures
-        sealed = sealers[owner].seal(inner, whole=whole, signed=signed)
-        given.pairs[i] = (sha256(sealed).digest(), sealed)
-        given.sealed[i] = Sealed(blob, keys[owner], entry)
+    for i, one, blob, own, entry in zip(owners, sealed, plain, whose, entries, strict=True):
+        given.pairs[i] = (sha256(one).digest(), one)
+        given.sealed[i] = Sealed(blob, own, entry)
 
 
 class Placed(NamedTuple):

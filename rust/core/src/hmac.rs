@@ -3,7 +3,8 @@
 //!
 //! What a key can be used for is dropped at the end of each call; nothing of it is kept.
 
-use sha2::{Digest as _, Sha256};
+use sha2::digest::generic_array::GenericArray;
+use sha2::{Digest as _, Sha256, compress256};
 
 use crate::sha256_lanes::{BLOCK, Eight, LANES, START, Wide as _, digest};
 type States = crate::sha256_lanes::States<LANES>;
@@ -23,8 +24,9 @@ const OUTER: u8 = 0x5c;
 
 /// A key whose first blocks are hashed already.
 pub struct Hmac {
-    inner: Sha256,
-    outer: Sha256,
+    long: Sha256,
+    inner: [u32; 8],
+    outer: [u32; 8],
     wide: Option<(Eight, Starts)>,
 }
 
@@ -42,15 +44,20 @@ impl Hmac {
     /// `ERR_KEY` if it has not 32 bytes.
     pub fn new(key: &[u8]) -> Result<Hmac> {
         let key = whole(key)?;
-        let start = |pad| Sha256::new_with_prefix(padded(key, pad));
+        let start = |pad| compressed(START, &padded(key, pad));
         let wide = Eight::here().map(|wide| (wide, Starts::of([key; LANES], wide)));
-        Ok(Hmac { inner: start(INNER), outer: start(OUTER), wide })
+        let long = Sha256::new_with_prefix(padded(key, INNER));
+        Ok(Hmac { long, inner: start(INNER), outer: start(OUTER), wide })
     }
 
-    /// The token of a term.
+    /// The token of a term. A short one takes two blocks, which are hashed without a hasher: to
+    /// copy that costs as much as the blocks.
     pub fn token(&self, term: &[u8]) -> Token {
-        let inner = self.inner.clone().chain_update(term).finalize();
-        cut(&self.outer.clone().chain_update(inner).finalize().into())
+        let inner = match term.len() {
+            ..=SHORT => bytes(compressed(self.inner, &last_block(term))),
+            _ => self.long.clone().chain_update(term).finalize().into(),
+        };
+        cut(&bytes(compressed(self.outer, &last_block(&inner))))
     }
 
     /// The token of each term.
@@ -107,6 +114,15 @@ impl Starts {
         wide.compress(&mut outer, &blocks.each_ref());
         std::array::from_fn(|lane| cut(&digest(&outer, lane)))
     }
+}
+
+fn compressed(mut state: [u32; 8], block: &[u8; BLOCK]) -> [u32; 8] {
+    compress256(&mut state, core::slice::from_ref(GenericArray::from_slice(block)));
+    state
+}
+
+fn bytes(state: [u32; 8]) -> [u8; 32] {
+    digest(&state.map(|word| [word]), 0)
 }
 
 /// The second and last block of a message whose first was a padded key.

@@ -95,6 +95,9 @@ pub mod peek;
 #[doc(hidden)]
 pub mod seal;
 #[cfg(feature = "binding")]
+#[doc(hidden)]
+pub mod searched;
+#[cfg(feature = "binding")]
 mod sha256_lanes;
 #[cfg(feature = "binding")]
 #[doc(hidden)]

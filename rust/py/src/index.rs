@@ -2,6 +2,7 @@
 //! Rows for a table, made as they are asked for: LMDB takes them from an iterator, and tuples that
 //! all stand in a list would cost more than writing them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use omsgrain_core::address::Digest;
@@ -9,7 +10,7 @@ use omsgrain_core::batch::{on_all_cores, total};
 use omsgrain_core::blind_index::{PlainGrain, TOKEN, Token};
 use omsgrain_core::index_rows::Place;
 use omsgrain_core::memtable::Part;
-use omsgrain_core::{Code, Error, batch, blind_index as core, peek};
+use omsgrain_core::{Code, Error, batch, blind_index as core, peek, searched};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -201,18 +202,44 @@ pub fn all_placed(places: Vec<Bound<'_, PyBytes>>, addresses: Vec<Bound<'_, PySt
 /// Bytes of Python, one after the other.
 type Parts<'py> = Vec<Bound<'py, PyBytes>>;
 
-/// For each plain grain its tokens, one behind the other, and its time in ms.
+/// Which fields are searched, and which mark a grain; by full names.
+#[pyclass(frozen, module = "omsgrain._core")]
+pub struct TextFields(searched::TextFields);
+
+#[pymethods]
+impl TextFields {
+    #[new]
+    fn new(skipped: HashSet<String>, fixed: HashSet<String>, marked: HashSet<String>) -> Self {
+        TextFields(searched::TextFields { skipped, fixed, marked })
+    }
+
+    /// For each plain grain the texts that are searched, one a line; whether it has a marked field;
+    /// and its address.
+    fn of<'py>(
+        &self,
+        py: Python<'py>,
+        plain: Parts<'py>,
+    ) -> PyResult<Vec<(String, bool, Bound<'py, PyBytes>)>> {
+        let blobs = views(&plain);
+        let found = py.detach(|| self.0.of(&blobs)).map_err(|e| raise(py, &e))?;
+        Ok(found.into_iter().map(|one| (one.text, one.marked, PyBytes::new(py, &one.digest))).collect())
+    }
+}
+
+/// For each plain grain its tokens, one behind the other, and its time in ms. The words of a grain
+/// are one text, with spaces between them; a word may come twice.
 #[pyfunction]
 pub fn blind<'py>(
     py: Python<'py>,
     plain: Parts<'py>,
-    words: Vec<Parts<'py>>,
+    words: Vec<Bound<'py, PyString>>,
     token_keys: Parts<'py>,
 ) -> PyResult<Vec<(Bound<'py, PyBytes>, u64)>> {
     if words.len() != plain.len() || token_keys.len() != plain.len() {
         return Err(PyValueError::new_err("words and a key for each grain"));
     }
-    let words: Vec<Vec<&[u8]>> = words.iter().map(|words| views(words)).collect();
+    let words = words.iter().map(|words| words.to_str()).collect::<PyResult<Vec<_>>>()?;
+    let words: Vec<Vec<&[u8]>> = words.iter().map(|words| split(words)).collect();
     let grains: Vec<PlainGrain<'_>> = plain
         .iter()
         .zip(&words)
@@ -221,6 +248,10 @@ pub fn blind<'py>(
         .collect();
     let made = py.detach(|| core::blind(&grains)).map_err(|e| raise(py, &e))?;
     Ok(made.into_iter().map(|b| (PyBytes::new(py, b.tokens.as_flattened()), b.created_at)).collect())
+}
+
+fn split(words: &str) -> Vec<&[u8]> {
+    words.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect()
 }
 
 /// The rows of grains in blind-0, in order: of each grain the number of its key, its tokens one

@@ -42,8 +42,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::index::{
-        address_rows, all_placed, blind, blind_rows, blob_rows, blobs_at, mask_times, place_blocks,
-        stored_blobs, tokens, tokens_each, tokens_many, user_ids,
+        TextFields, address_rows, all_placed, blind, blind_rows, blob_rows, blobs_at, mask_times,
+        place_blocks, stored_blobs, tokens, tokens_each, tokens_many, user_ids,
     };
     #[pymodule_export]
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};

@@ -31,6 +31,7 @@ from typing import Any, Literal, get_args
 
 import msgpack
 
+from omsgrain import _core
 from omsgrain.errors import SchemaError, StoreError
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import AUDIT, META, NOTES
@@ -275,12 +276,10 @@ def _append(
         number += 1
     body["i"] = number
     count = len(digests)
-    if count == 1:
-        body["g"] = hmac(key, digests[0])[:TAG]
-    elif count > (_MOST_STORED if body["o"] in STORING else MOST_TAGS):
+    if count > (_MOST_STORED if body["o"] in STORING else MOST_TAGS):
         body["n"], body["h"] = count, hmac(key, b"".join(digests))
     elif count:
-        body["g"] = b"".join([hmac(key, digest)[:TAG] for digest in digests])
+        body["g"] = b"".join(_core.tokens(key, list(digests)))
     place = NUMBER.pack(number)
     if note is not None:
         row = os.urandom(SALT) + note.encode("utf-8", "replace")

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from omsgrain.storage.lmdb.environment import Environment
 
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
+_MANY = 16  # keys that are looked up in order
 _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
 
 
@@ -138,6 +139,13 @@ class LmdbWriter(LmdbReader):
     def advance(self, last: int) -> None:
         """Give up all numbers up to one."""
         self._set_head(self.head._replace(last_seq=max(last, self.head.last_seq)))
+
+    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of those of some keys that are there."""
+        if table.split or len(keys) < _MANY:
+            return super().some_rows(table, keys)
+        with self._txn.cursor(self._tables[table]) as cursor:
+            return dict(cursor.getmulti(sorted(keys)))  # neighbours share pages
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Set the value of a key; None deletes it."""

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The texts of a grain that a search reads. The words in them are for the caller to find: folding
+//! needs tables that the core has not.
+
+use std::collections::HashSet;
+
+use crate::address::{Digest, sha256};
+use crate::batch::{on_all_cores, total};
+use crate::header::{Header, SIGNED};
+use crate::value::Value;
+use crate::{Result, decode, extent};
+
+/// Which fields count, by their full names.
+#[derive(Debug, Default)]
+pub struct TextFields {
+    /// Their texts are not searched.
+    pub skipped: HashSet<String>,
+    /// The keys of maps inside them are not searched.
+    pub fixed: HashSet<String>,
+    /// A grain with one of them is marked.
+    pub marked: HashSet<String>,
+}
+
+/// What a search reads of one grain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searched {
+    /// Its texts, one a line.
+    pub text: String,
+    /// It has a marked field.
+    pub marked: bool,
+    /// Its address.
+    pub digest: Digest,
+}
+
+impl TextFields {
+    /// Reads plain grains, on all cores. The address is that of the blob as it is given.
+    ///
+    /// # Errors
+    /// As [`decode::read`], of the first that is refused.
+    pub fn of(&self, blobs: &[&[u8]]) -> Result<Vec<Searched>> {
+        on_all_cores(2 * total(blobs), blobs.len(), |i| self.of_one(blobs[i])).into_iter().collect()
+    }
+
+    fn of_one(&self, blob: &[u8]) -> Result<Searched> {
+        let inner = extent::inner(blob)?;
+        let header = Header::read(inner)?;
+        let header = Header { flags: header.flags & !SIGNED, ..header };
+        let payload = decode::payload(header, inner)?;
+        let mut found = Searched { text: String::new(), marked: false, digest: sha256(blob) };
+        if let Value::Map(fields) = decode::read(header, &payload)?.into_value() {
+            for (name, value) in &fields {
+                found.marked |= self.marked.contains(name.as_ref());
+                if !self.skipped.contains(name.as_ref()) {
+                    add(&mut found.text, value, !self.fixed.contains(name.as_ref()));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Adds the texts inside a value; a grain is at most 32 deep.
+fn add(out: &mut String, value: &Value<'_>, keys: bool) {
+    match value {
+        Value::Str(text) => line(out, text),
+        Value::List(items) => items.iter().for_each(|item| add(out, item, keys)),
+        Value::Map(entries) => {
+            for (key, value) in entries {
+                if keys {
+                    line(out, key);
+                }
+                add(out, value, keys);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn line(out: &mut String, text: &str) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out.push_str(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::{Options, encode};
+    use crate::json;
+
+    fn names(names: &[&str]) -> HashSet<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn texts_and_keys() {
+        let fields =
+            TextFields { skipped: names(&["user_id"]), fixed: names(&["fixed"]), marked: names(&["mark"]) };
+        for (text, marked) in [
+            (r#""user_id":"u","content":"a","own":{"k":["b",{"l":"c"},1]},"fixed":{"k":"d"}"#, false),
+            (r#""user_id":"u","content":"a","own":{"k":["b",{"l":"c"}]},"fixed":{"k":"d"},"mark":1"#, true),
+        ] {
+            let whole = format!(r#"{{"type":"event","created_at":5,{text}}}"#);
+            let blob = encode(&&json::parse(whole.as_bytes()).unwrap(), &Options::default()).unwrap();
+            let [found] = &fields.of(&[&blob]).unwrap()[..] else { panic!("one grain") };
+            let mut lines: Vec<_> = found.text.lines().collect();
+            lines.sort_unstable();
+            assert_eq!(lines, ["a", "b", "c", "d", "k", "l"]);
+            assert_eq!((found.marked, found.digest), (marked, sha256(&blob)));
+        }
+        assert!(fields.of(&[b"\x01"]).is_err());
+    }
+}
