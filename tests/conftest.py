@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported and collected stays; who looks for garbage need not look at it."""
+    """Imported modules and collected tests stay, so the garbage collector skips them."""
     gc.disable()
     try:
         return (yield)
@@ -85,7 +85,7 @@ _LEFT = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker process tells the one that prints what it left."""
+    """A worker process reports to the main one which tests it left out."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output["left"] = session.config.stash.get(_LEFT, {})
 
@@ -110,7 +110,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session", autouse=True)
 def checks() -> Iterator[None]:
-    """A check of a store needs a process of its own, but none that imports omsgrain anew.
+    """A check of a store needs a process of its own, which need not import omsgrain again.
 
     tests/storage/test_check.py asks the real one.
     """

@@ -42,7 +42,7 @@ def address(grain: bytes) -> str:
 
 
 def sealed(n: int, size: int = 40) -> bytes:
-    """What stands for an encrypted grain: a header with zeros, and noise."""
+    """A stand-in for an encrypted grain: a header with zeros, and noise."""
     return bytes([1, 2, 1, *bytes(6)]) + Random(n).randbytes(size)
 
 

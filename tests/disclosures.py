@@ -166,7 +166,7 @@ def vectors() -> list[dict[str, Any]]:
 
 
 def text() -> str:
-    """What stands in the file."""
+    """The vectors of the file."""
     return json.dumps(vectors(), ensure_ascii=False, indent=2) + "\n"
 
 

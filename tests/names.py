@@ -97,7 +97,7 @@ def _defined(tree: ast.Module) -> set[str]:
 
 
 def faults() -> list[str]:
-    """What breaks the rules and is no exception."""
+    """Return the names that break the rules and are no exception."""
     found = [fault for fault in names() if not fault.startswith(WAITING)]
     for path, count in reaches().items():
         if count > REACHES.get(path, 0):

@@ -97,7 +97,7 @@ def test_filters_that_are_none(topic: str) -> None:
 
 
 class Info(SimpleNamespace):
-    """What paho says of a message that is published."""
+    """The answer of paho to a published message."""
 
     rc: int = 0
     mid: int = 1

@@ -26,7 +26,7 @@ DENIED = exit_code("ERR_INVALIDATION_DENIED")
 
 
 def audited(shell: Shell) -> list[str | None]:
-    """What the audit trail says of the signatures of all imports."""
+    """The signatures of all imports, by the audit trail."""
     entries = shell.json("audit", "m.omsg", "--operation", "import")
     return [entry["details"].get("signature") for entry in entries]
 
@@ -162,7 +162,7 @@ def test_options_of_the_other_format(shell: Shell, tmp_path: Path, bundle_file: 
 
 @pytest.mark.parametrize("name", ["y.aimem.json", "y.aimem.ndjson"])
 def test_export(shell: Shell, tmp_path: Path, name: str) -> None:
-    """What came in goes out, and comes in again as nothing new."""
+    """An exported bundle changes nothing when it is imported again."""
     tenant = json.loads(EXAMPLE.read_bytes())["tenant_id"]
     assert shell("import", "m.omsg", EXAMPLE) == 0
     said = shell.json("export", "m.omsg", name, "--tenant", tenant, "--embeddings")

@@ -125,7 +125,7 @@ def test_verify_a_directory(
 def test_sign_and_verify(
     shell: Shell, tmp_path: Path, bundle_file: Path, alice_keys: Path
 ) -> None:
-    """What a bundle says is signed, not how it is spelled."""
+    """The signature covers the values of a bundle, not their spelling."""
     assert shell("sign", bundle_file, "--key", alice_keys) == 0
     bundle_file.write_text(json.dumps(json.loads(bundle_file.read_bytes()), indent=3))
     for path in (bundle_file, tmp_path / "x.aimem.json.sig"):

@@ -226,7 +226,7 @@ def test_import_parts(shell: Shell, tmp_path: Path, store: Path, file: Path) -> 
 
 @pytest.mark.parametrize("errors", ["raise", "collect"])
 def test_import_of_a_grain_that_may_not_be_put(shell: Shell, tmp_path: Path, errors: str) -> None:
-    """One claims to supersede another; what it says is nobody's business."""
+    """One claims to supersede another; its content is not shown."""
     refused = belief(2, invalidation_reason="the secret reason")
     container.write(tmp_path / "x.mg", og.encode_many([belief(1), refused, belief(3)]).blobs)
     args: tuple[Any, ...] = ("import", tmp_path / "o.omsg", tmp_path / "x.mg", "--errors", errors)

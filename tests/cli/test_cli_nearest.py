@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line offers to somebody who typed half a word, or a wrong one."""
+"""Hints of the command line for half a word or a wrong one."""
 
 from __future__ import annotations
 

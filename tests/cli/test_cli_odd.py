@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shell lets people type and pipe: odd names, files without text, numbers that are none."""
+"""Odd input of a shell: odd names, files without text, invalid numbers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_argument_that_is_not_utf_8(
 
 
 def test_a_container_where_one_grain_is_asked_for(shell: Shell, store: str) -> None:
-    """Both are called .mg, and "version 77" would tell nobody which this is."""
+    """Both are called .mg, and "version 77" would not show which this is."""
     assert shell("export", store, "all.mg") == 0
     for words in (("show", "all.mg"), ("show", "all.mg", "--lenient"),
                   ("disclose", "all.mg", "--hide", "subject")):  # fmt: skip
@@ -252,7 +252,7 @@ def test_a_report_is_private_from_its_first_byte(
     ids=lambda words: " ".join(words[:2]),
 )
 def test_a_dash_where_a_file_is_made(shell: Shell, store: str, words: tuple[str, ...]) -> None:
-    """Some take it for stdout; nobody wants a file called so, which `rm -` takes some finding."""
+    """Some take it for stdout; a file of this name is hard to remove."""
     assert shell("export", store, "all.mg") == 0
     assert shell("query", store, "--json") == 0
     Path("all.jsonl").write_text("")

@@ -16,7 +16,7 @@ MUTANTS = (*mutants_oms.MUTANTS, *mutants_store.MUTANTS, *mutants_formats.MUTANT
 
 
 def place(name: str) -> tuple[Any, str]:
-    """Where a full name stands, a module or a class of one, and its last part."""
+    """Return the module or class of a full name, and its last part."""
     parts = name.split(".")
     for size in range(len(parts) - 1, 0, -1):
         try:

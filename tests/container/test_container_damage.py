@@ -95,7 +95,7 @@ def test_every_flipped_byte(
 
 
 def test_only_the_footer(tmp_path: Path) -> None:
-    """A changed letter makes another good grain; its number cannot be known, and none is told."""
+    """A changed letter makes another valid grain; its number is unknown and not reported."""
     data = make(GRAINS)
     at = data.index(b"shelf 3")
     (found,) = problems(tmp_path, data[:at] + b"S" + data[at + 1 :])

@@ -167,7 +167,7 @@ def peak(use: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, codec: layout.Codec) -> None:
-    """Of 24 MiB. A batch of 1 MiB, its joined copy and a frame or two stand side by side."""
+    """Of 24 MiB. A batch of 1 MiB, its joined copy and one or two frames are in memory at once."""
     path, count = tmp_path / "file.mg", 6000
     noise = Random("memory").randbytes(4096)
 

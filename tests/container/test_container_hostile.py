@@ -313,7 +313,7 @@ def test_tiny_frames_are_not_looked_for_in_large_pieces(
 
 
 def test_noise(tmp_path: Path, scale: Scale) -> None:
-    """What is accepted is what the writer would have written, byte for byte."""
+    """An accepted file has the bytes that the writer would have written."""
     rng = Random("container noise")
     seeds = [make(pool(6, f"noise {n}"), codec=n) for n in range(3)]
     seeds += [make([sealed(4), blob(1), signed(blob(2))], flags=3)]

@@ -44,7 +44,7 @@ def packed_region(path: Path) -> bytes:
 
 
 def unpacked(codec: str, data: bytes) -> bytes:
-    """What a decoder that knows nothing of .mg gives in one call."""
+    """The output of one call of a decoder that does not know .mg."""
     if codec == "lz4":
         found: bytes = lz4.frame.decompress(data)
         return found

@@ -165,7 +165,7 @@ def test_a_fresh_process_finds_the_tail(tmp_path: Path) -> None:
 def test_old_snapshots_while_a_run_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads sees a prefix of what was put, whole and in order, whatever is flushed."""
+    """A reader sees a prefix of the grains that were put, whole and in order."""
     small_runs(monkeypatch, 25)
     blobs = [
         og.encode(

@@ -94,7 +94,7 @@ def test_bad_lines(line: bytes, codes: set[str]) -> None:
 
 
 def refused(line: bytes) -> str:
-    """The code of the refusal ("" if there is none), which names the line wherever it stands."""
+    """The code of the refusal ("" if there is none), which names the line in any position."""
     batch = og.encode_jsonl(GOOD + b"\n\n" + line + b"\n" + GOOD, errors="collect")
     if not batch.errors:
         return ""

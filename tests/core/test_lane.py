@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of one shape, which go by a fast lane, and what breaks the shape in their middle.
+"""Batches of one shape, which take the fast path, with other shapes in their middle.
 
 Whatever way a grain takes, its bytes are those of the oracle, and its refusal and its warnings
 are those of the general way.
@@ -60,7 +60,7 @@ class Whole(int):
 
 
 def general(fields: Any, encoding: Encoding) -> tuple[str, Any, list[str]]:
-    """What comes of the fields without the lane: `_core.encode` never goes by it."""
+    """Encode the fields without the fast path: `_core.encode` never takes it."""
     try:
         blob, warnings = _core.encode(fields, options(encoding=encoding))
     except og.errors.OmsError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another writer made wrongly can be looked at, whatever stands in it."""
+"""Invalid grains of other writers can be read leniently, with any content."""
 
 from __future__ import annotations
 

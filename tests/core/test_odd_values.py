@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers that are huge, or none, and texts that are not Unicode: refused, and in short.
 
-What comes from outside is often handed on as it is.
+Programs often pass on outside values unchecked.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_columns(value: object) -> None:
 
 
 def test_a_depth_without_end() -> None:
-    """Who goes on after the last grain goes on for ever."""
+    """A loop past the last grain never ends."""
     with og.GrainStore(MemoryStorage()) as store:
         address = store.put(BELIEF)
         for walk in (store.graph.provenance, store.graph.descendants):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every grain: the core agrees with the oracle, and reading undoes writing.
+"""Properties of every grain: the core agrees with the oracle, and reading undoes writing.
 
 The CBOR form is compared with `cbor2.dumps(..., canonical=True)` too. No rule differs: for the
 types that a grain can hold, cbor2 sorts text keys alike (shorter first), writes the shortest
@@ -98,7 +98,7 @@ def _is_early(grain: og.Grain) -> bool:
 
 
 def _doubts(grain: og.Grain) -> bool:
-    """Whether its time is doubted; nothing else is, but a policy that nobody can meet."""
+    """Whether its time has a warning; only an unsatisfiable policy has one too."""
     rest = [text for text in grain.warnings if not text.startswith("invalidation_policy: ")]
     assert len(rest) <= 1 and all(text.startswith("created_at: ") for text in rest)
     return bool(rest)

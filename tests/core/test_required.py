@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each type must carry, and must not.  Spec: OMS §8."""
+"""Required and forbidden fields of each type.  Spec: OMS §8."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_an_elided_field_counts_as_present() -> None:
 
 
 def test_fields_by_which_a_rule_is_chosen_may_be_elided() -> None:
-    """Which rule holds cannot be told then, and so none is asked for."""
+    """The rule that applies is unknown then, so none is required."""
     for shape, name in (
         ("action definition", "action_phase"), ("action call", "action_phase"),
         ("action result", "action_phase"), ("action code", "execution_mode"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is allowed but looks like a mistake is written, with a warning."""
+"""Allowed values that look like a mistake are written with a warning."""
 
 from __future__ import annotations
 

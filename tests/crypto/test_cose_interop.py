@@ -146,7 +146,7 @@ def test_cryptography_alone_makes() -> None:
 
 
 def frozen(value: Any) -> Any:
-    """What cbor2 6 makes of arrays and maps that stand within a tag."""
+    """Arrays and maps within a tag, as cbor2 6 returns them."""
     if isinstance(value, list):
         return tuple(frozen(item) for item in value)
     if isinstance(value, Mapping):

@@ -114,7 +114,7 @@ def test_bad_keys(name: str) -> None:
 
 @pytest.mark.parametrize("key", SMALL)
 def test_keys_of_small_order_are_refused(key: str) -> None:
-    """Anybody can sign under them: the equation holds for the signature (R, 0) of nobody."""
+    """Anybody can sign under them: the equation holds for the signature (R, 0)."""
     name = "did:key:" + multikey(b"\xed\x01" + bytes.fromhex(key))
     with pytest.raises(DidError):
         did.resolve(name)

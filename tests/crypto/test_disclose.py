@@ -355,7 +355,7 @@ def test_the_ways_to_have_no_namespace(word: bytes) -> None:
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_field_names_of_1_1(encoding: str) -> None:
-    """What is not written any more cannot be put together again; the view says so."""
+    """Fields of older names cannot be put together again; the view says so."""
     small = {"t": "tool_call", "ca": 0, "tn": LONG, "args": {}, "res": 1, "ok": True}
     whole = og.Grain(made(encoding, small))
     view = view_of(whole, ["tool_name", "is_error"])

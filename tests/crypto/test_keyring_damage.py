@@ -123,7 +123,7 @@ def test_files_that_are_no_key_file(small: Small, data: bytes) -> None:
 
 
 def test_swapped_records(small: Small) -> None:
-    """Two live records change places: nothing is lost. Their secret parts do: nobody's keys."""
+    """Two live records change places: nothing is lost. Swapped secret parts give no keys."""
     (first, *_, last), data = small.offsets.values(), small.data
     parts = data[RECORDS:first], data[first : first + 152], data[first + 152 : last]
     swapped = parts[0] + data[last : last + 152] + parts[2] + parts[1]

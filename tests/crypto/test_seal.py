@@ -190,7 +190,7 @@ def test_truncated_or_extended_blobs() -> None:
 
 
 def test_swapped() -> None:
-    """Neither header nor body stand for those of another grain under the same key."""
+    """Header and body of another grain under the same key are refused."""
     other = PLAIN["no namespace"][0]
     for how in WAYS:
         a, b = seal(BELIEF, KEY, **how), seal(other, KEY, **how)

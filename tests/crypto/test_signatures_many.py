@@ -76,7 +76,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def verdicts(envelopes: Sequence[bytes], resolver: Resolver | None = None) -> list[str]:
-    """Compares with the reference; tells of each what the core said by itself."""
+    """Compare with the reference; return the core's own result for each."""
     found = prove_many(envelopes, resolver=resolver)
     own = _core.prove_many(list(envelopes))
     assert len(found) == len(own) == len(envelopes)
@@ -92,7 +92,7 @@ def verdicts(envelopes: Sequence[bytes], resolver: Resolver | None = None) -> li
 
 
 def left_to_the_reference(envelopes: Sequence[bytes]) -> list[str]:
-    """What is said of envelopes that the core leaves alone."""
+    """Results for envelopes that the core leaves to Python."""
     assert set(verdicts(envelopes)) == {"unknown"}
     found = [one if isinstance(one, OmsError) else None for one in prove_many(envelopes)]
     return ["holds" if error is None else error.code for error in found]

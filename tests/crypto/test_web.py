@@ -276,7 +276,7 @@ def test_no_special_block_of_the_registries_is_public() -> None:
 
 
 def test_python_and_the_registries_name_the_same_addresses() -> None:
-    """What Python calls special is not public; what else is not, stands in a registry."""
+    """Special addresses by Python are not public; a registry lists the others."""
     blocks = blocks_of_python()
     assert len(blocks) > 25
     rng = Random(23)

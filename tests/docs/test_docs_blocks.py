@@ -42,7 +42,7 @@ def test_each_block_is_of_a_known_kind() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_command_is_outside_of_a_block(page: Path) -> None:
-    """What is indented is not seen as a block; what stands in a line names what there is."""
+    """Indented commands are no blocks; commands within a line exist."""
     text = page.read_text("utf-8")
     inside = {n for f in fences(page) for n in range(f.line - 1, f.line + f.text.count("\n") + 1)}
     prose = "\n".join(line for n, line in enumerate(text.splitlines(), 1) if n not in inside)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/mcp.md says of tools, resources, rules and limits."""
+"""The tables of docs/mcp.md: tools, resources, rules and limits."""
 
 from __future__ import annotations
 

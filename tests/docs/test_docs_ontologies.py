@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page about ontologies says is what the code has."""
+"""The page about ontologies agrees with the code."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def counted(shim: Shim, scenario: Scenario, first: Path, here: Path) -> int:
 def tried(
     shim: Shim, scenario: Scenario, first: Path, here: Path, kind: Kind, at: int
 ) -> tuple[Said, str | None]:
-    """Work with a fault, and look at what became of it; the problem, if there is one."""
+    """Work with a fault and check the result; return the problem, if there is one."""
     shutil.copytree(first, here)
 
     def work(say: Callable[..., None]) -> None:
@@ -121,7 +121,7 @@ def tried(
 def apart(
     work: Callable[[Callable[..., None]], None], *, dies: bool = False
 ) -> tuple[list[Any], str | None]:
-    """Do something in a forked child: what it has said, and what was wrong.
+    """Run an action in a forked child; return its output and its problem.
 
     What it imports is imported here then, or each later child would do it again.
     """
@@ -161,7 +161,7 @@ def apart(
 
 
 def restarts(room: Path, rounds: int, seed: int) -> dict[str, int]:
-    """Open a store again and again; some die at any point. What was returned stays.
+    """Open a store again and again; some processes die. Returned grains stay.
 
     Returns:
         How many there were, of them how many died, and how many grains there are in the end.

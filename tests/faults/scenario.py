@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scenario is: a directory, work in it, and a look at what became of it."""
+"""A scenario: a directory, work in it, and a check of the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DONE, REFUSED = "done", "refused"
 
 @dataclass(slots=True)
 class Said:
-    """What the work has said before it ended.
+    """The reports of the work before it ended.
 
     Attributes:
         results: by the name of a step, what its call returned: it is done, and must be there.
@@ -35,7 +35,7 @@ def _done(_: Any) -> bool:
 
 
 class Steps:
-    """Does the steps of the work, and says what became of each as soon as it is known.
+    """Run the steps of the work, and report the outcome of each at once.
 
     Args:
         say: is told a verdict, the name of the step and a value for JSON.

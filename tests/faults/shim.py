@@ -15,7 +15,7 @@ SOURCE = Path(__file__).with_name("shim.c")
 
 
 class Kind(IntEnum):
-    """What happens at the n-th change of a file; numbers are those of ``shim.c``."""
+    """The fault at the n-th change of a file; numbers are those of ``shim.c``."""
 
     COUNT = 1
     KILL = 2
@@ -50,12 +50,12 @@ def build(directory: Path) -> Path:
 
 
 def environment(library: Path) -> dict[str, str]:
-    """The environment of a process that is to stand behind the library."""
+    """The environment of a process that runs under the library."""
     return {**os.environ, "LD_PRELOAD": str(library)}
 
 
 class Shim:
-    """The hand of a process that stands behind the library."""
+    """The controls of a process that runs under the library."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL(None)

@@ -46,7 +46,7 @@ class Driver:
         )
 
     def answers(self, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What it answers to jobs."""
+        """Return its answers to jobs."""
         assert self._child.stdin is not None and self._child.stdout is not None
         self._child.stdin.write("\n".join(map(json.dumps, jobs)) + "\n\n")
         self._child.stdin.flush()
@@ -54,7 +54,7 @@ class Driver:
         return [json.loads(line or self._died()) for line in lines]
 
     def end(self) -> list[dict[str, Any]]:
-        """What it answers that is told all by its arguments."""
+        """Return the answer to a job that is given by arguments."""
         out, _ = self._child.communicate()
         if self._child.returncode:
             self._died()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strict conversions: what is not told as lost can be read again, and nothing of ours is there.
+"""Strict conversions: values not reported as lost can be read again, without our extensions.
 
 The test knows nothing of how losses are found: it converts back, and compares records.
 """
@@ -95,7 +95,7 @@ def alike(one: Any, other: Any) -> bool:
 def differences(
     document: dict[str, Any], again: dict[str, Any], lost: set[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """What is said no more and was not told."""
+    """Values that are gone and were not reported."""
     found = {(name, record.get("id")): record for name, record in records(again)}
     for name, record in records(document):
         id = record.get("id")

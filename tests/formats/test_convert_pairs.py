@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every pair of formats: there and back is the same, and what is lost is told."""
+"""Every pair of formats: there and back is the same, and losses are reported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever may put grains can say of one that it was a record, or a document: it stops nobody."""
+"""A writer can mark a grain as a record or a document: such a grain stops no other."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON is read if its meaning is certain; what is not is told, whatever the bytes are."""
+"""JSON is read if its meaning is certain; other bytes are reported."""
 
 from __future__ import annotations
 

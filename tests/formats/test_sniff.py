@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which format a document is of: told from its beginning or its end, whole or broken."""
+"""Detection of a document's format from its beginning or its end, whole or broken."""
 
 from __future__ import annotations
 

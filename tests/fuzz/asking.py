@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users and agents ask: queries, cursors, searches, requests over HTTP, calls over MCP."""
+"""Requests of users and agents: queries, cursors, searches, HTTP, MCP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _store(room: Path) -> Iterator[og.GrainStore]:
 
 @contextmanager
 def _query(room: Path) -> Iterator[Run]:
-    """Filters as JSON; what stands under "search" is searched for."""
+    """Filters as JSON; the value of "search" is searched for."""
     with _store(room) as store:
 
         def run(data: bytes) -> None:

@@ -138,7 +138,7 @@ def _markdown(room: Path) -> Iterator[Run]:
 
 @contextmanager
 def _at_sight(room: Path) -> Iterator[Run]:
-    """What the core takes for good at one look is good field by field."""
+    """Values that the core accepts at one look are good field by field."""
 
     def verdicts(data: bytes) -> list[object]:
         found: list[object] = [
@@ -195,7 +195,7 @@ def _rules(room: Path) -> Iterator[Run]:
 
 
 def with_checksum(data: bytes) -> bytes:
-    """A bundle with the checksum of what stands in it now."""
+    """A bundle with the checksum of its current content."""
     try:
         document = json.loads(data)
         document["checksum"] = checksum_of(json.dumps(document).encode())

@@ -28,7 +28,7 @@ _LOOKED = 4  # of so many inputs one is looked at for new lines, which takes sev
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the inputs.
+    """The outcomes of the inputs.
 
     Attributes:
         inputs: how many were tried.
@@ -114,7 +114,7 @@ def fuzz(
 
 
 def place(error: BaseException) -> str:
-    """What went wrong, and the last line of the package on the way there."""
+    """The error, and the last line of the package on its way."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if f.filename.startswith(_PACKAGE)] or list(frames)
     last = own[-1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another store sends: messages over HTTP, and files of a sync."""
+"""Data from another store: messages over HTTP, and files of a sync."""
 
 from __future__ import annotations
 

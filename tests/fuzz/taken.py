@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is put in: blobs, envelopes in a row, JSON of one grain or of several.
+"""Input of a store: blobs, envelopes in a row, JSON of one or several grains.
 
 As messages of a broker, and as a file; and as a file that is read in very small pieces.
 """
@@ -66,7 +66,7 @@ def _ingest(room: Path) -> Iterator[Run]:
 
 
 def _put_in(data: bytes, kind: source_lines.Format) -> tuple[set[str], list[tuple[object, ...]]]:
-    """What is in the store then, and what was refused."""
+    """The content of the store, and the refusals."""
     with GrainStore(MemoryStorage()) as store:
         steps = list(ingest(store, BytesIO(data), format=kind, errors="collect"))
         stored = {change.address for change in store.changes()}

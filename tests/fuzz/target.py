@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a target is, and the rule that all have: a declared error, or a result that holds."""
+"""A target, and the rule of all targets: a declared error, or a result that holds."""
 
 from __future__ import annotations
 

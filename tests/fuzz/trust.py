@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures, views, keys: whoever sends them is not believed before they were read."""
+"""Signatures, views and keys from others."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _envelopes() -> list[bytes]:
 
 
 def _signed_anew(data: bytes) -> bytes:
-    """With a signature that holds over whatever stands in it now."""
+    """With a valid signature over its current content."""
     try:
         protected, unprotected, payload, _ = cbor2.loads(data).value
         return by_hand(protected, payload, unprotected=unprotected)

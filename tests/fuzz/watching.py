@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bounds a single input: memory, and time. Who passes them dies, and leaves the input.
+"""Bounds of a single input: memory and time. A process beyond them dies and leaves the input.
 
 The input under work stands in a mapped file, so that whoever started the process can read it
 after any death. Time is bounded by an alarm that kills, since nothing in Python runs while the
@@ -59,7 +59,7 @@ class Watch:
 
 
 def _taken() -> int | None:
-    """Bytes of private memory that this process has; None where that is not told."""
+    """Bytes of private memory of this process; None where the system does not say."""
     status = Path("/proc/self/status")
     if not status.exists():
         return None

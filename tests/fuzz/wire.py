@@ -47,7 +47,7 @@ class _Pipe(asyncio.Transport):
 
 @contextmanager
 def wired(path: Path) -> Iterator[tuple[Callable[..., bytes], str]]:
-    """What a server writes when these pieces come on a new connection, and a token for it."""
+    """The answer of a server to these pieces on a new connection, and a token for it."""
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # as the server has it
     with site(path, ServerOptions(timeout=1.0)) as served:
         config = uvicorn.Config(

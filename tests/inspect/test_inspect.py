@@ -29,7 +29,7 @@ def shown(page: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Eight grains: three are versions, one is signed anew, one is restricted."""
+    """Eight grains: three are versions, one is signed again, one is restricted."""
     path = tmp_path / "memory.omsg"
     signer = Ed25519Signer.generate()
     with og.open(path) as grains:

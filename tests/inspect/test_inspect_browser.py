@@ -19,7 +19,7 @@ pytestmark = pytest.mark.services
 
 
 class Elements(HTMLParser):
-    """What stands in a page: names of its elements, their ids, its text."""
+    """Parts of a page: names of its elements, their ids, its text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

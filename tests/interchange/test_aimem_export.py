@@ -260,7 +260,7 @@ def test_sealed_grains_without_keys_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_forged_record_spoils_no_bundle(plain: GrainStore) -> None:
-    """Whoever may put grains can say of one that it was a chunk of any sort."""
+    """A writer can mark a grain as a chunk of any sort."""
     forged = [
         {"f": "aimem", "k": "chunk", "id": "no urn"},
         {"f": "aimem", "k": "chunk", "id": name("a"), "r": {"=": 1}},
@@ -377,7 +377,7 @@ def test_one_bundle_a_producer(store: GrainStore) -> None:
 
 
 def test_an_export_needs_no_files(store: GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sealed in the store does not get to the disk in the clear on its way out."""
+    """An export writes no sealed grain to the disk unencrypted."""
     fill(store, sample())
 
     def none(*_: object, **__: object) -> None:

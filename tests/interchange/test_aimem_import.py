@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of records that come to a store: every row of the table, and all kinds."""
+"""Decisions about imported records: every row of the table, and all kinds."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def records(count: int, kind: Kind) -> Iterator[dict[str, Any]]:
 
 
 def work(what: str, path: Path, file: Path, batches: int = -1) -> list[int] | None:
-    """Import or export in a process; what it told, or None if it was killed."""
+    """Import or export in a process; return its report, or None if it was killed."""
     command = [sys.executable, "-c", WORK, ROOT, what, path, file, TENANT, batches]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     if done.returncode == -9:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's memory as a MIF document: what leaves, what is made anew, what is taken out."""
+"""A user's memory as a MIF document: exported, new and removed values."""
 
 from __future__ import annotations
 
@@ -431,7 +431,7 @@ def test_without_the_libraries_an_export_warns_of_no_search(
 
 @makers
 def test_a_member_called_star_hides_nothing(store: og.GrainStore, maker: Maker) -> None:
-    """A member of a record is a name, and never a pattern of what stays."""
+    """A member of a record is a name, never a pattern for kept values."""
     more = {"*": {"id": uuid(9)}, "bob": {"id": "joe@example.com"}}
     maker.take(store, maker.memory(1, "tea", x_more=more), keep_document=False)
     dump, _ = export_document(store, USER, format=maker.format, redact_pii=True)

@@ -382,7 +382,7 @@ _IMPORTS = st.lists(st.tuples(_MEMORIES, st.sampled_from(["skip_duplicates", "ov
 
 @given(imports=_IMPORTS)
 def test_imports_against_a_model(imports: list[tuple[list[tuple[int, str]], str]]) -> None:
-    """What is current after any imports, against a dict of ids and texts."""
+    """Current records after any imports, against a dict of ids and texts."""
     maker = MAKERS[0]
     with opened() as store:
         model: dict[int, str] = {}

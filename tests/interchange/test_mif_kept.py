@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of documents, and what other systems say in them: with its records, not longer."""
+"""Kept data of documents and of other systems, as long as its records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainSto
 
 
 def vendors(*numbers: int, **more: Any) -> dict[str, Any]:
-    """What another system says of some memories, and of nothing in particular."""
+    """Data of another system about some memories, and about no memory."""
     said = {uuid(number): {"note": f"about {number}"} for number in numbers}
     return {"other-memory": {"version": "1.2", "memory_metadata": said, **more}}
 
@@ -60,7 +60,7 @@ def rules(store: og.GrainStore, given: dict[str, Any], **options: Any) -> set[st
 
 
 def said(store: og.GrainStore, **options: Any) -> dict[str, Any]:
-    """What a document that is written afresh has of other systems."""
+    """Data of other systems in a new document."""
     written = json.loads(export_document(store, USER, **options)[0].data)
     found: dict[str, Any] = written.get("vendor_extensions", {})
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody else changes while a MIF document is imported: it is decided again."""
+"""Changes by others while a MIF document is imported: records are decided again."""
 
 from __future__ import annotations
 

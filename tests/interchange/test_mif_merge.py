@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a record by strategy and situation; new ids, and where references lead."""
+"""The outcome of a record by strategy and situation; new ids, and targets of references."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_references_lead_to_what_is_stored(store: og.GrainStore, strategy: str) 
 def test_one_id_twice_and_its_text_under_another_id(
     store: og.GrainStore, maker: Maker, strategy: str, first: bool
 ) -> None:
-    """What is stored keeps its id and its text, and the report names where each record is."""
+    """Stored records keep id and text, and the report names the place of each record."""
     maker.take(store, maker.memory(1, FIRST))
     twins = [maker.memory(2, FIRST, tags=["new"]), maker.memory(2, SECOND)]
     twins = twins if first else twins[::-1]

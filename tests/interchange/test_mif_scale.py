@@ -49,7 +49,7 @@ print(sampler.peak, round(1_000 * (time.monotonic() - began)), *told)
 def work(
     what: str, store: Path, file: Path, format: str = "mif2", *, apart: bool = True
 ) -> list[int]:
-    """Import or export: the peak and milliseconds of a process of its own, and what was told."""
+    """Import or export in a process of its own: peak memory, milliseconds and report."""
     if not apart:
         return [0, 0, *done(what, store, file, format)]
     paths = [ROOT, TESTS, TESTS / "interchange"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of documents with long or private names, and of paths and rules that are none."""
+"""Messages about documents with long or private names, and invalid paths and rules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent remembers, recalls, forgets and looks back; it sees one user, and nobody else."""
+"""An agent remembers, recalls, forgets and looks back; it sees one user only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent may write under a goal that was handed to it.  Spec: OMS §6.11."""
+"""Grains that an agent may write under a delegated goal.  Spec: OMS §6.11."""
 
 from __future__ import annotations
 

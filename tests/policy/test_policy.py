@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may take a grain from "current and trusted": modes, scopes, holds.  Spec: OMS §23."""
+"""Permission to change a current grain: modes, scopes, holds.  Spec: OMS §23."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def guard(case: Case, scope: str = "grain", **fields: Any) -> og.Grain:
 
 
 def scene(place: str, scope: str, case: Case) -> tuple[FakeWorld, dict[str, Any]]:
-    """A world with the target at a place around the guard, and fields of what supersedes it."""
+    """A world with the target at a place around the guard, and fields of the superseding grain."""
     grains = {"guard": guard(case, scope), "target": grain()}
     pairs: list[tuple[str, str]] = []
     new: dict[str, Any] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What profiles let out of the store, and what co-signers sign.  Spec: OMS §23.2."""
+"""Exports that profiles permit, and claims that co-signers sign.  Spec: OMS §23.2."""
 
 from __future__ import annotations
 

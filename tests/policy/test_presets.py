@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What presets do together, about time, and about what is elided."""
+"""Presets together, over time, and with elided fields."""
 
 from __future__ import annotations
 

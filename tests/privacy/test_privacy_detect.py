@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is found where, and that it costs no more than the length of the text."""
+"""Findings with their places, at a cost linear in the length of the text."""
 
 from __future__ import annotations
 

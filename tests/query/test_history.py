@@ -295,7 +295,7 @@ def test_a_thread_goes_by_time(kept: Kept) -> None:
 
 
 def test_long_names_of_sessions(kept: Kept) -> None:
-    """They stand in the index by a hash, in NFC."""
+    """The index has their hash, in NFC."""
     name = "caf\u00e9 " * 20
     kept.put(event("here", session_id=name), event("there", session_id=name + "x"))
     assert said(kept.ask(thread, name.replace("\u00e9", "e\u0301"))) == "here"

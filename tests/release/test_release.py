@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done when omsgrain leaves the house: notes, audit, and what is in the files."""
+"""A release: notes, audit, and contents of the files."""
 
 from __future__ import annotations
 

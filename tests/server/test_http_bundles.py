@@ -191,7 +191,7 @@ def test_erasing_a_tenant(served: Site) -> None:
 
 
 def erased_elsewhere(served: Site) -> None:
-    """Erase the tenant as another process would: the server is not told."""
+    """Erase the tenant as another process would, without the server."""
     store = served.service.stores.of("another")
     erase_tenant(store, ADA, reason_code="tenant_request", scrub="queued")
 
@@ -318,7 +318,7 @@ def test_unchecked_signatures_are_audited(served: Site, given: str) -> None:
 def test_a_signature_that_is_none_or_false_is_refused_by_every_server(
     tmp_path: Path, lines: bool
 ) -> None:
-    """Also by one that trusts nobody: a did:key shows by itself that the bytes are others."""
+    """Also by a server without trusted keys: a did:key proves that the bytes differ."""
     body, send = bundle(chunk(1)), by_lines if lines else bytes
     other = signature.sign_bundle(signature.canonical(bundle(chunk(2))), ED25519.generate())
     forged = bytearray(signature.sign_bundle(signature.canonical(body), ED25519.generate()))

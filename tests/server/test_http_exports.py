@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an export over HTTP holds: of several producers, under a policy, for who goes away."""
+"""Exports over HTTP: of several producers, under a policy, to clients that leave."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_a_grain_of_somebody_else_is_not_taken(served: Site) -> None:
 
 
 def test_a_sealed_blob_does_not_show_its_user(served: Site) -> None:
-    """So it is refused for good, and nobody is told to try it again."""
+    """The refusal is final, without a hint to retry."""
     sealed = seal(og.encode(lamp() | {"user_id": ADA}), bytes(32), whole=True)
     answer = served.ask(
         "POST", "/v1/grains", served.token(), content=sealed, headers={"content-type": BLOB}

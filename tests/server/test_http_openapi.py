@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server says of itself is true: of every route, and of whatever is asked of it."""
+"""The server's description of itself is true for every route and request."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_type_of_a_refusal_links_to_a_page(rule: str) -> None:
 
 
 def told(path: str, method: str) -> dict[str, Any] | None:
-    """What the description says of a method of a path."""
+    """The description of a method of a path."""
     for template, methods in document()["paths"].items():
         fixed = template.partition("{")[0]
         same = path == template or ("{" in template and path.startswith(fixed) and path != fixed)

@@ -165,7 +165,7 @@ def test_a_silent_client_is_not_waited_for(path: Path) -> None:
 
 
 class Wire(asyncio.Transport):
-    """A client that takes only some of what it is sent."""
+    """A client that reads only a part of its answer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -59,7 +59,7 @@ def test_nothing_was_written(served: Site, tokens: dict[str, str]) -> None:
 
 
 def test_each_rule_of_the_server_is_tested() -> None:
-    """The rest needs a server in trouble, and stands in test_http_trouble.py."""
+    """The rest needs a server in trouble: see test_http_trouble.py."""
     elsewhere = {
         "slow_request", "erased", "refused_by_policy", "unknown_reference", "too_many_requests",
         "internal", "store_unavailable", "stopping",

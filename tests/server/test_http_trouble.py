@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers in trouble: too many, too slow, no room, stopping, and what nobody expected."""
+"""Servers in trouble: too many clients, slow clients, no room, stopping, defects."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_no_token_has_more_than_half_of_the_places() -> None:
 def test_abandoned_work_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, media: str, end: str
 ) -> None:
-    """The work of this test ends by nothing but being told to."""
+    """The work of this test ends only when it is stopped."""
     begun = threading.Event()
 
     def endless(*_: Any, alive: Callable[[], None], **__: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit trail: what stands in it, what is refused, and how it is read."""
+"""The audit trail: entries, refusals, and reading."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_the_number_of_problems_is_bounded(store: Storage) -> None:
 
 
 def rewrite(store: Storage, first: int, last: int, change: dict[str, Any]) -> None:
-    """What somebody does who knows all this: change an entry and make the rest fit."""
+    """Change an entry and make the rest fit, as an expert would."""
     before = rows(store)
     hash = before[first - 1][:32]
     for number, row in before.items():

@@ -74,7 +74,7 @@ def supersede(writer: Any, old: int, new: int) -> None:
 
 
 def live(writer: Any) -> None:
-    """What happened to the grains."""
+    """The states of the grains."""
     supersede(writer, 1, 2)
     supersede(writer, 3, REMOVED)
     writer.set_row(HOLDS, key(4), msgpack.packb([["court", None, 1]]))

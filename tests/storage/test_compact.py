@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compaction: nothing lost, nothing left, whoever reads, writes or is killed meanwhile."""
+"""Compaction: nothing lost, nothing left, beside readers, writers and kills."""
 
 from __future__ import annotations
 
@@ -439,7 +439,7 @@ def kill(path: Path, step: int, code: str = DYING) -> bool:
     [(n, "old") for n in range(STEPS)] + [(n, "new") for n in range(3, 10)],
 )
 def test_killed_at_each_step(path: Path, step: int, first: str) -> None:
-    """Who has the store open still, and who opens it, may come in any order."""
+    """Open handles and new ones can come in any order."""
     pairs, more = blobs(40), blobs(10, seed=2)
     store = LmdbStorage(path)
     put(store, *pairs)

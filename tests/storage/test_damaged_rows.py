@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged rows beside grains: who asks for them is told, and nobody else is kept from anything."""
+"""Damaged rows beside grains: a call that needs them fails, others work."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Moments:
         assert self.pauses.acquire(timeout=LONG)
 
     def over(self) -> None:
-        """The pause is over; nobody closed the store."""
+        """The pause is over, and the store is still open."""
         self.endings.put(False)
 
     def flushed(self) -> None:

@@ -31,7 +31,7 @@ STATUSES = ("unverified", "verified", "contested", "retracted")
 
 @dataclass(slots=True)
 class Known:
-    """What the model knows of a grain."""
+    """The model of a grain."""
 
     grain: og.Grain
     successors: set[str] = field(default_factory=set)

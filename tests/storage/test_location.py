@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What names a store: paths and URLs, and what of a URL people are shown."""
+"""Names of stores: paths and URLs, and the visible part of a URL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process knows beyond the watermark, whoever tells it first: a commit of its own or the
+"""The memtable of a process beyond the watermark, filled by a commit of its own or by the
 snapshot of a reader."""
 
 from __future__ import annotations

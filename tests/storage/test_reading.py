@@ -166,7 +166,7 @@ def test_counts_are_written_when_many_have_gathered() -> None:
 
 
 def test_counts_of_two_names_of_a_grain_come_together(tmp_path: Path) -> None:
-    """A sealed grain is read by its own address and by that of what was sealed."""
+    """A sealed grain is read by its own address and by its plain address."""
     with og.open(tmp_path / "memory.omsg") as store:
         store.put(belief(1))
 

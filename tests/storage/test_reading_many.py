@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grains read side by side: what they share, nobody can see."""
+"""Grains read side by side: shared data is invisible."""
 
 from __future__ import annotations
 

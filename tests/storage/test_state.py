@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of grains: the state's bytes, and what is particular to the store on disk."""
+"""States of grains: their bytes, and details of the store on disk."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_rows_are_in_one_of_two_tables(store: LmdbStorage) -> None:
 
 
 def test_a_grain_damaged_on_the_disk_is_removed_whole(store: LmdbStorage) -> None:
-    """Its blob no longer tells which rows it has."""
+    """Its blob no longer shows which rows it has."""
     put(store, *facts(3))
     retract(store, 2)
     store.flush()
@@ -224,7 +224,7 @@ def test_a_tail_of_events_is_read_once(
 
 
 def test_another_process_removes(path: Path, store: LmdbStorage) -> None:
-    """What this process remembers of the tail is compared with each snapshot."""
+    """The memtable of this process is compared with each snapshot."""
     grains = facts(6)
     put(store, *grains)
     store.flush()

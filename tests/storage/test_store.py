@@ -101,7 +101,7 @@ def test_everything_is_there_after_reopening(path: Path, durability: str) -> Non
 
 
 def refuse(path: Path, kind: type[StoreError] = StoreError, *, readonly: bool = False) -> str:
-    """What the error of opening says."""
+    """The error of opening."""
     with pytest.raises(StoreError) as caught:
         LmdbStorage(path, readonly=readonly)
     assert type(caught.value) in (StoreError, StoreDamagedError)

@@ -21,7 +21,7 @@ def test_opening_a_store_imports_no_format(tmp_path: Path) -> None:
 
 
 def test_a_store_in_memory_is_refused_after_a_fork() -> None:
-    """What was written to it there would be nowhere else, and its locks may be held for ever."""
+    """Rows written to it there would be lost, and its locks may be held for ever."""
     code = """
         import os, threading
         from omsgrain.errors import StoreError

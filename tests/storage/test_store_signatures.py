@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures in a store: envelopes come back byte for byte, and nobody takes another's place."""
+"""Signatures in a store: envelopes come back byte for byte, and none replaces another."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_restore(path: Path, tmp_path: Path) -> None:
 def test_a_backup_has_the_permissions_of_the_store(
     path: Path, tmp_path: Path, store_mode: int, file_mode: int, found: tuple[int, int]
 ) -> None:
-    """Whatever the directory lets that the backup goes to; but its owner may restore it."""
+    """With any mode of the backup's directory; its owner may restore it."""
     before = os.umask(0o022)
     try:
         store = make(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a grain: superseded, verified, held, deleted, read. On both stores."""
+"""The states of a grain: superseded, verified, held, deleted, read. On both stores."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_deleting(store: og.GrainStore) -> None:
 
 
 def test_a_successor_that_was_deleted_and_put_again(store: og.GrainStore) -> None:
-    """It has superseded nothing since, until it is told so again."""
+    """It has superseded nothing since, until it supersedes again."""
     old = store.put(belief("on"))
     new = store.supersede(old, belief("off", 1))
     store.delete(new)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What use of signatures, reviews and reports has brought to light."""
+"""Defects found by use of signatures, reviews and reports."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_restricted_grain_stays_so_when_it_is_signed(store: og.GrainStore) -> 
 
 
 def unknown(number: int) -> Ed25519Signer:
-    """Somebody whose DID nobody resolves."""
+    """A signer with an unresolvable DID."""
     key = Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
     return Ed25519Signer(key, f"did:web:x{number}.example")
 

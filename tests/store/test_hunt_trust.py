@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What use of sealed grains and erasures has brought to light."""
+"""Defects found by use of sealed grains and erasures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an import of many records of one id costs: so much a record, however many there are.
+"""The cost of an import of many records of one id: constant for each record.
 
 Calls are counted, of Python and of C, and not seconds.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of grains goes along to another store, where it is a claim."""
+"""States of grains travel to another store as claims."""
 
 from __future__ import annotations
 

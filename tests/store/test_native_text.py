@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a grain that never was a record says in a document: who, the verb, and all of its text."""
+"""Native grains in a document: the subject, the verb, and all of the text."""
 
 from __future__ import annotations
 

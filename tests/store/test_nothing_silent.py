@@ -40,7 +40,7 @@ INSIDE = ("export", "export_meta", "metadata", "metadata/privacy", "export_meta/
 
 
 def full(format: str) -> list[dict[str, Any]]:
-    """Documents with every kind of record, and with members that nobody knows."""
+    """Documents with every kind of record, and with unknown members."""
     if format == "aimem":
         bundle = json.loads(BUNDLE.read_bytes())
         assert all(bundle[name] for name in ("chunks", "edges", "entities", "chunk_entities"))
@@ -89,7 +89,7 @@ def through(document: dict[str, Any], format: str, to: str) -> tuple[dict[str, A
 
 
 def around(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
-    """What stands around the records of a document, by its way."""
+    """The values around the records of a document, by format."""
     for name, inner in value.items():
         way = f"{at}{name}"
         if way in INSIDE and isinstance(inner, dict):

@@ -250,7 +250,7 @@ def test_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_in_the_hands_of_others(table: pa.Table, target: og.GrainStore, tmp_path: Path) -> None:
-    """A table that DuckDB or Polars has written anew brings the same grains back."""
+    """A table rewritten by DuckDB or Polars gives the same grains."""
     import duckdb
     import polars
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store shows: its verbs and its parts, and what the parts do beside their old verbs."""
+"""The surface of a store: its verbs, its parts, and the verbs of the parts."""
 
 from __future__ import annotations
 

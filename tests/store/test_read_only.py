@@ -63,13 +63,13 @@ def event(n: int) -> dict[str, object]:
 
 
 def pair(n: int) -> tuple[bytes, bytes]:
-    """What a store is given of a grain: its address and its blob."""
+    """The input of a store for a grain: its address and its blob."""
     blob = og.encode(event(n))
     return bytes.fromhex(og.address(blob)), blob
 
 
 def close(path: Path, *, lock: bool = True) -> None:
-    """Let nobody but root write to a store."""
+    """Allow only root to write to a store."""
     for file in path.iterdir():
         if not lock and file.name in ("lock.mdb", "writer.lock"):
             file.unlink()

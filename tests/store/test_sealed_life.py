@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of sealed grains: superseded, signed, erased, deleted, restored."""
+"""The life of sealed grains: superseded, signed, erased, deleted, restored."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_destroyed_key(store: GrainStore, ring: KeyRing) -> None:
 def test_a_key_that_goes_between_sealing_and_storing(
     store: GrainStore, ring: KeyRing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sealed under a key that is gone would never be read: it is sealed anew."""
+    """A grain sealed under a destroyed key could never be read: it is sealed again."""
     ensure, calls = ring.ensure, []
 
     def twice(users: Any) -> None:
@@ -201,7 +201,7 @@ def test_files_show_nothing(tmp_path: Path, ring: KeyRing) -> None:
 
 
 def test_no_plain_address_is_stored_unencrypted(store: GrainStore, below: Storage) -> None:
-    """Whoever guesses a grain could tell by it that somebody has it."""
+    """It would confirm a guess that the store has a certain grain."""
     fields = belief(user_id=USERS[0])
     plain = og.Grain(og.encode(fields)).address
     address = store.put(fields)
@@ -410,7 +410,7 @@ def test_signed_sealed_and_erased(tmp_path: Path, ring: KeyRing) -> None:
 def test_sealed_grains_travel_sealed(
     tmp_path: Path, ring: KeyRing, filters: dict[str, Any]
 ) -> None:
-    """Who has the keys opens them in the other store, too; nobody else does."""
+    """Only a holder of the keys opens them in the other store."""
     file = tmp_path / "all.mg"
     with og.open(tmp_path / "a.omsg", keys=ring) as store:
         sealed = [store.put(fields) for fields in some(30)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes sealed with a key of here, and is no grain inside: it is refused, the others come."""
+"""Blobs sealed with a key of this store without a grain inside: only they are refused."""
 
 from __future__ import annotations
 

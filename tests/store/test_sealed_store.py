@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealed grains in a store: open to who has the keys, and to nobody else."""
+"""Sealed grains in a store: readable only with the keys."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_many_with_the_same_twice(store: GrainStore) -> None:
 
 
 def test_plain_ones_stay_plain(store: GrainStore, below: Storage) -> None:
-    """What stood in the store before there were keys is not stored again."""
+    """Grains from before there were keys are not stored again."""
     fields = belief(user_id=USERS[0])
     with_no_keys = GrainStore(below)
     address = with_no_keys.put(fields)

@@ -141,7 +141,7 @@ def test_a_signature_that_does_not_hold_is_refused(stores: Stores, tmp_path: Pat
 
 
 def test_a_signed_successor_travels(stores: Stores, tmp_path: Path) -> None:
-    """What claims to supersede comes in by superseding, with the signatures of all its signers."""
+    """A claim to supersede is imported by superseding, with all signatures."""
     source, target = stores
     soft = {"invalidation_policy": {"mode": "soft_locked"}}
     old = source.put(belief("so", **soft))
@@ -159,7 +159,7 @@ def test_a_signed_successor_travels(stores: Stores, tmp_path: Path) -> None:
 def test_a_signature_too_many_of_a_successor_is_reported(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What its claim says is taken over all the same."""
+    """Its claim is applied all the same."""
     monkeypatch.setattr("omsgrain.storage.signatures.MOST", 2)
     source, target = stores
     first, second, third = signed(
@@ -237,7 +237,7 @@ def test_a_replayed_statement_of_the_delegate_is_refused(
 
 
 def sealed_blob(seed: int) -> bytes:
-    """What nobody can open: a header, and bytes."""
+    """An unreadable grain: a header, and bytes."""
     return bytes((1, 2, 1, 0, 0, 0, 0, 0, 0)) + bytes((seed,)) * 40
 
 

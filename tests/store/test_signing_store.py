@@ -269,7 +269,7 @@ def test_delegated_counts_who_signed_before(store: GrainStore) -> None:
 def test_another_statement_of_the_delegate_lifts_nothing(
     store: GrainStore, lock: str, stored: bool
 ) -> None:
-    """What a delegate signed about anything else can be replayed by whoever has it."""
+    """Anybody can replay another statement that the delegate signed."""
     over = {"mode": "timed", "locked_until": 0, "fallback_mode": "delegated"}
     rule = {"invalidation_policy": {**delegated(BOB), **(over if lock == "timed" else {})}}
     old, other = store.put(belief("dark mode", **rule)), store.put(belief("of Monday"))
@@ -290,7 +290,7 @@ def test_another_statement_of_the_delegate_lifts_nothing(
 
 
 def test_a_policy_counts_no_key_of_small_order(store: GrainStore) -> None:
-    """Anybody can sign under such a key, whoever put its DID into the policy."""
+    """Anybody can sign under such a key, even if a policy names its DID."""
     weak = Fixed(-8, bytes.fromhex(SMALL[0]), bytes.fromhex(SMALL[0]) + bytes(32))
     for mode in ({"mode": "delegated"}, {"mode": "quorum", "threshold": 1}):
         rule = {"invalidation_policy": {**mode, "authorized": [weak.did]}}

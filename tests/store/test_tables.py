@@ -96,7 +96,7 @@ def test_columns_are_those_of_the_registry() -> None:
 
 
 def test_values_that_do_not_fit_are_in_extra(store: GrainStore) -> None:
-    """Types that nobody has defined may hold anything under any name."""
+    """Undefined types may hold anything under any name."""
     fields = {
         "type": "x_probe", "confidence": "high", "created_at": 5, "structural_tags": ["a", 1],
         "priority": 2**63, "x_more": {"depth": b"\x00"}, "importance": 1, "subject": 7,

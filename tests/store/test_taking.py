@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What messages hold, put in one commit: every form, and what is refused of it."""
+"""Messages put in one commit: every form, and refusals."""
 
 from __future__ import annotations
 

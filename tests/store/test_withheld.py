@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a retention or a restriction keeps back is counted, and a person gets it all the same."""
+"""Withheld grains are counted, and the person still gets them."""
 
 from __future__ import annotations
 

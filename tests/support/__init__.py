@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests share: grains, stores, documents, servers and oracles."""
+"""Helpers of tests: grains, stores, documents, servers and oracles."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles put together for tests, and what stands in files of them."""
+"""Bundles for tests, and the contents of their files."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def made(*chunks: dict[str, Any], tenant: str = TENANT, **more: Any) -> bytes:
 
 
 def records(path: Path) -> dict[str, Any]:
-    """What a bundle says, but for its envelope."""
+    """Return the content of a bundle without its envelope."""
     document = json.loads(path.read_bytes())
     return {name: sorted(document[name], key=str) for name in ARRAYS}

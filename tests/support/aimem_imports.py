@@ -74,7 +74,7 @@ def made(
 
 
 def of_document(document: dict[str, Any]) -> Bundle:
-    """A bundle of what hypothesis made."""
+    """Return a bundle of the values that hypothesis drew."""
     envelope = {name: value for name, value in document.items() if name not in ARRAYS}
     records = {kind: document[name] for name, kind in ARRAYS.items() if name in document}
     whole = Bundle(envelope, records)
@@ -98,7 +98,7 @@ def take(store: og.GrainStore, *chunks: dict[str, Any], **more: Any) -> ImportSu
 
 
 def fates(summary: ImportSummary) -> dict[str, int]:
-    """Of each kind what became of how many."""
+    """Return the number of records by kind and outcome."""
     return {f"{kind} {fate}": number for (kind, fate), number in summary.counts.items()}
 
 
@@ -112,7 +112,7 @@ def plain(grain: og.Grain) -> str:
 
 
 def holdings(store: og.GrainStore) -> dict[str, Any]:
-    """All grains by their plain addresses, what became of each, and their vectors."""
+    """Return all grains by their plain addresses, with states and vectors."""
     grains = {grain.address: plain(grain) for grain in store}
     found = {}
     for address, name in grains.items():

@@ -19,11 +19,11 @@ LIMITS = BridgeLimits(count=4, age=60.0, lull=0.0, idle=0.0)
 
 
 class Killed(BaseException):
-    """What no code of ours catches: the process is gone."""
+    """An exception that omsgrain does not catch: the process is gone."""
 
 
 class Broker:
-    """What is published stays, whoever comes and goes."""
+    """A broker in memory that keeps every published message."""
 
     def __init__(self, messages: Sequence[bytes], origin: str = "robots/7/memory") -> None:
         self.waiting = deque((n, False) for n in range(len(messages)))

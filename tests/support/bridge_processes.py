@@ -35,7 +35,7 @@ class Bridging(Command):
         self.last: dict[str, Any] = {}
 
     def until(self, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Read reports until one tells that something is done."""
+        """Read reports until one says that something is done."""
         alarm = threading.Timer(PATIENCE, self.child.kill)
         alarm.start()
         try:
@@ -67,7 +67,7 @@ class Site(Protocol):
         ...
 
     def read(self, name: str, many: int) -> list[tuple[bytes, dict[str, str]]]:
-        """The messages of a topic or subject and what is told beside them, so many."""
+        """Return so many messages of a topic or subject, with their properties."""
         ...
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class MqttSite:
             assert info.is_published()
 
     def read(self, name: str, many: int) -> list[tuple[bytes, dict[str, str]]]:
-        """What came to a topic."""
+        """Return the messages of a topic."""
         found: list[tuple[bytes, dict[str, str]]] = []
         while len(found) < many:
             topic, data, told = self._come.get(timeout=PATIENCE)
@@ -158,7 +158,7 @@ class NatsSite:
         asyncio.run(self._make())
 
     def start(self) -> None:
-        """Nothing: whoever publishes or reads connects for it."""
+        """Do nothing: publishers and readers connect by themselves."""
 
     async def _make(self) -> None:
         connection = await self._connect()
@@ -190,7 +190,7 @@ class NatsSite:
         asyncio.run(work())
 
     def read(self, name: str, many: int) -> list[tuple[bytes, dict[str, str]]]:
-        """What came to a subject."""
+        """Return the messages of a subject."""
 
         async def work() -> list[tuple[bytes, dict[str, str]]]:
             connection = await self._connect()

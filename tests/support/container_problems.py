@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a container, by every way of reading it."""
+"""The problems of a container, by every way of reading it."""
 
 from __future__ import annotations
 

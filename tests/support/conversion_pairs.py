@@ -65,7 +65,7 @@ def load(document: dict[str, Any], format: str) -> Import:
 
 
 def converted(found: Import, to: str, **options: Any) -> tuple[bytes, list[formats.Loss]]:
-    """A document of another format; a bundle of what names nobody is somebody's."""
+    """Return a document of another format; a bundle needs a user."""
     options = {"local": True} | options
     try:
         made = formats.dump(found, format=to, embeddings=True, **options)
@@ -91,7 +91,7 @@ def id_of(record: dict[str, Any]) -> Any:
 
 
 def records(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The records of a document with the arrays that they stand in."""
+    """The records of a document with the names of their arrays."""
     for name, value in document.items():
         if name in ("knowledge_graph", "graph") and isinstance(value, dict):
             yield from records(value)
@@ -102,7 +102,7 @@ def records(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def lost_fields(one: str, other: str) -> dict[str, set[str]]:
-    """What the examples lose from one format to another, by the array that a record stands in."""
+    """The losses of the examples from one format to another, by the array of the record."""
     lost: dict[str, set[str]] = {}
     for document in EXAMPLES[one]:
         arrays: dict[str, str] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a damaged store; run as a program, since LMDB may die of one.
+"""Reading a damaged store; run as a program, since LMDB may crash.
 
 ``python damage.py STORE PLACE`` reads cases from its input, one JSON list a line, makes a copy of
 the store at a place and damages its data file: ``["flip", offset, mask]`` or ``["cut", size]``. It

@@ -74,7 +74,7 @@ def why_not(page: Path, block: Fence) -> str | None:
 
 
 def kind(page: Path, block: Fence) -> str:
-    """What is done with a block: run, read, parsed, drawn; of another language it is unknown."""
+    """Return how a block is tried: run, read, parsed, drawn; unknown for another language."""
     if why_not(page, block) is not None:
         return "read"
     for name, languages in (("run", RUN), ("parsed", DATA), ("drawn", DRAWN)):

@@ -30,7 +30,7 @@ def erase(store: GrainStore, **options: Any) -> ErasureReport:
 
 
 def is_gone(store: GrainStore, address: str) -> bool:
-    """Whether nobody can read a grain any more."""
+    """Whether a grain cannot be read any more."""
     try:
         store.get(address)
     except (err.NotFoundError, err.ErasedError):

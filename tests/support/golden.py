@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a golden store answers: asked when it was made, and again by every later version."""
+"""The answers of a golden store, when it was made and by every later version."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def uses_graph(
 
 
 def halves(vector: Floats) -> bytes:
-    """What a graph keeps of a vector."""
+    """A vector as a graph keeps it."""
     length = sum(x * x for x in array("f", vector)) ** 0.5
     units = array("f", [x / length for x in array("f", vector)])
     return struct.pack(f"<{len(units)}e", *units)

@@ -41,7 +41,7 @@ class Served(Command):
         return [event["began"] for event in events if "began" in event]
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it logged, with --log-format json."""
+        """Return its log, with --log-format json."""
         return [json.loads(line) for line in self.log.splitlines()]
 
 

@@ -91,7 +91,7 @@ class Site:
         return self.loop.run_until_complete(asyncio.wait_for(read(), 20))
 
     def lines(self) -> list[dict[str, Any]]:
-        """What was logged."""
+        """Return the log."""
         return [json.loads(line) for line in self.log.getvalue().splitlines()]
 
     def close(self) -> None:

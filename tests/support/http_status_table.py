@@ -45,7 +45,7 @@ TYPED = {"content-type": BUNDLE}
 
 
 def changed(change: Callable[[dict[str, Any]], None]) -> bytes:
-    """A good bundle, its checksum made of what it is changed to."""
+    """A valid bundle, with the checksum of its changed content."""
     whole = json.loads(bundle(chunk(1), chunk(2)))
     change(whole)
     whole.pop("checksum", None)

@@ -43,7 +43,7 @@ def is_erased(ring: KeyRing, number: bytes) -> bool:
 
 
 def body(path: Path, ring: KeyRing, number: bytes) -> bytes:
-    """The secret part of a record, as it stands in the file."""
+    """The secret part of a record, as it is in the file."""
     offset = ring._index.numbers[number]
     record = ring._file.record(offset)
     return path.read_bytes()[offset + 60 : offset + 60 + len(record.body)]

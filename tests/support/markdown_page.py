@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Markdown page shows: its code fences and its tables."""
+"""The code fences and the tables of a Markdown page."""
 
 from __future__ import annotations
 

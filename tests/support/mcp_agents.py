@@ -38,17 +38,17 @@ class Agent:
         self._log = log
 
     def ask(self, method: str, *given: Any) -> Any:
-        """What the client's method gives."""
+        """Return the result of a method of the client."""
         return self._run(partial(getattr(self.client, method), *given))
 
     def call(self, tool: str, **arguments: Any) -> CallToolResult:
-        """What a tool answers."""
+        """Return the answer of a tool."""
         answer = self.ask("call_tool", tool, arguments)
         assert isinstance(answer, CallToolResult)
         return answer
 
     def do(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers that does what it is asked for."""
+        """Return the answer of a tool that succeeds."""
         answer = self.call(tool, **arguments)
         assert not answer.is_error, text_of(answer)
         assert isinstance(answer.structured_content, dict)
@@ -61,7 +61,7 @@ class Agent:
         return text_of(answer)
 
     def error(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers that refuses."""
+        """Return the answer of a tool that refuses."""
         answer = self.call(tool, **arguments)
         assert answer.is_error, text_of(answer)
         error: dict[str, Any] = answer.structured_content["error"]
@@ -69,7 +69,7 @@ class Agent:
         return error
 
     def read(self, uri: str) -> Any:
-        """What a resource says."""
+        """Return the content of a resource."""
         (found,) = self.ask("read_resource", uri).contents
         assert isinstance(found, TextResourceContents)
         return json.loads(found.text)
@@ -83,7 +83,7 @@ class Agent:
         raise AssertionError("it was not refused")
 
     def log(self) -> str:
-        """What the server has written to stderr by now."""
+        """Return the server's stderr so far."""
         self._log.seek(0)
         text: str = self._log.read()
         return text

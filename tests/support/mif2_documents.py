@@ -255,7 +255,7 @@ def objects(
     required: dict[str, st.SearchStrategy[Any]],
     optional: dict[str, st.SearchStrategy[Any]] | None = None,
 ) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with these fields, others that nobody knows, and keys in any order."""
+    """Objects with these fields, unknown ones, and keys in any order."""
     known = st.fixed_dictionaries(required, optional=optional or {})
     both = st.tuples(UNKNOWN, known).map(lambda pair: pair[0] | pair[1])
     return both.flatmap(
@@ -380,7 +380,7 @@ EPISODES = objects(
 
 
 def _of_dialect(records: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """The format knows none of these, so anything can stand there."""
+    """The format knows none of these, so they can have any value."""
     return st.one_of(st.lists(st.one_of(records, records, ANY), max_size=3), ANY)
 
 

@@ -94,13 +94,13 @@ MAKERS = [Maker("mif2"), Maker("mif1")]
 
 @contextmanager
 def opened(ring: KeyRing | None = None, now: int = NOW) -> Iterator[og.GrainStore]:
-    """An empty store, by a clock that stands."""
+    """An empty store with a stopped clock."""
     with og.GrainStore(MemoryStorage(), Settings(keys=ring, clock=lambda: now)) as store:
         yield store
 
 
 def fates(report: MifReport) -> list[str]:
-    """What became of each record, in the order of the document."""
+    """Return the outcome of each record, in the order of the document."""
     return [one.fate for one in report.records]
 
 

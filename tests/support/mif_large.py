@@ -80,7 +80,7 @@ class Large:
             yield record
 
     def graph(self, format: str) -> dict[str, Iterator[dict[str, Any]]]:
-        """What belongs together: a circle through all of it, and a shorter one."""
+        """Related records: a circle through all of them, and a shorter one."""
         ends = [(n, (n * step + 1) % self.few) for n in range(self.few) for step in (1, 7)]
         if format == "mif2":
             entities = (

@@ -90,7 +90,7 @@ NAMESPACED = st.sampled_from(["acme:memo", "a:b", "Legal2:Precedent-1"])
 def objects(
     required: dict[str, Any], optional: dict[str, Any] | None = None, *, closed: bool = False
 ) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with these fields, if they may others that nobody knows, and keys in any order."""
+    """Objects with these fields, unknown ones if allowed, and keys in any order."""
     known = st.fixed_dictionaries(required, optional=optional or {})
     nothing: st.SearchStrategy[dict[str, Any]] = st.just({})
     both = st.tuples(nothing if closed else UNKNOWN, known).map(lambda pair: pair[0] | pair[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each rule of what stands in memories, beside them and around them, broken once."""
+"""Each rule about memories and their surroundings, broken once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules broken on purpose: what upholds them is replaced by something that does not.
+"""Rules broken on purpose: the code that enforces them is replaced.
 
 A mutant names what is replaced, by what, and which rules are then tried; they stand in
 ``mutants_oms.py`` and ``mutants_formats.py``. The core is wrapped where it refuses; what it makes
@@ -162,7 +162,7 @@ def strip(whole: Any, name: str, keyword: str) -> None:
 
 
 def drop(*way: str) -> Callable[[dict[str, Any]], object]:
-    """A change of a schema: what stands there is taken away."""
+    """A change of a schema: the value at a place is removed."""
 
     def change(whole: dict[str, Any]) -> object:
         for step in way[:-1]:

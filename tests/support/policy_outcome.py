@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check says to an act, in the letters of the policy table."""
+"""The result of a policy check, in the letters of the policy table."""
 
 from __future__ import annotations
 

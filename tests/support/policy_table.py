@@ -40,7 +40,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What comes with an act.
+    """The inputs of an act.
 
     Attributes:
         about: whether the superseding grain names the one that it supersedes.

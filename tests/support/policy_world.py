@@ -39,7 +39,7 @@ _LEAST: dict[str, dict[str, Any]] = {
 
 @cache
 def at(label: str) -> str:
-    """The address that a label stands for."""
+    """Return the address of a label."""
     return hashlib.sha256(label.encode()).hexdigest()
 
 
@@ -62,7 +62,7 @@ def opaque(**fields: Any) -> og.Grain:
 
 
 def replaces(label: str) -> list[dict[str, str]]:
-    """What a grain says that takes the place of another."""
+    """Return the fields of a superseding grain."""
     return [{"hash": at(label), "relation_type": "replaces"}]
 
 

@@ -39,7 +39,7 @@ class Labelled:
     labels: tuple[Label, ...]
 
     def values(self) -> Iterator[str]:
-        """What must not be there after redaction."""
+        """The texts that must be absent after redaction."""
         return (self.text[x.start : x.end] for x in self.labels if not x.missed)
 
 

@@ -104,7 +104,7 @@ def nfc(value: Any) -> Any:
 
 
 def exact(value: Any) -> str:
-    """Text that tells 7 from 7.0 and 1 from True, which ``==`` does not."""
+    """Text that distinguishes 7 from 7.0 and 1 from True, as ``==`` does not."""
     if isinstance(value, dict):
         return str(sorted((key, exact(item)) for key, item in value.items()))
     return str([exact(item) for item in value]) if isinstance(value, list) else repr(value)
@@ -177,7 +177,7 @@ NAME = f"sha256:{HASH}"
 
 
 def source(name: str, hash_: str | None = None) -> bytes:
-    """The side channel of what had this name elsewhere, and the text that this is the hash of."""
+    """The side channel of a record with this name, and a text with this hash."""
     told = {"f": "other", "k": "note", "id": nfc(name)} | ({"h": hash_} if hash_ else {})
     return json.dumps(told).encode("ascii")
 

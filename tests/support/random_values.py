@@ -66,7 +66,7 @@ def random_map(rng: Random, depth: int = 2) -> dict[str, Any]:
 
 
 def random_value(rng: Random, depth: int = 2) -> Any:
-    """Anything that may stand in a map or an array, nulls included."""
+    """Any value of a map or an array, nulls included."""
     kind = rng.randrange(12 if depth > 0 else 8)
     if kind < 2:
         return random_text(rng)
@@ -98,7 +98,7 @@ def maps(items: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def values() -> st.SearchStrategy[Any]:
-    """Anything that may stand in a map or an array, nulls included."""
+    """Any value of a map or an array, nulls included."""
     return st.recursive(
         st.none()
         | st.booleans()

@@ -66,7 +66,7 @@ ALL = load(BUILT_IN)
 
 
 def grain(fields: dict[str, Any], **changes: Any) -> Grain:
-    """A grain of the fields with changes; None takes a field out, ``__`` stands for a colon."""
+    """A grain of the fields with changes; None removes a field, ``__`` means a colon."""
     named = {name.replace("__", ":"): value for name, value in changes.items()}
     return make({k: v for k, v in (fields | named).items() if v is not None})
 

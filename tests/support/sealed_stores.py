@@ -23,7 +23,7 @@ def belief(**fields: Any) -> dict[str, Any]:
 
 
 def some(count: int) -> list[dict[str, Any]]:
-    """Grains of a few values each, some of them of nobody."""
+    """Grains of a few values each, some without a user."""
     random = Random(7)
     found = []
     for n in range(count):

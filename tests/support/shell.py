@@ -39,7 +39,7 @@ class Shell:
         return code
 
     def json(self, *args: object, stdin: bytes = b"") -> Any:
-        """What a command that succeeds prints with --json."""
+        """The JSON output of a command that succeeds."""
         assert self(*args, "--json", stdin=stdin) == 0, self.err
         return json.loads(self.out)
 
@@ -69,7 +69,7 @@ def count(path: Path) -> int:
 
 
 def lamp(what: str, at: int = 0, **more: Any) -> dict[str, Any]:
-    """What a lamp is, so many milliseconds after `TIME`."""
+    """A belief about a lamp, so many milliseconds after `TIME`."""
     return {
         "type": "belief",
         "subject": "lamp",
@@ -82,5 +82,5 @@ def lamp(what: str, at: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def exit_code(code: str) -> int:
-    """What a command ends with that ends with an error of this code."""
+    """The exit code for an error code."""
     return BY_CODE[code].exit_code

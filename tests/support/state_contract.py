@@ -164,7 +164,7 @@ class StateContract:
         assert (stats.grains, stats.last_seq) == (4, 6)
 
     def test_events_come_last(self, store: Storage) -> None:
-        """Whoever follows the store must not wait for a grain under the last number."""
+        """A consumer must not wait for a grain under the last number."""
         grains = facts(3)
         put(store, *grains[:2])
         store.write(lambda writer: [writer.event(HELD, 1, grains[0][0]) for _ in range(5)])

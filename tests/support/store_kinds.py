@@ -60,7 +60,7 @@ def database() -> str:
 
 @cache
 def url_of(path: Path) -> str:
-    """The URL of a store that stands for one at a path: the same one each time."""
+    """The URL of a store for a path: the same one each time."""
     return f"{database()}?tenant=t{next(_numbers)}"
 
 

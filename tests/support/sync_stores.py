@@ -92,13 +92,13 @@ def together(left: og.GrainStore, right: og.GrainStore, **options: Any) -> SyncR
 
 
 def addresses(store: og.GrainStore) -> set[str]:
-    """Where its grains stand, sealed or not."""
+    """The addresses of its grains, sealed or not."""
     with context_of(store).storage.read() as reader:
         return {og.address(blob) for _, blob in reader.page(0, 1 << 30, 1 << 40)}
 
 
 def told(store: og.GrainStore) -> dict[str, GrainState]:
-    """What it tells of each grain that there is anything to tell of."""
+    """The states that it sends, by grain."""
     with context_of(store).storage.read() as reader:
         found = {}
         for seq, blob in reader.page(0, 1 << 30, 1 << 40):
@@ -110,7 +110,7 @@ def told(store: og.GrainStore) -> dict[str, GrainState]:
 
 
 def heads(store: og.GrainStore) -> list[str]:
-    """What is current, in the order of queries."""
+    """The current grains, in the order of queries."""
     return list(_walk(store))
 
 

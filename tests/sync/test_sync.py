@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two stores brought together: grains, what became of them, holds, erasures, refusals."""
+"""Sync of two stores: grains, states, holds, erasures, refusals."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_policy_refusals_are_reported(pair: Pair) -> None:
 def test_a_replayed_statement_of_a_delegate_lifts_nothing(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other store asks nobody, and tells what it made of something that Bob signed."""
+    """The other store resolves no DID, and reports its result for Bob's signature."""
     robot, hub = pair
     rule = belief("rule", invalidation_policy={"mode": "delegated", "authorized": [BOB.did]})
     old = robot.put(rule)
@@ -315,7 +315,7 @@ def test_an_erasure_that_is_cut_off_leaves_no_address(
 
 
 def test_erasures_that_come_while_others_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two robots tell one hub at a time: what one has told is not forgotten with the other's."""
+    """Two robots sync with one hub in turns: neither's states replace the other's."""
     robot, other, hub = memory(), memory(), memory()
     first, second = robot.put_many([belief("0"), belief("1", 1)]).addresses
     assert first is not None and second is not None
@@ -412,7 +412,7 @@ def test_cut_at_every_call(late: bool) -> None:
 
 
 def test_views_of_ever_more_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks names the namespaces: what is kept for the next question has bounds."""
+    """The caller names the namespaces: the kept state has bounds."""
     store = memory()
     store.put_many([belief(f"{n}", n, namespace=f"robots:{n}") for n in range(4)])
     peer = LocalPeer(store)

@@ -57,7 +57,7 @@ def taken(bridge: Bridge) -> list[Batch]:
 
 @pytest.mark.parametrize("most", [900, 1_600, 3_000])
 def test_cut_at_any_byte(hub: Site, robot: og.GrainStore, most: int, long: bool) -> None:
-    """Whatever a line carries before it breaks, both sides come to the same."""
+    """Both sides agree in the end, wherever the line breaks."""
     filled(robot, "robot", 8, 120)
     filled(at(hub), "hub", 8, 120)
     broken = 0
@@ -294,7 +294,7 @@ def test_a_proxy_that_cuts_connections(
 
 
 def test_a_server_that_is_killed(tmp_path: Path, robot: og.GrainStore) -> None:
-    """What it had answered for is there when it comes back, and does not cross again."""
+    """Acknowledged grains are there after a restart, and are not sent again."""
     path = tmp_path / "served.omsg"
     og.open(path).close()
     token = add_token(path, "robot", None, SCOPES)
@@ -369,7 +369,7 @@ def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_address_of_a_server_that_is_dead() -> None:
-    """Whoever syncs with several hubs is told which of them does not answer."""
+    """The error names the hub that does not answer."""
 
     def dead(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)

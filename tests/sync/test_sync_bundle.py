@@ -229,7 +229,7 @@ def record(kind: str, **more: Any) -> bytes:
 
 
 def test_no_store_takes_a_record_of_a_sync_as_a_grain(tmp_path: Path) -> None:
-    """It stood first in an export, which nobody could import then, though it verified."""
+    """It came first in an export, which verified but could not be imported."""
     stray, grain = record("head"), og.encode(belief("on"))
     signed = crypto.sign(og.Grain(stray), ALICE)
     named = og.encode({"type": "vendor:thing", "created_at": 1}, type_byte=SYNC_BYTE)
@@ -376,7 +376,7 @@ def test_dry_runs(stores: Stores, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_files_that_are_lost_late_and_doubled(tmp_path: Path, seed: int, long: bool) -> None:
-    """Whatever happens to the files, the stores come together once some get through."""
+    """The stores agree once some files arrive."""
     rng = Random(seed)
     with memory() as left, memory() as right:
         sides, post = [left, right], [list[Path](), list[Path]()]

@@ -39,7 +39,7 @@ def at(site: Site) -> og.GrainStore:
 
 
 def told(store: og.GrainStore) -> dict[str, tuple[Any, ...]]:
-    """All addresses, with what became of each."""
+    """All addresses, with their states."""
     found = {}
     for grain in store:
         state = store.status(grain.address)
@@ -229,7 +229,7 @@ class TestNamespaces:
         assert not at(hub).status(grains["attic"]).restricted
 
     def test_who_tells_of_others_hears_nothing(self, hub: Site, grains: dict[str, str]) -> None:
-        """Or whoever guesses an address would learn whether there is such a grain."""
+        """Otherwise a guess of an address would show whether the grain exists."""
         peer = self.peer(hub, "hall")
         mine = bytes.fromhex(grains["hall"])
 
@@ -248,7 +248,7 @@ ALL = ("sync:read", "sync:write", "sync:admin")
 
 
 def test_one_question_of_a_token_at_a_time(hub: Site) -> None:
-    """Others do not wait; and those beyond some are told to come back."""
+    """Others do not wait, and requests beyond a number are asked to retry."""
     import asyncio
 
     token = hub.service.tokens.find(hub.sync_token())

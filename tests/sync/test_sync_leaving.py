@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves a store in a sync, what stays there, and what the audit trail tells of it."""
+"""Grains that leave a store in a sync, grains that stay, and their audit entries."""
 
 from __future__ import annotations
 

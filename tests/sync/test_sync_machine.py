@@ -28,7 +28,7 @@ SIGNERS = (ALICE, BOB)
 
 
 class Fleet(RuleBasedStateMachine):
-    """Stores that somebody writes to, and a model of what must be gone in the end.
+    """Stores with writers, and a model of the grains that must be erased.
 
     Args:
         count: how many stores.
@@ -65,7 +65,7 @@ class Fleet(RuleBasedStateMachine):
         return belief(f"{self.made}", self.made, **more)
 
     def later(self, old: str, fields: dict[str, Any]) -> dict[str, Any]:
-        """Fields whose address is higher than that of what they supersede: so no circle closes."""
+        """Fields with a higher address than the superseded grain: so no circle closes."""
         while not self.sealing and og.Grain(og.encode(fields)).address < old:
             self.made += 1
             fields["created_at"] += 1
@@ -157,7 +157,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(where=numbers, number=numbers)
     def bring_back(self, where: int, number: int) -> None:
-        """Somebody has a copy of what was erased, and puts it again."""
+        """A writer puts a copy of an erased grain again."""
         gone = sorted(self.erased & self.grains.keys())
         if gone:
             try:
@@ -213,7 +213,7 @@ class Fleet(RuleBasedStateMachine):
 
 
 def signers(store: og.GrainStore) -> dict[str, list[str]]:
-    """Who signed its grains."""
+    """The signers of its grains."""
     return {one: [by.signer for by in store.trust.signatures(one)] for one in addresses(store)}
 
 

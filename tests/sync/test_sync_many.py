@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a store may hold it can send: grains with thousands of successors, holds, predecessors."""
+"""Large states can be sent: thousands of successors, holds, predecessors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_one_that_supersedes_many(
 def test_states_larger_than_a_message(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their pieces stand in several batches, each asked for from where the last one ended."""
+    """Their pieces are in several batches, each requested from the end of the last."""
     monkeypatch.setattr(batch, "_TOLD", 800)
     monkeypatch.setattr(states, "_PIECE", 600)
     robot, hub = memory(), memory()
@@ -181,7 +181,7 @@ def test_long_names_over_a_bad_line(hub: Site, direction: Any) -> None:
 
 
 class Endless(LocalPeer):
-    """Gives pieces for ever, or such as nobody asked for."""
+    """Sends endless pieces, or pieces that were not requested."""
 
     rest: Any = staticmethod(lambda keys: ())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that nobody can have counted to: no other store poisons this one with them."""
+"""Impossible counts: no other store poisons this one with them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store(below: Storage) -> og.GrainStore:
 
 
 def tell(store: og.GrainStore, *states: GrainState) -> BatchResult:
-    """Take over states as another store tells them, through the bytes of a message."""
+    """Apply states of another store, through the bytes of a message."""
     batch = protocol.unpack(Batch, protocol.pack(Batch(OTHER, states=states)))
     return LocalPeer(store).put(batch)
 
@@ -44,7 +44,7 @@ def refusals(taken: BatchResult) -> list[tuple[str, str]]:
 
 
 def sendable(store: og.GrainStore) -> None:
-    """Whatever it tells is taken by others, whole."""
+    """Other stores accept all of its states."""
     for state in told(store).values():
         protocol.check(state)
         assert all(hold.epoch <= records.MOST for hold in state.holds)
@@ -205,7 +205,7 @@ def test_only_integers_count(store: og.GrainStore, number: Any) -> None:
 def test_holds_with_an_invalid_authority(
     store: og.GrainStore, authority: str, reason: str
 ) -> None:
-    """What no authority could have given here, none could release either."""
+    """A hold that no authority can place here could not be released either."""
     address = store.put(belief("0"))
     state = GrainState(bytes.fromhex(address), holds=(HoldToggle(authority, 1, reason, 7),))
     assert refusals(tell(store, state)) == [("hold", "ERR_SCHEMA")]

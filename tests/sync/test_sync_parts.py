@@ -46,7 +46,7 @@ def test_namespaces() -> None:
 
 
 def test_a_small_part_of_a_long_feed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The index tells what is in a namespace, so that not all that came is looked at."""
+    """The index lists a namespace, so that not every new grain is read."""
     robot, hub = memory(), memory()
     together(hub, robot, namespaces=["rules"])
     robot.put(belief("own"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grain from elsewhere binds what was here before only if whoever brings it may bring holds."""
+"""A foreign grain binds local grains only if its sender may bring holds."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_a_mg_file_signed_by_a_trusted_key_binds(
 def test_a_history_that_comes_whole_is_bound_as_it_was(
     mine: og.GrainStore, tmp_path: Path, rights: tuple[Right, ...]
 ) -> None:
-    """What comes with it was not here before: it is theirs to bind."""
+    """Grains that come with it are new here, so it may bind them."""
     other = memory()
     first = other.put(belief("first"))
     last = other.supersede(first, belief("last", 1, invalidation_policy=terms_of("locked")))

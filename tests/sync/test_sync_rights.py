@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file, or another store, may do here: nothing that it was not given the right to."""
+"""Rights of a file or another store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def of_stranger(case: Case) -> og.GrainStore:
 
 
 def bury(store: og.GrainStore, address: str) -> None:
-    """Say that a grain was erased, whatever its policy is: nobody makes a stranger ask that."""
+    """Report a grain as erased, with any policy, as a foreign store can."""
 
     def work(writer: Writer) -> None:
         tombstones.add(writer, "address", bytes.fromhex(address), TIME, "lie")
@@ -148,7 +148,7 @@ def test_a_signature_must_hold(case: Case, tmp_path: Path) -> None:
 
 
 def test_authorities_bind_trusted_keys_too(case: Case, tmp_path: Path) -> None:
-    """Those of a store end holds and order erasures, and nobody else from outside."""
+    """Only the authorities of a store end holds and order erasures from outside."""
     mine, made = case
     path = file_of(of_stranger(case), tmp_path / "x.mg", ALICE)
     for court, clerk in ((BOB.did, BOB.did), (BOB.did, ALICE.did)):
@@ -185,7 +185,7 @@ def test_authorities_bind_other_stores(case: Case) -> None:
 
 
 def test_an_end_bars_no_hold_to_come(case: Case) -> None:
-    """Whoever may end none can neither say beforehand that one has ended."""
+    """A sender that may not end holds cannot announce an end either."""
     mine, made = case
     other = memory()
     together(mine, other)
@@ -223,7 +223,7 @@ def test_a_tombstone_erases_no_lock_about_no_person(mine: og.GrainStore, policy:
 def test_a_tombstone_erases_no_locked_rule_that_has_an_author(
     mine: og.GrainStore, author: dict[str, str]
 ) -> None:
-    """Who wrote a safety rule is not whom it is about."""
+    """The author of a safety rule is not its subject."""
     (vector,) = (one for one in VECTORS if one.name.startswith("6 "))
     rule = mine.put(og.encode({**vector.fields, **author}, keep_type_name=True))
     assert author or rule == vector.address
@@ -254,7 +254,7 @@ def test_a_successor_that_was_erased_is_reviewed(mine: og.GrainStore) -> None:
 
 
 def test_restricted_grains_stay_out_of_use_after_a_sync(mine: og.GrainStore) -> None:
-    """Whoever may bring grains, and no restrictions, brings a restricted grain restricted."""
+    """A sender that may not bring restrictions still sends a restricted grain as restricted."""
     other = memory()
     known, new = belief("known"), other.put(belief("new", 1))
     (address,) = {mine.put(known), other.put(known)}

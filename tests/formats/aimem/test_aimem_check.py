@@ -197,7 +197,7 @@ def test_what_names_something_is_not_endless(pointer: str) -> None:
 
 
 def test_hostile_sizes_are_cheap() -> None:
-    """What is found is bounded, and no more is held than a few times the document."""
+    """Findings are bounded, and memory is a few times the document."""
     large = AimemLimits(document=1 << 30)
     text = "A" * 10_000_000
     long = sealed(placed(sample(), {"/chunks/1/embedding": text}))

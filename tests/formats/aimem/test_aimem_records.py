@@ -64,7 +64,7 @@ def test_a_bundle_comes_back_through_grains(document: dict[str, Any]) -> None:
 
 
 def test_parts_of_somebody_else_are_none() -> None:
-    """Whoever writes a grain can name any address as that of a part."""
+    """A writer can name any address as that of a part."""
     document = {"id": "urn:aimem:p:1", "content": "x", "memory_type": "fact"}
     large = document | {"created_at": "2026-04-01T09:30:00Z", "note": "secret " * 200_000}
     built = to_grain("chunk", large, tenant=TENANT)

@@ -149,7 +149,7 @@ def test_which_signatures_count() -> None:
 
 
 def test_a_name_that_is_not_his() -> None:
-    """Who signs in the name of somebody trusted is refused, though his own key would hold."""
+    """A signature in the name of a trusted signer is refused, though its own key is valid."""
     made = signature.sign_bundle(TEXT, BOB, kid=ALICE.did)
     assert rule(made, TEXT, trust(ALICE)) == "signature_invalid"
     assert rule(made, TEXT, trust(ALICE, BOB)) == "signature_invalid"
@@ -242,7 +242,7 @@ def test_files_of_public_keys(signer: KeySigner, kind: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", ["did", "set"])
 def test_a_file_of_more_keys_than_are_looked_at_is_refused(kind: str) -> None:
-    """The last of them would not be found among those who are trusted, and nobody told why."""
+    """The last of them would be missing among the trusted keys without a reason."""
     signers = [Ed25519Signer.generate() for _ in range(65)]
     keys = [cbor2.loads(publicfile.dumps_public(one.public_key)) for one in signers]
 

@@ -235,7 +235,7 @@ def test_a_kind_of_ones_own_is_left_out() -> None:
 
 
 def test_memory_is_bounded(long: bool) -> None:
-    """What is kept of a record is the hash of its name: 24 bytes, and a half of it in growing."""
+    """A record needs the hash of its name: 24 bytes, and half of that while the table grows."""
     count = 400_000 if long else 3_000
     envelope = {name: value for name, value in sample().items() if name not in ARRAYS}
     base = sample()["chunks"][0] | {"x": "y" * 2_000}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a MIF 1.0 document: each rule broken once, and what hostile ones cost."""
+"""Problems of a MIF 1.0 document: each rule broken once, and the cost of hostile documents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a MIF 1.0 document says of itself: checksum, consent, metadata."""
+"""The envelope of a MIF 1.0 document: checksum, consent, metadata."""
 
 from __future__ import annotations
 

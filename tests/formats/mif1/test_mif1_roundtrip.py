@@ -28,7 +28,7 @@ LAYOUTS: list[Layout] = ["json", "yaml", "jsonl"]
 
 
 def returned(data: bytes, **options: Any) -> bytes:
-    """What comes back of a document, from the blobs of its grains alone."""
+    """Return the document made from the blobs of its grains alone."""
     loaded = MIF1.load(data)
     assert loaded.problems == ()
     again = MIF1.dump([og.Grain(grain.blob) for grain in loaded.grains], **options)
@@ -37,7 +37,7 @@ def returned(data: bytes, **options: Any) -> bytes:
 
 
 def tree(data: bytes) -> str:
-    """The text tells more than ==: 1 from 1.0 and from true, the order of keys, a zero's sign."""
+    """The text is stricter than ==: 1, 1.0 and true differ, as do key order and a zero's sign."""
     return json.dumps(layouts.parse(data).document)
 
 

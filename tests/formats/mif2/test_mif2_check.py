@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a MIF 2.0 document: each rule broken once, and what hostile ones cost."""
+"""Problems of a MIF 2.0 document: each rule broken once, and the cost of hostile documents."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_limits() -> None:
 
 
 def test_hostile_sizes_are_cheap() -> None:
-    """What is found is bounded, and no more is held than a few times the document."""
+    """Findings are bounded, and memory is a few times the document."""
     text = "A" * 2_000_000
     for memories in ([7] * 50_000, [{"id": text, "content": 7, "created_at": text}]):
         data = spelled(MINIMAL | {"memories": memories})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checksums of MIF 2.0 documents: ours, that of counts, and those that nobody can tell."""
+"""Checksums of MIF 2.0 documents: ours, that of counts, and unknown ones."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ EXAMPLES = [MINIMAL, PLACEHOLDERS, FULL, DIALECT]
 
 
 def returned(data: bytes) -> bytes:
-    """What comes back of a document, from the blobs of its grains alone."""
+    """Return the document made from the blobs of its grains alone."""
     loaded = MIF2.load(data)
     assert loaded.problems == ()
     again = MIF2.dump([og.Grain(grain.blob) for grain in loaded.grains])

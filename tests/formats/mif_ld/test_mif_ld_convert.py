@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF in JSON-LD to every other format and back: nothing is lost, or it is told."""
+"""MIF in JSON-LD to every other format and back: nothing is lost silently."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_written_documents_are_valid(one: str, data: st.DataObject) -> None:
 @FEWER
 @given(data=st.data())
 def test_strict_losses_are_reported(other: str, data: st.DataObject) -> None:
-    """What comes back differs only in members that are told as lost, there or on the way back."""
+    """A returned document differs only in members that a report lists as lost."""
     whole = {one["@id"]: one for one in data.draw(CORPORA)}
     loaded = formats.load(spelled(list(whole.values())), format=LD)
     there, losses = converted(loaded, other, strict=True)

@@ -19,7 +19,7 @@ from support.paths import ROOT
 
 
 def tree(root: Path) -> dict[str, Any]:
-    """What the files of a directory say; JSON as values."""
+    """The contents of a directory's files; JSON as values."""
     found: dict[str, Any] = {}
     for path in sorted(root.rglob("*")):
         if path.is_file():

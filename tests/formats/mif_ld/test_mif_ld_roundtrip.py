@@ -40,7 +40,7 @@ EXAMPLES = [MINIMAL, FULL, REINFORCED, MINIMAL_1X, FULL_1X, CITATION, PERSON, ON
 
 
 def returned(data: bytes, **options: Any) -> bytes:
-    """What comes back of a file, from the blobs of its grains alone."""
+    """Return the file made from the blobs of its grains alone."""
     loaded = MIF_LD.load(data, **options)
     assert loaded.problems == ()
     again = MIF_LD.dump([og.Grain(grain.blob) for grain in loaded.grains], local=True)
@@ -49,7 +49,7 @@ def returned(data: bytes, **options: Any) -> bytes:
 
 
 def text_of(data: bytes) -> str:
-    """The text tells more than ==: 1 from 1.0 and from true, the order of keys, a zero's sign."""
+    """The text is stricter than ==: 1, 1.0 and true differ, as do key order and a zero's sign."""
     return json.dumps(json.loads(data))
 
 

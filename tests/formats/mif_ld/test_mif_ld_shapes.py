@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memories are written in the shape that is asked for, and what it does not hold is told."""
+"""Memories are written in the requested shape, and values that it lacks are reported."""
 
 from __future__ import annotations
 

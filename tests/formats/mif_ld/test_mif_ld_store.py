@@ -131,7 +131,7 @@ def test_an_export_warns_of_remaining_personal_data(store: og.GrainStore) -> Non
 
 
 def test_a_member_called_star_hides_nothing(store: og.GrainStore) -> None:
-    """A member of a record is a name, and never a pattern of what stays."""
+    """A member of a record is a name, never a pattern for kept values."""
     more = {"*": {"date": "2026-04-01T00:00:00Z"}, "bob": {"date": "bob@example.org"}}
     fates(store, MINIMAL | {"extensions": {"x": more}})
     (memory,) = exported(store, redact_pii=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What texts and files suggest, and that no pattern of a stranger can hang."""
+"""Suggestions for texts and files; a hostile pattern cannot hang."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ontologies as they are loaded: what is taken, what is told, what is refused."""
+"""Loading ontologies: accepted, reported and refused values."""
 
 from __future__ import annotations
 

@@ -359,7 +359,7 @@ def test_a_commit_with_a_lost_answer(
     error: type[psycopg.Error],
     closes: bool,
 ) -> None:
-    """The server knows what became of it."""
+    """The server knows its outcome."""
     inner, runs = PostgresWriter.finish, []
 
     def work(writer: Writer) -> list[bool]:

@@ -75,7 +75,7 @@ def test_there_is_no_store_before_somebody_writes(postgres: Postgres) -> None:
 def test_a_server_that_is_full_is_waited_for(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another connection ends soon: whoever asks for a store, or opens it, is let in then."""
+    """Another connection ends soon: then a waiting open succeeds."""
     postgres.run("CREATE ROLE many LOGIN CONNECTION LIMIT 3")
     url = postgres.database()
     postgres.run(f"GRANT CREATE ON DATABASE {url.rpartition('/')[2]} TO many")

@@ -313,7 +313,7 @@ def test_all_connections_in_use(url: str, tenant: str) -> None:
 
 
 def test_states_of_grains_that_wait(store: PostgresStorage) -> None:
-    """What a work puts and changes at once is sent in one go."""
+    """A transaction sends its puts and changes together."""
     grains = facts(4)
 
     def work(writer: Writer) -> None:

@@ -96,7 +96,7 @@ def test_scores_and_order_are_those_of_sqlite(store: Storage, index: TextIndex) 
 def test_a_search_goes_by_an_index(
     store: Storage, index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the planner thinks of a table that nobody has analysed."""
+    """With any plan for a table that was never analysed."""
     say(store, *(f"common {n}" for n in range(300)))
     index.catch_up(store.read)
     execute: Any = psycopg.Connection.execute
@@ -239,7 +239,7 @@ def still_gone(url: str, store: og.GrainStore) -> int:
 def test_words_that_were_removed_go_with_the_tables(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One wait for older transactions stands before all that is written anew, none after it."""
+    """One wait for older transactions comes before all rewrites, none after."""
     word, waits = "speierling", list[float]()
     inner = maintenance._wait
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes over the wire to PostgreSQL for each verb: a round trip more is a slower store.
+"""Round trips to PostgreSQL for each verb: each one makes the store slower.
 
 It is counted at the boundary: the client library writes down every message that it sends.
 """
@@ -48,7 +48,7 @@ class Traced:
         self.addresses = store.put_many([belief(n) for n in range(300)]).addresses
 
     def sent(self, call: Callable[[og.GrainStore], object]) -> list[list[str]]:
-        """What a call sends: for each round trip, the names of its statements."""
+        """The statements of a call, by round trip."""
         call(self.store)  # whatever is prepared or learnt once
         call(self.store)
         self._trace.seek(0, os.SEEK_END)

@@ -373,7 +373,7 @@ def test_check_reports_rows_with_invalid_keys(
 def test_a_rebuild_believes_the_addresses_that_it_mended(
     store: PostgresStorage, postgres: Postgres, url: str, damage: str
 ) -> None:
-    """They tell what superseded a grain."""
+    """They name the grain that superseded another."""
     grains = facts(3)
     put(store, *grains)
     successor = grains[1][0].hex()
@@ -396,7 +396,7 @@ def test_a_rebuild_believes_the_addresses_that_it_mended(
 def test_a_check_that_is_cut_short_finds_no_damage(
     store: PostgresStorage, postgres: Postgres
 ) -> None:
-    """What a server refuses says nothing about the store."""
+    """A refusal of the server is no damage of the store."""
     put(store, *facts(3))
     with pytest.MonkeyPatch.context() as patched:
 
@@ -427,7 +427,7 @@ def test_a_grain_damaged_in_its_table_is_removed_whole(
 def test_a_damaged_grain_is_removed_however_long_it_takes(
     store: PostgresStorage, postgres: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its terms cannot be told from it, so all rows of the store are read for them."""
+    """Its terms are unknown, so all rows of the store are read for them."""
     put(store, *facts(3))
     postgres.run(DAMAGE["blob"].format(store.store_id), url)
     slow = f"{statements.TERMS_BY_NUMBER} AND (SELECT pg_sleep(1.2)) IS NOT NULL"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors that the server compares: what it finds is what comparing here finds.
+"""Vectors that the server compares: it finds the same as a comparison here.
 
 The server of the tests has no pgvector. What is asked of that extension is its name, its type, the
 cast from real[] and the operator ``<=>``; a stand-in made of SQL has the four.

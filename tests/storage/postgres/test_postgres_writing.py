@@ -59,7 +59,7 @@ def test_a_removed_grain_that_is_put_again_is_new(
 def test_a_large_put_is_sent_in_parts(
     store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, copies: bool
 ) -> None:
-    """The server takes no statement of a gigabyte, and nobody has memory for many of them."""
+    """The server takes no statement of a gigabyte, and memory for many would be missing."""
     monkeypatch.setattr(writing, "_GATHERED", 8 << 10)
     monkeypatch.setattr(writing, "MANY", 20)
     monkeypatch.setattr(writing, "_SEEN", 3)  # one grain of four: counts are made between parts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Withdrawing a consent: at once, once, and with what stands on its ground. On every store."""
+"""Withdrawing a consent: at once, once, and with the grains based on it. On every store."""
 
 from __future__ import annotations
 

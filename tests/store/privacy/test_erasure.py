@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Erasing a person: what goes, what stays, what is told. On every store."""
+"""Erasing a person: erased grains, kept grains, the report. On every store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An erasure that is cut off anywhere is gone on from, by the next run of what is due."""
+"""An erasure that is interrupted anywhere resumes with the next run of due erasures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever became of grains before: an erasure takes the right ones, and is sound."""
+"""After any past of the grains, an erasure removes the right ones."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ WORDS = ("quincunx", "zugzwang", "Ünverwechselbar")
 
 
 def spellings(needle: bytes | str) -> set[bytes]:
-    """What a text, or some bytes, may look like in a file."""
+    """The forms that a text or bytes can have in a file."""
     raw = {needle} if isinstance(needle, bytes) else set()
     if isinstance(needle, str):
         raw |= {needle.encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be")}

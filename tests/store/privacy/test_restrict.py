@@ -123,7 +123,7 @@ def test_a_rule_about_no_person_stays_in_use(
 
 
 def test_an_author_takes_no_rule_out_of_use(store: og.GrainStore) -> None:
-    """Writing a rule that is about nobody does not make it the author's own to restrict."""
+    """The author of a rule about no person cannot restrict it."""
     locked = store.put({**VECTOR_6, "author_did": ANN})
     plain = store.put(belief("off", author_did=ANN))
     report = store.privacy.restrict(person=[ANN], reason_code="disputed")

@@ -63,7 +63,7 @@ def _find(command: str, places: Sequence[str]) -> Path | None:
 
 
 def _apt(*arguments: str) -> str | None:
-    """Run apt-get; what it says last if it fails. Services of what it installs stay off."""
+    """Run apt-get; return its last line if it fails. Installed services stay off."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with _services_off():
         done = subprocess.run(
@@ -87,7 +87,7 @@ def _services_off() -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listened at just now."""
+    """A free port of loopback."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
         return port
