@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hot paths alone, for a profiler: `profile encode|decode|rows|memtable|jsonl COUNT`.
+//! The hot paths alone, for a profiler: `profile encode|decode|rows|memtable|nfc|jsonl COUNT`.
 #![allow(missing_docs, clippy::unwrap_used)]
 use omsgrain_core::encode::{Options, encode, encode_into};
 use omsgrain_core::memtable::Memtable;
-use omsgrain_core::{address, decode, index_rows, json, json::lines};
+use omsgrain_core::{address, decode, index_rows, json, json::lines, text};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -57,6 +57,33 @@ fn main() {
                 run.chunks(1_000).for_each(|part| tail.add(part).unwrap());
             }
             println!("{:.3} us a grain", start.elapsed().as_secs_f64() * 1e6 / count as f64);
+        }
+        "nfc" => {
+            for words in [
+                "memory of plain words ",
+                "größer café façade ñandú ",
+                "память роботов и людей ",
+                "μνήμη των ρομπότ ",
+                "זיכרון של רובוט ",
+                "ذاكرة الروبوت ",
+                "रोबोट की स्मृति ",
+                "ความจำของหุ่นยนต์ ",
+                "机器人的记忆很重要",
+                "ロボットのきおく",
+                "로봇의 기억은 중요 ",
+                "“quoted” — and done… 🙂 ",
+            ] {
+                let text = words.repeat(4_000 / words.len());
+                let mut best = f64::MAX;
+                for _ in 0..20 {
+                    let start = std::time::Instant::now();
+                    for _ in 0..count {
+                        text::check_nfc(std::hint::black_box(&text)).unwrap();
+                    }
+                    best = best.min(start.elapsed().as_secs_f64());
+                }
+                println!("{:.3} ns a byte: {words}", best * 1e9 / (count * text.len()) as f64);
+            }
         }
         _ => {
             let text: String = (0..count).map(|i| line(i) + "\n").collect();
