@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of files, files that take the place of others, and names brought to the disk.
+"""Paths, files that replace others, and directories synced to the disk.
 
-Without its name a file that is synced is lost.
+A synced file is lost if its directory entry is not synced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 4_096 if os.name == "posix" else 32_767
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path that the system can be asked for: from others comes what Python refuses."""
+    """Return the path; refuse one that Python or the system cannot open."""
     path = Path(path)
     try:
         name = os.fsencode(path)
@@ -38,8 +38,8 @@ def file_path(path: str | os.PathLike[str]) -> Path:
 def successor(path: Path, old: Path) -> BinaryIO:
     """Make a file that is to take the place of another, and open it for writing.
 
-    Who may not read the old one may not read the new one either, from its first byte. Where there
-    is no old one, the umask decides.
+    A user who may not read the old file may not read the new one, from its first byte. Without an
+    old file the umask decides.
     """
     if os.name != "posix":
         return path.open("xb")  # elsewhere the directory says who may read
@@ -95,7 +95,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Files that are made in the block are for their owner alone, from their first byte."""
+    """Make the files of the block private to their owner from their first byte."""
     before = os.umask(0o077)
     try:
         yield
@@ -104,7 +104,7 @@ def private_files() -> Iterator[None]:
 
 
 class NewFiles:
-    """Some files that belong together. At the end of the block they get their names, in turn."""
+    """Files that belong together. They get their names in turn at the end of the block."""
 
     def __init__(self, *, replace: bool = False) -> None:
         """Begin."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands are made of: their class with the page of ``--help``, arguments, types of options.
+"""The parts of commands: their class with the page of ``--help``, arguments, types of options.
 
 docs/make_commands.py builds the page about commands from the same texts.
 """

@@ -38,7 +38,7 @@ _GIVEN = "omsgrain.cli.open"
 
 @dataclass(slots=True)
 class _StoreOptions:
-    """What the stores of a command are opened with; the key ring is opened with the first one."""
+    """The options for the stores of a command; the first store opens the key ring."""
 
     keys: Path | None = None
     master: str | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format is. Each is one object, in a file of its own folder; `table` has them all."""
+"""The contract of a format. Each format is an object in its folder; `table` lists them all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MEMBERS: Final = [*_SAYS, "encryption", "$schema", "@type", "@id", "memoryType"
 
 
 class Said:
-    """What a document says of its format, read no further than needed.
+    """The members of a document that tell its format, read no further than needed.
 
     Attributes:
         data: its bytes, or its beginning.
@@ -198,7 +198,7 @@ class Format(ABC):
         return data
 
     def left_out(self, found: Import) -> list[Loss]:
-        """What was left out of a document that was loaded."""
+        """The records that the load left out of a document."""
         return []
 
     def is_sealed(self, path: Path) -> bool:
@@ -261,7 +261,7 @@ class Format(ABC):
         envelope["x_omsgrain"] = {"grains": grains}
 
     def with_vector(self, record: Record, data: bytes) -> Record:
-        """A record with its embedding, where that stands in no grain."""
+        """A record with its embedding, where no grain holds that."""
         return record
 
     @abstractmethod

@@ -71,7 +71,7 @@ class Added(Loss):
 
 
 def parted(found: Iterable[Loss]) -> tuple[list[Loss], list[Added]]:
-    """What is lost, and what is added."""
+    """The losses, and the added values."""
     lost: list[Loss] = []
     added: list[Added] = []
     for one in found:
@@ -123,7 +123,7 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What stood around the records of a document.
+    """A document without its records.
 
     Attributes:
         format: what it was.
@@ -242,7 +242,7 @@ def spelled(found: Manifest, document: Any, get: raw.Get, *, exact: bool = False
     """Write a document as the one that was imported was written, as far as that was kept."""
     if found.text:
         text = raw.gather(found.text, get)
-        # What was changed since is written as it is now.
+        # A document that was changed since has a new text.
         if same(_read(text), document):
             return text
         if exact:
@@ -386,7 +386,7 @@ def _built(table: RecordTable, items: Sequence[RecordItem], owner: str | None) -
 
 
 def vector_of(told: Any) -> Vector | None:
-    """What is searched of an embedding; None if there is none, or not one of its own length."""
+    """The vector of an embedding; None if there is none, or one of another length."""
     if not isinstance(told, dict) or not isinstance(told.get("model"), str):
         return None
     vector = told.get("vector")
@@ -397,7 +397,7 @@ def vector_of(told: Any) -> Vector | None:
 
 
 def bare(kind: str, record: dict[str, Any]) -> Any:
-    """What stands in a document for a record."""
+    """The value of a record in its document."""
     return record.get("value") if kind == "other" else record
 
 

@@ -28,12 +28,12 @@ class Style(NamedTuple):
     """The spelling of a JSON text.
 
     Attributes:
-        indent: what each level begins its lines with; None if all stands in one line.
-        comma: what stands between two values; without the line end of an indented text.
-        colon: what stands between a key and its value.
+        indent: the start of a line for each level; None if the text is one line.
+        comma: the text between two values, without the line end of an indented text.
+        colon: the text between a key and its value.
         ascii: whether all that is not ASCII is escaped.
         slash: whether slashes are escaped.
-        end: what stands behind the document.
+        end: the text after the document.
     """
 
     indent: str | None = None
@@ -97,7 +97,7 @@ def _likely(data: bytes) -> Iterator[Style]:
         return
     indented = _INDENT.match(head)
     indent = indented[1].decode("ascii") if indented else None
-    # Inside of strings both can stand as well.
+    # Strings can contain both as well.
     colons = (": ", ":") if b'": ' in head else (":",)
     commas = (",",) if indented or b", " not in head else (", ", ",")
     # Where all is ASCII, either nothing else was said or it was escaped.
@@ -248,14 +248,14 @@ def _breach(rule: str, expected: str, found: str) -> DocumentError:
 
 
 def refused(error: OmsError, line: int | None = None) -> Problem:
-    """What the core refuses to read, as a problem of the document."""
+    """The problem of a document that the core refuses to read."""
     rule = "too_deep" if isinstance(error, CorruptError) else "not_json"
     where = None if error.offset is None else f"byte {error.offset}"
     return Problem(rule, error.field or "", error.message, error.expected, where, line)
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in words."""
+    """The kind of a JSON value, in words."""
     return _KINDS[type(value)]
 
 
@@ -272,7 +272,7 @@ T = TypeVar("T")
 
 _PAGE: Final = 1_000  # records
 _LEVELS: Final = 3
-"""How deep the arrays of records stand at the most; what is deeper is written in one piece."""
+"""The deepest level of an array of records; a deeper array is written in one piece."""
 
 
 class JsonTexts:

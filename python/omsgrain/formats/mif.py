@@ -64,7 +64,7 @@ class Checksums:
     """The checksums of the documents of one version of MIF.
 
     Attributes:
-        place: the member in which the checksum stands.
+        place: the member that has the checksum.
         of_counts: gives those that the reference implementation may write.
     """
 
@@ -121,7 +121,7 @@ class Mif(Format):
         references: of each kind the members that hold ids of other records, and of which kind
             these are; a member of a member with a slash.
         renamed: the kinds that have an id of their own, which ``rename`` changes.
-        single: pointers of records that stand in no array.
+        single: pointers of records outside of arrays.
         layouts: in which layouts an export can be.
         no_exports: how its files are called that are no export.
         exported: the kinds of the records of an export, by pointer of their array.
@@ -194,7 +194,7 @@ class Mif(Format):
         return (array if at is None or array in self.single else f"{array}/{at}"), kind
 
     def order(self, pointer: str) -> Any:
-        """Where a record stands, to be compared with others of its document."""
+        """The place of a record, to compare with those of others in its document."""
         array, at = self.place_of(pointer)
         arrays = list(self.arrays)
         return (arrays.index(array) if array in arrays else len(arrays)), at or 0
@@ -232,7 +232,7 @@ class Reads(NamedTuple):
 
     @classmethod
     def of(cls, count: Any, at: Any) -> Reads | None:
-        """What a document says of it; None if that is nothing."""
+        """Read the members of a document; None if they say nothing."""
         instant = times.parse(at, floating=True) if isinstance(at, str) else None
         last = None if instant is None or instant.seconds < 0 else instant.millis
         number = count if type(count) is int and count > 0 else 0
@@ -302,7 +302,7 @@ class MifDocument:
                     items.append(item)
             self.records[pointer] = items
         for pointer, array in arrays.items():
-            # What is kept without being understood refers to nothing.
+            # A value that is kept without being understood refers to nothing.
             taken = {id(one.value) for one in self.records[pointer]}
             for i, value in enumerate(array):
                 if id(value) in taken:
@@ -355,7 +355,7 @@ class VersionedMif(Mif):
 
     @abstractmethod
     def vector(self, item: RecordItem) -> Vector | None:
-        """What is searched of the embedding of a record; None if there is nothing."""
+        """The vector of a record's embedding; None if there is none."""
 
     def own(self, grains: Iterable[Grain]) -> tuple[Manifest, Get]:
         """The manifest of the document that grains were."""
@@ -422,7 +422,7 @@ def without_keys(envelope: Mapping[str, Any], gone: Collection[str]) -> dict[str
 
 
 def merged_vendors(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the systems say in several envelopes; the later of two values of one key.
+    """The members of the systems in several envelopes; the later of two values of one key.
 
     Carried grains are left out: no system says them.
     """

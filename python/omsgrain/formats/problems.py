@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a document: every defect with its rule and its place, not only the first."""
+"""The defects of a document: all of them, each with its rule and its place."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Problems:
         self._firsts, self._fresh = firsts, False
 
     def begin(self) -> None:
-        """What comes now is of another record."""
+        """Begin another record."""
         self._fresh = True
 
     def __bool__(self) -> bool:
@@ -122,7 +122,7 @@ class DocumentError(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with a document whose bad records are left out.
+    """The defects of a document whose bad records are left out.
 
     Attributes:
         faults: what it is refused for, as a whole.

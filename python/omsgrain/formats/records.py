@@ -66,7 +66,7 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 NAME: Final = 2_048
-"""Code points of a name that stands in a field of a grain; a longer one is only kept."""
+"""Code points of a name in a field of a grain; the side channel keeps a longer one."""
 
 Record = dict[str, Any]
 
@@ -96,7 +96,7 @@ class RecordShape(NamedTuple):
         apart: the record without its embedding, and that, packed.
         whole: the record with it again.
         order: the order in which the format names the keys of a record, where it is to come back.
-            The order of a record whose keys already stand so is not kept.
+            The order of a record that has this order already is not kept.
     """
 
     to_fields: Callable[[Record, str | None], Fields]
@@ -132,7 +132,7 @@ def objects_of(record: Mapping[str, Any], member: str) -> list[dict[str, Any]]:
 
 
 def objects_at(record: Mapping[str, Any], member: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects in the array that a member is, and where they stand; none if it is none."""
+    """The objects in the array that a member is, with their places; none if it is no array."""
     value = record.get(member)
     for at, one in enumerate(value) if isinstance(value, list) else ():
         if isinstance(one, dict):
@@ -145,8 +145,8 @@ def text_of(record: Mapping[str, Any], member: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-_LARGEST: Final = 600_000  # characters of a side channel that stands in the grain itself
-_LONGEST: Final = 4_096  # characters of an id that stands there whatever the record is
+_LARGEST: Final = 600_000  # characters of a side channel in the grain itself
+_LONGEST: Final = 4_096  # characters of an id there, whatever the record is
 _TOGETHER: Final = 512  # records whose fields wait for one another to be written
 _ABSENT: Final = object()
 
@@ -363,7 +363,7 @@ def somebody(owner: str | None) -> str:
 
 
 def grain_fields(kind: str, record: Record, owner: str | None, *, namespace: str) -> Fields:
-    """The fields that say what a grain is, when it was made, and whose it is."""
+    """The fields of a grain with its type, its time and its user."""
     made = record.get("created_at")
     created_at = times.of_grain(instant(made) if isinstance(made, str) else None)
     fields: Fields = {"type": kind, "created_at": created_at, "namespace": namespace}

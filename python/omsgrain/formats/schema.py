@@ -191,7 +191,7 @@ def json_schema(
         title: of the schema.
         shapes: the fields of each shape.
         forms: what JSON Schema calls the forms of texts that it has, too.
-        nulls: whether null may stand for any field that is not required.
+        nulls: whether any field that is not required may be null.
         loose: whether a field of a shape may hold anything.
     """
 
@@ -200,7 +200,7 @@ def json_schema(
         nullable = field.nullable or (nulls and not field.required)
         if field.of is not None and field.kind == "object":
             inner = {"$ref": f"#/$defs/{field.of}"}
-            # A reference is of its own type, so null stands beside it.
+            # A reference has a type of its own, so null is an alternative to it.
             return value | ({"anyOf": [inner, {"type": "null"}]} if nullable else inner)
         found: dict[str, Any] = {**value, "type": [kind, "null"] if nullable else kind}
         named = forms.get(field.form or "")
@@ -236,9 +236,9 @@ def json_schema(
 
 
 class DocumentChecker(ABC):
-    """Checks one document: what stands around its records first, then its records.
+    """Checks one document: first without its records, then each record.
 
-    A format says in a class of its own what else it asks. Of what was seen only hashes are kept.
+    A format adds its own checks in a subclass. Only hashes of ids and contents are kept.
 
     Attributes:
         faults: what the document is refused for.
@@ -272,7 +272,7 @@ class DocumentChecker(ABC):
         """Check one record; None if it is bad."""
 
     def refuse(self) -> None:
-        """Refuse the document if it must be, also for more bad records than are told."""
+        """Refuse the document for its faults, or for more bad records than are reported."""
         if self.problems.too_many:
             self._found, self._line = self.faults, None
             self._wrong("too_many_bad", "", f"at most {FIRSTS}")

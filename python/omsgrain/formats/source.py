@@ -40,7 +40,7 @@ KEY = "x_src"
 NOT_CHECKED: Final = (
     KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
-"""What reading an unchecked part of a grain can raise: anyone may have written it."""
+"""The errors of reading an unchecked part of a grain: anyone may have written it."""
 _spell = json.JSONEncoder(separators=(",", ":")).encode
 
 Json: TypeAlias = Any
@@ -59,7 +59,7 @@ class Source:
         residual: how the record differs from what the grain's fields say; None if it does not.
         parts: addresses of the grains that hold the whole record, if it was too large for this.
         hash: SHA-256 of the record's text as it came, in hex, by which ``query(origin="sha256:" +
-            hash)`` finds the grain; None if nothing is told by its text.
+            hash)`` finds the grain; None if its text identifies nothing.
         packed: the record's embedding, as `packed` spells it; the residual is without it.
     """
 

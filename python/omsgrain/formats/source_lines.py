@@ -59,7 +59,7 @@ class SourceLines:
 
 
 def detect(head: bytes, name: str = "") -> Literal["json", "jsonl", "blob"]:
-    """What an input that begins so (and is called so) is."""
+    """The kind of an input, by its beginning and its name."""
     if head[:1] in (b"\x01", ENVELOPE_BYTE):
         return "blob"
     named_lines = name.lower().endswith((".jsonl", ".ndjson"))

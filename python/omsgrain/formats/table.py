@@ -39,9 +39,9 @@ VERSIONS: Final[dict[str, Mif]] = {
 }
 """The versions of MIF."""
 OF_DIRECTORIES: Final = next(one for one in FORMATS.values() if one.reads_directories)
-"""The format whose documents also stand in the files of a directory."""
+"""The format whose documents can also be the files of a directory."""
 CONTAINER: Final = "mg"
-"""What holds grains as they are."""
+"""The name of .mg files, which hold grains as they are."""
 _MOST: Final = 100 << 20
 """Bytes that are read of a document whose beginning does not name its format."""
 

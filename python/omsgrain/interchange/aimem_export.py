@@ -199,7 +199,7 @@ class NumberIndex:
 
 @dataclass(slots=True)
 class BundlePart:
-    """What goes into one bundle: the numbers of its grains, each kind in the order it leaves in.
+    """One bundle: the numbers of its grains, each kind in the order of the export.
 
     Attributes:
         chunks: of grains that were chunks, and of natives.
@@ -259,7 +259,7 @@ class BundleChoice:
             if chunk is not None:
                 self._natives.append(seq)
             return
-        # Python's hash is keyed: nobody can make two names that have the same.
+        # Python's hash is keyed: no one can make two names with one hash.
         kind, record = found
         if kind == "chunk":
             self._chunk(page, seq, time, record)
@@ -298,7 +298,7 @@ class BundleChoice:
         return self._numbers[name]
 
     def parts(self) -> dict[str, BundlePart]:
-        """What leaves, by producer."""
+        """The grains of the export, by producer."""
         named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
         self._report.named = tuple(sorted(filter(self._asked.takes, named)))
         if self._asked.together and len(self._report.named) > 1:

@@ -66,7 +66,7 @@ MOST_LOSSES: Final = 1_000
 
 @dataclass(slots=True)
 class ExportReport:
-    """What an export wrote, and what it did not.
+    """The report of an export.
 
     Attributes:
         format: the name of the format.
@@ -126,7 +126,7 @@ class ExportReport:
 
 @dataclass(slots=True)
 class AimemExportReport(ExportReport):
-    """What an export of bundles wrote; give an empty one to be filled.
+    """The report of an export of bundles; give an empty one to be filled.
 
     Attributes:
         producers: of the bundles.

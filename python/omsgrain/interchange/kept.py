@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents that are kept beside their records, and given back as they came.
 
-A document is kept without the records that are not stored, and without what other systems say of
-them in it. Of what was erased nothing is kept, also if the record is not in the document. A record
-that is already stored in another form is kept beside it as a duplicate, which is no memory: it is
-given back with the document, and never recalled.
+A document is kept without the records that the store refused, and without what other systems say
+of them in it. Nothing of an erased record is kept, even if the record is not in the document. A
+record that is already stored in another form is kept beside it as a duplicate, which is no memory:
+it comes back with the document, and no recall finds it.
 
-A document is given back only to those who may export all of its records, whatever became of these
-since: a record that was superseded is still in it. A document with a record that was erased or
-restricted is not given back.
+An export of a document needs the permission to export all of its records, also those that were
+superseded since. A document with an erased or restricted record cannot be exported.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         )
 
     def _order(self) -> list[str]:
-        """The keys of all records as they stand in the document."""
+        """The keys of all records in the order of the document."""
         version, reports = self._document.version, self._reports
         return sorted(reports, key=lambda key: version.order(reports[key].pointer))
 

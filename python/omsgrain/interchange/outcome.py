@@ -90,7 +90,7 @@ REASONS: Final[dict[Reason, str]] = {
 Own: TypeAlias = Literal[
     "nothing", "same", "fields", "text", "newer", "older", "superseded", "withdrawn", "protected"
 ]
-"""What is stored under the id of a record: nothing; the same; the same text with other fields;
+"""The state under the id of a record: nothing; the same; the same text with other fields;
 another text, which can be newer or older; a newer version with the record in its history; only
 what was withdrawn; what must not be superseded silently."""
 Target: TypeAlias = Literal["own", "twin"]

@@ -52,7 +52,7 @@ _DANGLING = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """Whose signatures beside files are trusted.
+    """The signers whose signatures beside files are trusted.
 
     Attributes:
         keys: files of public keys, and DIDs.

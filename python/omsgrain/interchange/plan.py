@@ -128,7 +128,7 @@ class History:
 
 
 class Look:
-    """What is stored while a batch is planned, with what the batch stores so far.
+    """The stored grains while a batch is planned, with those that the batch stores so far.
 
     Attributes:
         snapshot: of the user's grains.
@@ -541,7 +541,7 @@ class Planner:
         return hash(key) in self._brings and hash((*key, source.hash)) not in self._brings
 
     def _state(self, look: Look, one: Arrived) -> tuple[Own, str | None, SourcedGrain | None]:
-        """What is stored under a record's id.
+        """Find the state under a record's id.
 
         Gives with it the address of what says exactly the same, and the version that says it.
         """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory of one user as it was at one moment, read by pages.
 
-The numbers of the current grains are in memory, 8 bytes each. Grains never change, so a later
-read gives what was there; if one was removed, erased or restricted meanwhile, reading stops with
-an error. So no snapshot stays open between two pages: a slow reader would keep writers waiting.
+The numbers of the current grains are in memory, 8 bytes each. Grains never change, so a later read
+returns the same. If a grain was removed, erased or restricted meanwhile, the read fails. So no
+snapshot stays open between two pages: a slow reader would keep writers waiting.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class MemoryPage:
 class UserMemory:
     """The current grains of a tenant.
 
-    Those that are restricted or may be kept no longer are there only for the tenant's own access.
+    Restricted grains, and those whose retention is over, are only for the tenant's own access.
 
     Attributes:
         seqs: their numbers, rising.
@@ -264,7 +264,7 @@ class UserMemory:
     def _own(self, reader: Reader, seq: int) -> Grain | None:
         grain = reader.grain(seq)
         if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
-            return None  # long names stand in the index by a hash
+            return None  # the index has only a hash of long names
         return grain
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Erasures that are to be done by a time: the queue in due-0, sorted by deadline.
+"""Erasures with a deadline: the queue in due-0, sorted by deadline.
 
     key     deadline, ms, u64 ++ number, u64: of the grain, or the next that is free
     value   MessagePack map: "kind", "seq" of the grain if it is about one, and what else is needed
 
-Grains stand here by their numbers, never by their addresses: the plain address of a sealed grain
+The queue has the numbers of grains, never their addresses: the plain address of a sealed grain
 must not be known without its key, and that of an erased one not at all.
 """
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
 
 CONSENT: Final = "consent"
-"""The kind of a grain that goes because a consent was withdrawn; "consent" is its number."""
+"""The kind of an entry for a grain whose consent was withdrawn; "consent" is its number."""
 RETENTION: Final = "retention"
-"""The kind of a grain that may not be kept longer, by the terms of its import."""
+"""The kind of an entry for a grain whose retention ends, by the terms of its import."""
 
 SCRUB: Final = "scrub"
-"""The kind of rewriting the files, so that they are free of what was erased."""
+"""The kind of an entry for rewriting the files without erased data."""
 WITHIN: Final = 30
-"""Days within which that must be done, if nothing else is asked."""
+"""The default number of days for that."""
 
 KEY = struct.Struct(">QQ")
 
@@ -67,7 +67,7 @@ def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:
 
 
 def due(reader: Reader, until: int | None = None) -> Iterator[QueuedErasure]:
-    """Walk the entries by rising deadlines."""
+    """Iterate over the entries by rising deadlines."""
     for key, row in reader.rows(DUE):
         found = _read(key, row)
         if until is not None and found.deadline > until:
@@ -87,12 +87,12 @@ def retention_over(reader: Reader, now: int) -> frozenset[int]:
 
 
 def done(writer: Writer, key: bytes) -> None:
-    """Take an entry out."""
+    """Remove an entry."""
     writer.set_row(DUE, key, None)
 
 
 def drop(writer: Writer, seqs: Collection[int]) -> int:
-    """Take out all entries about some grains, which are gone; returns how many there were."""
+    """Remove all entries about some grains, which are gone; return their number."""
     keys = [found.key for found in due(writer) if found.seq in seqs]
     for key in keys:
         done(writer, key)

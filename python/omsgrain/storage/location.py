@@ -6,8 +6,8 @@
     storage = location.open(readonly=True)
     storage.sidecar.folder                  # where its text index and its graphs are
 
-A URL is one as libpq reads it, with one parameter more: ``tenant``, whose part of the database it
-is. Where it has no password, libpq looks into ``PGPASSWORD`` and ``~/.pgpass``.
+A URL has the form of libpq and one more parameter, ``tenant``: the part of the database. Without a
+password in it libpq reads ``PGPASSWORD`` and ``~/.pgpass``.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _tenant(value: str) -> str:
 
 
 Where: TypeAlias = str | os.PathLike[str] | StoreUrl
-"""What names a store: the path of its directory, a URL, or ``:memory:``."""
+"""The name of a store: the path of its directory, a URL, or ``:memory:``."""
 
 IN_MEMORY = ":memory:"
 """The name of a new store in memory, as in SQLite. A ``Path`` is always a path."""
@@ -124,7 +124,7 @@ Durability: TypeAlias = Literal["commit", "relaxed"]
 
 
 class Location(ABC):
-    """Where a store is kept, whether there is one already or not. ``str`` shows it to people."""
+    """The place of a store, which may not exist yet. ``str`` gives its text for people."""
 
     __slots__ = ()
 
@@ -237,7 +237,7 @@ class MemoryLocation(Location):
         return IN_MEMORY
 
     def exists(self) -> bool:
-        """Tell that there is none yet."""
+        """Return False: there is none yet."""
         return False
 
     def must_exist(self) -> None:
@@ -245,7 +245,7 @@ class MemoryLocation(Location):
         raise StoreError("a store in memory is always new", expected="a store that is there")
 
     def is_writable(self) -> bool:
-        """Tell that it can be written."""
+        """Return True."""
         return True
 
     def open(

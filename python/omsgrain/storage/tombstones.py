@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was erased, so that it does not come back unnoticed; and nothing that says what it was.
+"""Tombstones: traces of erased grains and names, which do not tell what was erased.
 
     key    HMAC-SHA256 under the tombstone key of
            "address" ++ plain address, 32 | "identity" ++ UTF-8 in NFC | "urn" ++ UTF-8
@@ -7,13 +7,14 @@
            once: of an identity; "h" the hash of the namespace, 2 bytes of the header, where it is
            known: a sync of some namespaces leaves out the tombstones of others
 
-The key is 32 random bytes, made when it is first needed. Without it nobody can test addresses or
-names against the table. Stores that exchange grains share it, so that one knows what the other
-erased. Where both had one before they met, each keeps its own and knows that of the other: what
-was erased is looked for under all of them. A store that meets one which can know no more keys
-goes on with those of that one, and keeps its own to itself, for what was erased with them.
+The key is 32 random bytes, made when it is first needed. Without the key no one can test addresses
+or names against the table. Stores that exchange grains share it, so that one knows what the other
+erased. If both had a key before they met, each keeps its own and learns the other's, and looks for
+erased grains under all of them. A store that meets one with as many keys as a store can have goes
+on with those. It keeps its own keys to itself, for what it erased with them.
 
-Of a sealed grain both addresses are remembered. Who has no key can know it by the stored one only.
+An encrypted grain has two tombstones, one for each address. A store without its key knows only
+the stored address.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def export_key(reader: Reader) -> bytes | None:
 
 
 def key_records(reader: Reader) -> tuple[bytes, ...]:
-    """Return what a store keeps of keys, for one that shall be as it was."""
+    """Return the key records of a store, for a store restored from it."""
     return tuple(reader.row(META, record) or b"" for record in _RECORDS)
 
 
@@ -128,7 +129,7 @@ def adopt(writer: Writer, theirs: Iterable[bytes]) -> None:
 
 
 def mark(shared: bytes, what: What, value: bytes | str) -> bytes:
-    """Return what stands for an address, a name or a URN in the table."""
+    """Return the key of an address, a name or a URN in the table."""
     if what == "address":
         if not isinstance(value, bytes) or len(value) != _DIGEST:
             raise SchemaError("not the digest of a grain", expected=f"{_DIGEST} bytes")
@@ -147,7 +148,7 @@ def marks(shared: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def mark_of(reader: Reader, digest: bytes) -> bytes | None:
-    """Return the mark that the tombstone of an address stands under."""
+    """Return the key of the tombstone of an address."""
     found = [mark(one, "address", digest) for one in keys(reader)]
     standing = (one for one in found if reader.row(TOMBSTONES, one) is not None)
     return next(standing, found[0] if found else None)
@@ -161,7 +162,7 @@ def add(
     reason_code: str,
     hint: bytes = b"",
 ) -> None:
-    """Remember that something was erased; what is remembered already stays as it is."""
+    """Add a tombstone; one that exists stays as it is."""
     row = mark(key(writer), what, value)
     if not has(writer, what, value):
         more = {"h": hint} if hint else {}
@@ -169,7 +170,7 @@ def add(
 
 
 def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:
-    """Remember that something was erased, and how often: the count tells a store of the next."""
+    """Add a tombstone, or raise its count, which tells other stores of another erasure."""
     row = mark(key(writer), what, value)
     count = min(times(writer, what, value) + 1, toggles.MOST)
     more = {"n": count} if count > 1 else {}
@@ -177,13 +178,13 @@ def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: 
 
 
 def lift(writer: Writer, what: What, value: bytes | str) -> None:
-    """Forget that something was erased, for it was allowed to come back."""
+    """Remove a tombstone, to allow an erased grain back."""
     for shared in keys(writer):
         writer.set_row(TOMBSTONES, mark(shared, what, value), None)
 
 
 def times(reader: Reader, what: What, value: bytes | str) -> int:
-    """Tell how often something was erased."""
+    """Return how often something was erased."""
     marks = (mark(shared, what, value) for shared in keys(reader))
     rows = [row for one in marks if (row := reader.row(TOMBSTONES, one)) is not None]
     try:

@@ -69,16 +69,16 @@ class ImportStep:
         seen: the addresses of the current grains that were found under it, and under ``also``,
             when this was decided; None: it does not matter what is there.
         also: more origins by which it was decided, such as the hash of its content.
-        grain: what is put; None if only a vector is given to what is there.
-        parts: the grains that it names, and that come with it or not at all.
+        grain: the grain to put; None if a stored grain only gets a vector.
+        parts: the grains that it names, stored with it or not at all.
         replaces: the address of the grain that it supersedes.
-        under: the address of the grain that supersedes what is put, which joins its history.
-        justification: why, for policies that ask.
-        about: without a grain, the address of the one that the vector is of.
+        under: the address of the newer grain whose history it joins.
+        justification: of the supersession, for policies that require one.
+        about: without a grain, the address of the vector's grain.
         vector: a model, and float32 in little-endian order.
         wave: steps of a higher one come after all of a lower one, and may replace what these put.
-        reads: how often it was read elsewhere, and when last, in ms since 1970.
-        until: when it must be gone, ms since 1970.
+        reads: how often another system read it, and when last, in ms since 1970.
+        until: when it must be erased, ms since 1970.
     """
 
     id: str
@@ -97,7 +97,7 @@ class ImportStep:
 
     @property
     def address(self) -> str | None:
-        """The address of what is put."""
+        """The address of the grain."""
         return None if self.grain is None else self.grain.address
 
 
@@ -108,7 +108,7 @@ class RecordOutcome:
     Attributes:
         moved: another writer has changed what was seen; nothing was done.
         error: why the store refuses the grain; nothing was done then either.
-        unkept: why the vector was not kept.
+        unkept: why the vector was not stored.
     """
 
     moved: bool = False
@@ -139,7 +139,7 @@ R = TypeVar("R")
 
 
 class Planned(Protocol):
-    """What the import loop reads of a plan."""
+    """The part of a plan that the import loop reads."""
 
     @property
     def one(self) -> Any:
@@ -275,7 +275,7 @@ def batches(records: Iterable[R], size: int, weight: Callable[[R], int]) -> Iter
 
 
 class _Undone(Exception):
-    """A transaction that is taken back: one of its steps could not be done."""
+    """Rolls a transaction back, because one of its steps failed."""
 
     def __init__(self, outcomes: list[RecordOutcome]) -> None:
         super().__init__()
@@ -322,7 +322,7 @@ def record(
 def note_import(
     context: Context, format: str, counts: Mapping[str, int | str], *, actor: str | None = None
 ) -> None:
-    """Add an entry to the audit trail about an import that is done."""
+    """Note a finished import in the audit trail."""
 
     def work(writer: Writer) -> None:
         context.note(writer, "import", [], reason_code=format, details=dict(counts), actor=actor)
@@ -348,7 +348,7 @@ class _ImportTransaction:
         self._places = places
         self._actor = actor
         self._allow_erased = allow_erased
-        self._stands: dict[int, bytes] = {}  # where the grain of a step stands now
+        self._stands: dict[int, bytes] = {}  # the address of a step's grain
 
     def run(
         self,
@@ -380,7 +380,7 @@ class _ImportTransaction:
         replaced = [(n, step.replaces) for n, step in enumerate(steps) if step.replaces]
         seqs = self._writer.find([bytes.fromhex(address) for _, address in replaced])
         for (n, _), seq in zip(replaced, seqs, strict=True):
-            # What is not there may come with an earlier wave.
+            # An earlier wave may store a grain that is missing.
             if seq is not None and self._writer.is_past(seq):
                 found[n] = RecordOutcome(moved=True)
 

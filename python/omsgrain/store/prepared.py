@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grains on their way into a store, and what only encrypted or signed ones need there.
 
-An envelope is opened and its signature verified; an encrypted blob cannot be looked into and goes
-in as it is. Where the store has keys, grains of users are sealed here, and their blind rows are
-written beside them. ``write.py`` has the way of all other grains.
+An envelope is opened and its signature verified; a blob that is already encrypted is stored as it
+is. With keys, the store encrypts users' grains here and writes their blind rows beside them.
+``write.py`` puts all other grains.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class KeysMovedError(Exception):
 
 
 class Sealed(NamedTuple):
-    """What an encrypted grain was before.
+    """A grain before it was encrypted.
 
     Attributes:
         plain: its blob, as the holder of the key sees it.
@@ -156,7 +156,7 @@ class PreparedGrains:
 
 
 class VerifiedBlobs(NamedTuple):
-    """What became of some blobs, by their places.
+    """The outcomes for some blobs, by their places.
 
     Attributes:
         pairs: those that are good.
@@ -206,7 +206,7 @@ def verify(given: dict[int, bytes], resolver: Resolver | None) -> VerifiedBlobs:
 
 
 def _sealed_error(blob: bytes) -> OmsError | None:
-    """What is wrong with a sealed blob, as far as it shows."""
+    """The visible defect of an encrypted blob."""
     if len(blob) < _LEAST_SEALED:
         return TooShortError(
             "too short for a sealed grain",
@@ -414,10 +414,10 @@ def _seal(
 
 
 class Placed(NamedTuple):
-    """What became of one grain.
+    """The outcome for one grain.
 
     Attributes:
-        digest: the address that it stands under.
+        digest: the address of the stored grain.
         new: whether it was not there before.
         signed: whether it was there, and has a signature more now.
         refusal: its signature is one too many.
@@ -533,7 +533,7 @@ def _add_signature(writer: Writer, given: PreparedGrains, i: int, seq: int | Non
             own = blob == given.pairs[i][1]
             return own and signatures.add(writer, seq, blob, signature)
         sealed = given.sealed[i]
-        if signatures.over(signature, blob):  # it stands there as a plain one
+        if signatures.over(signature, blob):  # it is stored unencrypted
             return signatures.add(writer, seq, blob, signature)
         return signatures.add(writer, seq, sealed.plain, signature, sealed.keys)
     return signatures.add(writer, seq, given.pairs[i][1], signature)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding the grains of a user by what they were called in documents of other formats.
+"""Find the grains of a user by their ids in documents of other formats.
 
-An import asks for thousands of names, nearly all of which are not there. So they are looked up
-together in one snapshot, and a user of whom the store has nothing costs one look-up in all.
+An import looks up thousands of ids, and the store lacks nearly all of them. So one snapshot looks
+up many together, and a user without grains costs a single look-up.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class SourceSnapshot:
                 self._keys = reader.ring.of_user(user_id)
 
     def find(self, ids: Iterable[str], which: Which = "all") -> dict[str, list[SourcedGrain]]:
-        """Find the grains that were called so, those that are current first, then the newest."""
+        """Find the grains with these ids: the current ones first, then the newest."""
         # No grain is found by a name that begins with a byte order mark: no string of OMS does.
         wanted = [name for name in dict.fromkeys(ids) if not name.startswith("\ufeff")]
         found: dict[str, list[SourcedGrain]] = {}
         for name, seq in chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which)):
             one = self._own(seq)
-            # Long names stand in the index by a hash.
+            # The index has only a hash of long names.
             if one is not None and normalize("NFC", name) in names_of(one.grain):
                 found.setdefault(name, []).append(one)
         for several in found.values():

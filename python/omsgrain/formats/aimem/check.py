@@ -115,7 +115,7 @@ WARNINGS: Final[dict[str, AimemRule]] = {
     ),
     "document_not_kept": AimemRule("2", "some records are not stored exactly as received", 200),
 }
-"""What is accepted with a warning."""
+"""Rules whose breach is accepted with a warning."""
 
 
 Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, AimemField], ...]
@@ -142,7 +142,7 @@ class Values:
         self._line: int | None = None
 
     def _fields(self, pointer: str, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
-        """The known fields that are there and of the right type; the others are told."""
+        """Return the known fields of the right type; report the others."""
         good = {}
         for name, types, most, field in plan:
             value: Any = values.get(name)
@@ -201,7 +201,7 @@ class Values:
 
 
 class _More(NamedTuple):
-    """What is asked of a field besides its type."""
+    """The rules for a field besides its type."""
 
     of: str | None = None
     look: str | None = None
@@ -276,7 +276,7 @@ _ENDS: dict[Kind, tuple[tuple[str, Kind, str], ...]] = {
         ("entity_id", "entity", "ce_entity_unknown"),
     ),
 }
-"""What edges and links name, and the rule that it is in the same bundle."""
+"""The members of edges and links that name a record, and the rule if the bundle lacks it."""
 
 
 class AimemChecker(Values):
@@ -287,7 +287,7 @@ class AimemChecker(Values):
         problems: what is wrong with the records.
         warnings: what is accepted with a warning.
         unresolved: how many edges and links came before both their ends.
-        doubtful: identifiers that may stand twice; whether they were looked at again.
+        doubtful: identifiers that may occur twice, and whether the second look has met them.
     """
 
     def __init__(self, limits: AimemLimits = LIMITS, *, many: bool = False) -> None:
@@ -341,7 +341,7 @@ class AimemChecker(Values):
         self._declared(envelope, good)
 
     def _declared(self, envelope: dict[str, Any], good: dict[str, Any]) -> None:
-        """What the envelope says of embeddings; a record that has one asks for what is missing."""
+        """Note which embeddings the envelope declares; a record with one needs all of it."""
         names = ("embedding_dim", "embedding_model")
         self._undeclared = {name for name in names if envelope.get(name) in (None, "")}
         dimension = good.get("embedding_dim")
@@ -494,7 +494,7 @@ class AimemChecker(Values):
             self._warn("shared_id", f"{pointer}/id")
 
     def twice(self, kind: Kind, record: dict[str, Any], pointer: str, line: int | None) -> None:
-        """Look again at a record whose identifier may stand twice; all of them in their order."""
+        """Look again at a record whose identifier may occur twice; call it in their order."""
         name = record.get("id")
         if type(name) is not str or (kind, name) not in self.doubtful:
             return

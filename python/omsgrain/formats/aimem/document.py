@@ -138,7 +138,7 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class AimemVerdict:
-    """What is wrong with a document; the first problem is what it is refused for.
+    """The problems of a document; the first one is the reason why it is refused.
 
     Attributes:
         problems: the first thousand, envelope before checksum before records.
@@ -232,7 +232,7 @@ def problem(
 
 
 def is_other(given: Any, total: str) -> bool:
-    """Whether a checksum is one, and not this. What is none is a fault of the envelope."""
+    """Whether a checksum is another one. The envelope's check refuses what is no checksum."""
     return isinstance(given, str) and given.startswith(CHECKSUM) and given != total
 
 
@@ -279,7 +279,7 @@ class ScannedBundle:
 
 
 def scan(source: IO[bytes], limits: AimemLimits = LIMITS) -> ScannedBundle:
-    """Check a bundle by lines from where the source stands, checksum included."""
+    """Check a bundle by lines from the source's position, with its checksum."""
     start = source.tell()
     checker, between, unread = AimemChecker(limits, many=True), Problems(), Problems()
     counts: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
@@ -315,7 +315,7 @@ def scan(source: IO[bytes], limits: AimemLimits = LIMITS) -> ScannedBundle:
 
 
 def records(source: IO[bytes]) -> Iterator[Record]:
-    """The records of a bundle that was scanned, from where the source stands."""
+    """The records of a scanned bundle, from the source's position."""
     source.readline()
     for line in source:
         if line.strip():

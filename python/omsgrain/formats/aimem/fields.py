@@ -36,7 +36,7 @@ TEXT = 65_536
 
 @dataclass(frozen=True, slots=True)
 class AimemLimits:
-    """What a reader takes. Whatever is larger is refused before it is parsed.
+    """The limits of a reader. It refuses a larger document before it parses it.
 
     Attributes:
         document: bytes of a bundle in one JSON document; a larger one comes by lines.
@@ -223,7 +223,7 @@ class Hashed:
         return True
 
     def _place(self, mark: int) -> int:
-        """Where a number stands, or would."""
+        """The slot of a number, or the slot that it would get."""
         slots, last = self._slots, len(self._slots) - 1
         place = mark & last
         while slots[place] and slots[place] != mark:
@@ -281,7 +281,7 @@ def of_producer(producer: str) -> Callable[[str], object]:
 
 
 def urn(producer: str, local: str) -> str:
-    """Put an identifier together. What it is made of was checked."""
+    """Put an identifier together; its parts were checked."""
     return str(Urn(producer, local))
 
 

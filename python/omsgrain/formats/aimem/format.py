@@ -263,7 +263,7 @@ class Aimem(Format):
         return {"producer": envelope["producer"]} if "producer" in envelope else {}
 
     def with_vector(self, record: Record, data: bytes) -> Record:
-        """A chunk with its embedding, which stands in no grain."""
+        """A chunk with its embedding, which no grain holds."""
         return record | {"embedding": fields.encode(data)}
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:

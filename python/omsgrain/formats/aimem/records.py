@@ -251,7 +251,7 @@ _SHAPES: dict[Kind, RecordShape] = {
     "entity": RecordShape(_of_entity, _to_entity, _id),
     "chunk_entity": RecordShape(_of_link, _to_link, _pair),
 }
-# What a bundle's checksum is made of has its keys sorted, so their order says nothing.
+# A bundle's checksum is of sorted keys, so their order says nothing.
 _TABLE: Final = RecordTable(FORMAT, cast("dict[str, RecordShape]", _SHAPES), ordered=False)
 
 
@@ -422,7 +422,7 @@ def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
     """The content of a grain that was a memory of MIF; None if it was none.
 
     A grain's fields have the beginning of a long one, and other code points of one that they
-    compose. Where it cannot be told whole it is empty.
+    compose. It is empty if the whole text is not known.
     """
     source, context = Source.of(grain), grain.get("context")
     if source is None:
@@ -446,7 +446,7 @@ def _is_whole(content: str, source: Source) -> bool:
 
 
 def _in_residual(residual: Mapping[str, Any] | None, member: str) -> str | None:
-    """A text that stands beside the fields of a grain; None if it stands elsewhere."""
+    """A text that the side channel of a grain holds; None if it does not."""
     found: Any = residual
     for name in ("~", member, "="):
         found = found.get(name) if isinstance(found, Mapping) else None

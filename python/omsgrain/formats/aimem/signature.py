@@ -30,19 +30,19 @@ _BASE64 = re.compile("[A-Za-z0-9_-]*")
 
 
 def canonical(data: bytes, limits: AimemLimits = LIMITS) -> bytes:
-    """What is signed of a bundle in one document."""
+    """The signed bytes of a bundle in one document."""
     return _core.canonical_json(data.removeprefix(MARK), MEMBER, limits.depth)
 
 
 def canonical_of_lines(source: IO[bytes]) -> bytes:
-    """What is signed of a bundle by lines, whole in memory: a signature is made over one piece."""
+    """The signed bytes of a bundle by lines, whole in memory: a signature needs one piece."""
     with pieces_of_lines(source) as pieces:
         return b"".join(pieces())
 
 
 @contextmanager
 def pieces_of_lines(source: IO[bytes]) -> Iterator[Pieces]:
-    """What is signed of a bundle by lines that was scanned, from where the source stands."""
+    """The signed bytes of a scanned bundle by lines, from the source's position."""
     start = source.tell()
     envelope = json.loads(source.readline())
     source.seek(start)

@@ -31,11 +31,11 @@ from omsgrain.formats.times import is_uuid
 Kind: TypeAlias = Literal[
     "memory", "entity", "relationship", "episode", "todo", "project", "reminder", "other"
 ]
-"""Kinds of records; other is any value that stands where the dialect has a record."""
+"""Kinds of records; other is any value in the place of a record of the dialect."""
 
 FORMAT: Final = "mif2"
 VERSION: Final = "2.0"
-"""What is written."""
+"""The version that is written."""
 MAJOR: Final = "2."
 """How a version begins that is read."""
 
@@ -50,7 +50,7 @@ ARRAYS: Final[dict[str, Kind]] = {
 }
 """The arrays whose items are records, in the order in which they are read."""
 DIALECT: Final = frozenset({"episode", "todo", "project", "reminder"})
-"""Records of the reference implementation. What is none of them is kept as it is."""
+"""Records of the reference implementation. Any other value is kept as it is."""
 REFERENCES: Final[dict[str, dict[str, str]]] = {
     "memory": {
         "id": "memory",
@@ -286,12 +286,12 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
     "unknown_reference": SchemaRule("2", "the referenced record is not in the document"),
     "owner_not_kept": SchemaRule("1", "no grain can hold this user id: the grains have no owner"),
 }
-"""What is accepted with a warning."""
+"""Rules whose breach is accepted with a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mif2Limits:
-    """What a reader takes. Whatever is larger is refused before it is parsed.
+    """The limits of a reader. It refuses a larger document before it parses it.
 
     Attributes:
         document: bytes of a document.
@@ -321,13 +321,13 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "re
 
 
 class Mif2Checker(DocumentChecker):
-    """Checks one document. Of what it saw it keeps only hashes."""
+    """Checks one document. It keeps only hashes of ids and contents."""
 
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
 
     def document(self, document: Any) -> None:
-        """Check what stands around the records."""
+        """Check the document without its records."""
         self._found = self.faults
         self._whole("", "document", document)
         if type(document) is not dict:

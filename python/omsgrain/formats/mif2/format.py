@@ -159,7 +159,7 @@ class Mif2(VersionedMif):
         return short_name(id)
 
     def vector(self, item: RecordItem) -> Vector | None:
-        """What is searched of the embedding of a memory."""
+        """The vector of a memory's embedding."""
         if item.kind != "memory" or item.of is not None:
             return None
         return vector_of(item.value.get("embeddings"))

@@ -58,7 +58,7 @@ CONTENT: Final = {
     "goal": "description",
     "state": "context",
 }
-"""Where the content stands, by type of grain; in a context it is the ``text``."""
+"""The field with the content, by type of grain; in a context it is the ``text``."""
 _NONE: Final[Record] = {}
 _DID = re.compile(r"did:[a-z0-9]+:[\x21-\x7e]+")
 
