@@ -80,7 +80,7 @@ class Named:
     """A public name: how a user writes it, what it is, and the module that defines it.
 
     Attributes:
-        title: the heading of its entry.
+        title: how a user writes it.
         value: the function, the class, or for an alias its definition in the source.
         module: the module in which its annotations are read.
     """
@@ -95,9 +95,17 @@ class Named:
         return (self.module, self.title)
 
     @property
+    def heading(self) -> str:
+        """The heading of its entry; that of a class says so, for an anchor of its own."""
+        if inspect.isclass(self.value):
+            return f"class {self.title}"
+        alias = isinstance(self.value, Alias) and "." not in self.title
+        return f"type {self.title}" if alias else self.title
+
+    @property
     def anchor(self) -> str:
         """The anchor of its heading."""
-        return re.sub(r"[^\w\- ]", "", self.title.lower()).replace(" ", "-")
+        return re.sub(r"[^\w\- ]", "", self.heading.lower()).replace(" ", "-")
 
 
 @dataclass(frozen=True)
@@ -308,6 +316,8 @@ def words_of(value: Any) -> set[str]:
         text = value.text
     elif inspect.isclass(value):
         text = " ".join(fields(value).values())
+        if value.__name__ in MADE:
+            text += signature("__init__", vars(value)["__init__"])
         text += "".join(signature(name, getattr(value, name)) for name in shown_methods(value))
     else:
         text = signature("f", value)
@@ -404,9 +414,11 @@ class Reference:
 
     def _need(self, page: str, one: Named) -> None:
         """Place the types that an entry names, and those that they name."""
-        for word in sorted(words_of(one.value)):
+        for word in sorted(words_of(one.value) - {one.title.rpartition(".")[2]}):
             kind = defined(one.module, word)
-            if kind is None or kind.key in self.places or kind.title in INSIDE:
+            if kind is None or kind.key in self.places:
+                continue
+            if kind.title in INSIDE and inspect.isclass(kind.value):
                 continue
             self.places[kind.key] = (page, kind.anchor)
             self.types[page].append(kind)
@@ -450,13 +462,14 @@ class Reference:
                 one = named(name)
                 if at == page:
                     first = escaped(words(one).partition("\n\n")[0])
+                    first = re.sub(r" Spec: OMS §[\d., §]+", "", first)
                     lines.append(f"| [`{one.title}`]({page}.md#{one.anchor}) | {first} |")
             lines.append("")
         return "\n".join(lines)
 
     def entry(self, page: str, one: Named, example: str) -> Iterator[str]:
         """Yield the lines of one name."""
-        yield from (f"### {one.title}", "")
+        yield from (f"### {one.heading}", "")
         value, last = one.value, one.title.rpartition(".")[2]
         if isinstance(value, Alias):
             text = value.text

@@ -7,6 +7,7 @@ The examples run with the blocks of all pages; `make check` compares the pages w
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -51,6 +52,13 @@ def test_the_pages_are_there(made: ModuleType) -> None:
     assert {path.name for path in made.FOLDER.iterdir()} == {
         path.name for path in made.written(made.load())
     }
+
+
+def test_no_two_headings_of_a_page_have_one_anchor(made: ModuleType) -> None:
+    for path, text in made.written(made.load()).items():
+        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        anchors = [re.sub(r"[^\w\- ]", "", one.lower()) for one in headings]
+        assert len(anchors) == len(set(anchors)), path
 
 
 def test_signatures_are_typed(made: ModuleType) -> None:

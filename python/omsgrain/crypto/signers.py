@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Protocol, TypeAlias
 
 import cbor2
 from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
@@ -56,6 +56,9 @@ from omsgrain.errors import (
     SignatureError,
     UnsupportedError,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
 Format = Literal["pem", "jwk", "cose"]
@@ -226,8 +229,6 @@ SIGNATURE = 64
 _HALF = SIGNATURE // 2
 _ECDSA, _ECDSA_OF_DIGEST = ECDSA(SHA256()), ECDSA(Prehashed(SHA256()))
 
-S = TypeVar("S", bound="KeySigner")
-
 Pieces: TypeAlias = Callable[[], Iterable[bytes]]
 """Data too large for the memory: gives them piece by piece, each time from the beginning."""
 
@@ -287,13 +288,13 @@ class KeySigner(ABC):
     def _new(cls) -> PrivateKey: ...
 
     @classmethod
-    def generate(cls: type[S]) -> S:
-        """Make a new key. It is nowhere but in memory until `save`."""
+    def generate(cls) -> Self:
+        """Make a new key. It exists only in memory until ``save``."""
         return cls(cls._new())
 
     @classmethod
-    def load(cls: type[S], path: str | Path, did: str | None = None) -> S:
-        """Read a key file, as `keyfile.load` does.
+    def load(cls, path: str | Path, did: str | None = None) -> Self:
+        """Read a key file.
 
         Args:
             path: PEM, JWK or COSE_Key.
@@ -320,7 +321,11 @@ class KeySigner(ABC):
         """Sign the data: 64 bytes."""
 
     def save(self, path: str | Path, format: Format = "pem") -> None:
-        """Write the key to a new file that only its owner may read, as `keyfile.save` does.
+        """Write the key to a new file that only its owner may read.
+
+        Args:
+            path: the file; it must not exist.
+            format: "pem", "jwk" or "cose".
 
         Raises:
             OSError: the file is there (FileExistsError), or cannot be written.
