@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from benches import bulk, codec, formats, growth, search, startup, store, trust
+from benches import bulk, codec, formats, growth, read, search, startup, store, trust
 from benches.measure import Row
 
-_AREAS = (codec, bulk, store, search, growth, startup, trust, formats)
+_AREAS = (codec, bulk, store, read, search, growth, startup, trust, formats)
 ROWS: dict[str, Row] = {
     row.id: row for row in sorted((r for area in _AREAS for r in area.ROWS), key=lambda r: r.id)
 }

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows S2, S4, S5, S10, A1: grains in and out of a store on disk, its check, and as a table."""
+"""Rows S2, S10, A1: grains in and out of a store on disk, its check, and as a table."""
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -11,17 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
-import orjson
 
 import omsgrain as og
-from benches import areev_peer
 from benches.measure import Case, Plan, Row, check, timed
 from omsgrain.storage.base import CheckReport
 from omsgrain.storage.check import check as check_store
 
 THREADS = 8
 MAP = 1 << 30
-PAGE = 10
 COLUMNS = ("subject", "relation", "object", "user_id", "created_at")
 
 
@@ -104,42 +100,6 @@ def put_threads(plan: Plan) -> Case:
     return Case(timed(put_many), timed(put_one), plan.count)
 
 
-def get(plan: Plan) -> Case:
-    store = og.open(plan.directory / "ours.omsg")
-    batch = og.encode_many(plan.grains())
-    check(store.put_many(batch).stored == plan.count, "all are new")
-    blobs = dict(batch)
-    addresses = batch.addresses
-    random.Random(4).shuffle(addresses)
-
-    def ours() -> list[og.Grain]:
-        return [store.get(address) for address in addresses]
-
-    def peer() -> list[og.Grain]:
-        return [og.decode(blobs[address]) for address in addresses]
-
-    check(ours() == peer(), "the same grains")
-    return Case(timed(ours), timed(peer), plan.count)
-
-
-def get_many(plan: Plan) -> Case:
-    store = og.open(plan.directory / "ours.omsg")
-    batch = og.encode_many(plan.grains())
-    check(store.put_many(batch).stored == plan.count, "all are new")
-    blobs = dict(batch)
-    addresses = batch.addresses
-    random.Random(4).shuffle(addresses)
-
-    def ours() -> list[og.Grain]:
-        return store.get_many(addresses)
-
-    def peer() -> list[og.Grain]:
-        return [og.decode(blobs[address]) for address in addresses]
-
-    check(ours() == peer(), "the same grains")
-    return Case(timed(ours), timed(peer), plan.count)
-
-
 def whole(plan: Plan) -> Case:
     path = plan.directory / "ours.omsg"
     batch = og.encode_many(plan.grains())
@@ -174,37 +134,6 @@ def to_arrow(plan: Plan) -> Case:
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
     check(list(rows) == peer(), "the same values")
     return Case(timed(ours), timed(peer), plan.count)
-
-
-def query(plan: Plan) -> Case:
-    grains = plan.grains()
-    store = og.open(plan.directory / "ours.omsg")
-    check(store.put_many(grains).stored == plan.count, "all are new")
-    db = areev_peer.opened(plan.directory)
-    check(len(areev_peer.add(db, areev_peer.calls(grains))) == plan.count, "the peer has all")
-    relation = grains[0]["relation"]
-    subjects = list(dict.fromkeys(grain["subject"] for grain in grains))
-    random.Random(5).shuffle(subjects)
-
-    def ours_of(subject: str) -> list[object]:
-        page = store.query(subject=subject, relation=relation, limit=PAGE)
-        return [hit.grain["object"] for hit in page.results]
-
-    def peer_of(subject: str) -> list[object]:
-        found = orjson.loads(db.recall(subject, relation, PAGE))
-        return [grain["fields"]["object"] for grain in found]
-
-    def newest(subject: str) -> list[object]:
-        return [g["object"] for g in reversed(grains) if g["subject"] == subject][:PAGE]
-
-    for subject in subjects:
-        check(ours_of(subject) == newest(subject), "the newest of the subject")
-        check(peer_of(subject) == newest(subject), "the peer finds the same")
-    return Case(
-        timed(lambda: [ours_of(subject) for subject in subjects]),
-        timed(lambda: [peer_of(subject) for subject in subjects]),
-        len(subjects),
-    )
 
 
 def _environment(path: Path) -> lmdb.Environment:
@@ -242,17 +171,6 @@ ROWS = (
         4.0,
         put_threads,
         count=400,
-    ),
-    Row("S4", "get by address, hot", "decode from a dict of blobs", 0.5, get),
-    Row("S4-many", "get_many by address, hot", "decode from a dict of blobs", 1.0, get_many),
-    Row(
-        "S5",
-        f"query(subject, relation, limit={PAGE}) in 10,000 grains, down to the objects",
-        f"{areev_peer.NAME} recall",
-        10.0,
-        query,
-        count=10_000,
-        of="queries",
     ),
     Row(
         "A1",
