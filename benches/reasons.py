@@ -78,16 +78,19 @@ REASONS: dict[str, str] = {
     ),
     "S3": "As for S1, with the start of Python.",
     "S4": (
-        "By cProfile a tenth is decoding. A fifth is the snapshot, a fifth the count of the "
-        "read and its row, a third two look-ups and the hash of the blob, the rest the Grain "
-        "and its calls."
+        "Of the time without the fields, a quarter is the snapshot, with a system call that asks "
+        "whether the file was replaced. A third is two look-ups and the hash of the blob. A quarter "
+        "counts the read and writes the count: a round reads more grains than are counted "
+        "in memory."
     ),
-    "S4-many": "As for S4 with one snapshot; a third is the count of reads.",
+    "S4-many": "The count of the reads and its row take as long as the look-ups.",
+    "S4-git": "The peer hashes no blob, counts no read and starts one process for all blobs.",
     "S5": (
-        "By cProfile a sixth is decoding ten grains, a third walks two lists of places and the "
-        "tail, a tenth reads blobs; the rest is the query, its cursor and hits. The peer is "
-        "half as slow here as when the goal was set."
+        "A fifth counts the reads and writes the counts. A fifth reads, hashes and makes the "
+        "grains. A tenth is the snapshot, in which LMDB looks up each table once. The rest is the "
+        "query, its walk, its hits and the field that is asked for."
     ),
+    "S5-sqlite": "As for S5; a quarter decodes ten grains. The peer counts no reads.",
     "S6": (
         "Either side looks one word up in an index of words and reads one grain. The goal is of "
         "the time when the peer was asked for a word that all grains have as well; that is "
