@@ -79,8 +79,8 @@ REASONS: dict[str, str] = {
     "S3": "As for S1, with the start of Python.",
     "S4": (
         "Of the time without the fields, a quarter is the snapshot, with a system call that asks "
-        "whether the file was replaced. A third is two look-ups and the hash of the blob. A quarter "
-        "counts the read and writes the count: a round reads more grains than are counted "
+        "whether the file was replaced. A third is two look-ups and the hash. The rest "
+        "of it counts the read and writes the count: a round reads more grains than are counted "
         "in memory."
     ),
     "S4-many": "The count of the reads and its row take as long as the look-ups.",
