@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the formats of agent memory have in common, each thing once, as the formats' hub has it.
+"""The common model of the formats of agent memory, used to convert between them.
 
 A format reads its records into these and writes its records of them; so each knows only itself. An
 item says what its record says: nothing is made up, and what is missing is None or empty. Ids are
@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["memory", "todo", "project", "reminder", "entity", "relation"]
-"""What an id can be the id of."""
+"""The kinds of records that have ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What stands inside a record.
+    """A part of a record.
 
     Attributes:
-        rest: members that only its format knows.
+        rest: members that only its format has.
     """
 
     rest: Mapping[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Item(Part):
     """A record.
 
     Attributes:
-        id: by what its format knows it; of a record without an id, what it joins.
+        id: its id; for a record without an id, its ends.
     """
 
     id: str = ""
@@ -43,10 +43,10 @@ class Item(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention(Part):
-    """A thing that a memory names.
+    """An entity that a memory mentions.
 
     Attributes:
-        of: the id of the entity, if the document has it and it is certain which.
+        of: the id of the entity, if the document has exactly one that matches.
     """
 
     name: str = ""
@@ -57,7 +57,7 @@ class Mention(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding(Part):
-    """A vector, and the model that made it."""
+    """A vector and its model."""
 
     model: str | None = None
     vector: tuple[float, ...] = ()
@@ -67,7 +67,7 @@ class Embedding(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance(Part):
-    """Where a memory came from."""
+    """The origin of a memory."""
 
     type: str | None = None
     session: str | None = None
@@ -76,7 +76,7 @@ class Provenance(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment(Part):
-    """What was said about a todo."""
+    """A comment on a todo."""
 
     id: str | None = None
     content: str | None = None
@@ -87,15 +87,15 @@ class Comment(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Item):
-    """Something that is remembered.
+    """A memory.
 
     Attributes:
         importance: 0 to 1.
         priority: ``critical``, ``important`` or ``standard``.
         parent: the memory it belongs to.
         external: its id in another system.
-        version: how often it was written.
-        redactions: what was taken out of the content.
+        version: its version, counted from 1.
+        redactions: parts removed from the content.
     """
 
     content: str = ""
@@ -124,7 +124,7 @@ class Memory(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Todo(Item):
-    """Something that is to be done."""
+    """A todo."""
 
     content: str = ""
     status: str | None = None
@@ -151,7 +151,7 @@ class Todo(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project(Item):
-    """What todos belong to."""
+    """A project of todos."""
 
     name: str | None = None
     prefix: str | None = None
@@ -164,10 +164,10 @@ class Project(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder(Item):
-    """Of what to remind, and when.
+    """A reminder.
 
     Attributes:
-        trigger: what sets it off, as its format says it.
+        trigger: its trigger, in its format.
     """
 
     content: str = ""
@@ -182,7 +182,7 @@ class Reminder(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity(Item):
-    """A thing that memories are about."""
+    """An entity."""
 
     name: str = ""
     types: tuple[str, ...] = ()
@@ -194,14 +194,14 @@ class Entity(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation(Item):
-    """Two things that belong together.
+    """A relation between two records.
 
     Attributes:
         source: the id that it starts from.
         target: the id that it leads to.
-        source_kind: of what that is the id.
-        target_kind: of what that is the id.
-        weight: how strong, or how certain, 0 to 1.
+        source_kind: the kind of the source.
+        target_kind: the kind of the target.
+        weight: strength or certainty, 0 to 1.
         strengthened: how often it was used.
     """
 
@@ -220,17 +220,17 @@ class Relation(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Only(Item):
-    """A record of a kind that one format alone has: all of it is `rest`."""
+    """A record of a kind that only one format has; all its members are in `rest`."""
 
     kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document(Item):
-    """What stands around the records; what is counted or computed from them is no part of it.
+    """The data around the records, without counts and other derived values.
 
     Attributes:
-        user: whose memories they are.
+        user: the user the memories belong to.
         generator: name and version of the system that wrote it.
         pii: whether there was personal data.
         secrets: whether there were secrets.

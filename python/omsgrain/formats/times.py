@@ -26,11 +26,11 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class Instant(NamedTuple):
-    """A point in time; instants compare as they came about.
+    """A point in time; instants compare in time order.
 
     Attributes:
-        seconds: since 1970; less than none before it.
-        fraction: the digits behind the point, without zeros at their end; they count forwards.
+        seconds: seconds since 1970; negative before it.
+        fraction: the digits after the point, without trailing zeros; they count forwards.
     """
 
     seconds: int
@@ -44,7 +44,7 @@ class Instant(NamedTuple):
 
 
 def parse(text: str, *, floating: bool = False) -> Instant | None:
-    """Read a time; None if it is none."""
+    """Read a time; None if it is invalid."""
     if (usual := _core.usual_seconds(text)) is not None:  # nearly all are
         return Instant(usual, "")
     if floating and _DATE.fullmatch(text):
@@ -68,7 +68,7 @@ def parse(text: str, *, floating: bool = False) -> Instant | None:
 
 
 def spell(millis: int) -> str:
-    """Write a time: in whole seconds where it is, else with three digits behind the point."""
+    """Write a time in whole seconds, or with three digits after the point."""
     text = _core.spell_time(millis)
     if text is None:
         raise OverflowError("the year of the time is not from 1 to 9999")
@@ -76,7 +76,7 @@ def spell(millis: int) -> str:
 
 
 def of_grain(instant: Instant | None) -> int:
-    """The ``created_at`` that a grain can have for it: the nearest; 1970 where none is known."""
+    """Return the nearest ``created_at`` that a grain can have; 1970 if the time is unknown."""
     return 0 if instant is None else min(max(instant.millis, 0), LAST)
 
 
@@ -89,5 +89,5 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID with its hyphens, of any version; letters may be large."""
+    """Whether a text is a UUID with hyphens, of any version, in either case."""
     return _UUID.fullmatch(text) is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A document as YAML: all strings in double quotes, so that every reader finds what was there.
+"""Reads and writes YAML. All written strings are double-quoted, so every reader agrees on them.
 
-It asks for no library. Spec: MIF 1.0 §1, YAML 1.2 §7.3
+It needs no library. Spec: MIF 1.0 §1, YAML 1.2 §7.3
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write(document: dict[str, Any]) -> bytes:
 
 
 def _block(value: Any, pad: str) -> Iterator[str]:
-    """The lines of a value; those of an object or an array begin with the pad."""
+    """Return the lines of a value; those of an object or array begin with the pad."""
     if not value or not isinstance(value, dict | list) or _is_flat(value):
         yield pad + _inline(value)
     elif isinstance(value, dict):
@@ -51,7 +51,7 @@ def _block(value: Any, pad: str) -> Iterator[str]:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether all is numbers, as in a vector, which stands in one line."""
+    """Whether an array has only numbers, such as a vector, which fits one line."""
     return isinstance(value, list) and {*map(type, value)} <= {int, float}
 
 
@@ -60,7 +60,7 @@ def _inline(value: Any) -> str:
         return _quoted(value)
     if type(value) is float:
         text = repr(value)
-        # Without a point a reader of YAML 1.1 would take it for a string.
+        # Without a point, a YAML 1.1 reader would read a string.
         return text.replace("e", ".0e") if "e" in text and "." not in text else text
     if isinstance(value, list):
         return f"[{', '.join(map(_inline, value))}]"
@@ -123,7 +123,7 @@ def read(
 
 
 class _OpenNode:
-    """An object or an array that is being read."""
+    """An object or array under construction."""
 
     __slots__ = ("anchor", "height", "key", "length", "size", "value")
 
@@ -136,23 +136,23 @@ class _OpenNode:
 
 
 class _Reader:
-    """Makes a tree of the events of one document; they nest in a list, not in calls."""
+    """Builds a value from the events of one document, without recursion."""
 
     def __init__(self, depth: int, aliases: int, room: int, before: int, values: int) -> None:
         self._depth = depth
         self._aliases = aliases
-        self._room = room  # characters that aliases may still say again
+        self._room = room  # characters that aliases can still repeat
         self._before = before
         self._values = self._left = values
         self._open: list[_OpenNode] = []
-        # What an anchor stands for, how many values that is, how deep, and how many characters.
+        # Anchor -> its value, with its number of values, depth and characters.
         self._anchors: dict[str, tuple[Any, int, int, int]] = {}
         self._repeated = 0
         self._line = before + 1
         self._done: list[Any] = []
 
     def read(self, events: Iterable[Any]) -> Any:
-        """The tree."""
+        """Return the value."""
         documents = 0
         for event in events:
             self._line = self._before + event.start_mark.line + 1
@@ -193,14 +193,14 @@ class _Reader:
         self._put(place.value, place.size, place.height, place.length)
 
     def _alias(self, event: Any) -> None:
-        # One that is not finished yet is not there, so nothing can hold itself.
+        # An unfinished anchor is unknown, so a value cannot contain itself.
         if event.anchor not in self._anchors:
             self._refuse("an anchor before its alias")
         value, size, height, length = self._anchors[event.anchor]
         self._repeated += size
         self._room -= length
         if self._room < 0:
-            raise too_large("as many bytes, each alias written out", "more")
+            raise too_large("bytes with expanded aliases", "more")
         if self._repeated > self._aliases:
             self._refuse(f"aliases of at most {self._aliases} values")
         if len(self._open) + height > self._depth:
@@ -250,7 +250,7 @@ class _Reader:
             place.value.append(value)
 
     def _resolved(self, event: Any) -> Any:
-        """The value of a scalar, by the core schema."""
+        """Return the value of a scalar, by the core schema."""
         text: str = event.value
         plain = event.implicit[0] and event.tag is None
         tag = event.tag

@@ -199,7 +199,7 @@ def _loose(link: Record) -> model.Relation:
 
 
 def _reference(edge: Record, chunks: Mapping[str, Record]) -> str | None:
-    """Return the attribute that our edge stands for; None if the edge holds more."""
+    """Return the attribute that our edge represents; None if the edge holds more."""
     name, source = _TYPES.get(edge["edge_type"]), chunks.get(edge["source_id"])
     if name is None or source is None or len(edge) != 5 or edge["weight"] != 1:
         return None

@@ -145,7 +145,7 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
         if kind not in CLASSES:
             found.append(SourcedItem(_only(kind, record), at))
         elif kind == "entity" and _node(record, seen) is not None:
-            continue  # it only stands for a memory or todo in the graph
+            continue  # it only represents a memory or todo in the graph
         else:
             found.append(SourcedItem(_item(kind, record, seen, nodes, entities, extensions), at))
     return Content(_document(envelope), _with_subtasks(found))
@@ -185,7 +185,7 @@ def _agent(item: model.Memory) -> model.Memory:
 
 
 def _node(record: Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
-    """Return the kind of record that an entity stands for, so that a relationship can name it."""
+    """Return the kind of record that an entity represents, if it has no data of its own."""
     types = record.get("types")
     if record.keys() == {"id", "name", "types"}:
         if types == ["memory"] and record["id"] in seen["memory"]:

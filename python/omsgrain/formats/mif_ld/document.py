@@ -518,7 +518,7 @@ def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
 
 
 def _difference(bare: Record, record: Record) -> Difference | None:
-    """As `difference`, but only where counters stand is looked."""
+    """Like `difference`, but compares only the objects with counters."""
     way = _TEMPORAL
     if way not in bare:
         return difference(bare, record)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong between the parts of an ontology, and between it and what it extends.
+"""Checks the parts of an ontology against each other and against the ontologies it extends.
 
-Only the ontology itself is reported; what it extends has its own report.
+It reports only the ontology itself; an extended ontology has its own report.
 """
 
 from __future__ import annotations
