@@ -37,7 +37,7 @@ _TRUST = ("retracted", "contested", "unverified", "verified")
 
 
 class PolicyLookup(Protocol):
-    """What a check may read from the store, in the transaction of the act."""
+    """The reads of a check, in the transaction of the act."""
 
     def grain(self, address: str) -> Grain | None:
         """Return a grain, also a superseded or retracted one; None if it is missing."""

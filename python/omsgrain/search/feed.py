@@ -2,7 +2,7 @@
 """Feed the text index from the store, page by page in the order of sequence numbers.
 
 A page is read in its own snapshot, and written in one transaction together with its last number.
-So a killed process keeps the earlier pages, processes that feed the same index take turns, and no
+So a killed process keeps the earlier pages. Processes that feed the same index take turns. No
 process holds a snapshot of the store while it waits for the index.
 """
 

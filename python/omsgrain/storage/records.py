@@ -223,8 +223,8 @@ def flip(writer: Writer, seq: int, what: bytes, on: bool, name: str = "") -> Non
 def taken(mine: int, theirs: int) -> int:
     """Return the epoch to continue with, given that of another store.
 
-    What is on there is on here too, even if its number is impossible. An end is believed only with
-    a possible number.
+    If it is on there, it is on here too, even with an impossible number. An end is believed only
+    with a possible number.
     """
     if theirs <= min(mine + JUMP, MOST):
         return max(mine, theirs)

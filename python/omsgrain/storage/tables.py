@@ -46,8 +46,8 @@ written later in sorted runs (``memtable.py`` has the rest). Keys and places of 
 or restricted is past: its rows are in past-1, all others in terms-1. Both tables are a pure
 function of the blobs and of the bits in states-0.
 
-The 8 bytes before a blob reveal damage: an address that is in no other table yet is computed from
-its blob, and a blob with a flipped byte would silently get another address.
+The 8 bytes before a blob reveal damage. An address that is in no other table yet is computed from
+its blob. Without these bytes, a blob with a flipped byte would silently get another address.
 
 All integers are big-endian, so that keys sort by number. The number in a table's name is the
 format of its rows: another layout gets another name, so that no reader confuses them. Sequence

@@ -432,7 +432,7 @@ def _remember(context: Context, writer: Writer, digest: bytes, reason_code: str)
 
 
 def status(context: Context, address: str) -> GrainStatus:
-    """What became of a grain, with the reads that this handle has counted."""
+    """Return the status of a grain, with the reads that this handle has counted."""
     digest = _core.parse_address(address)
     with context.storage.read() as reader:
         found = state_of(reader, seq_of(reader, digest))

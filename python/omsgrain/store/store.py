@@ -86,7 +86,7 @@ class GrainStore(StorePart):
     def put(
         self, item: Item, *, dedupe: Literal["semantic"] | None = None, allow_erased: bool = False
     ) -> str:
-        """Store one grain. It is durable when the call returns.
+        """Store one grain. After the call, it is durable, and queries in any process find it.
 
         A grain that is already in the store is not stored twice. If the store has keys, it
         encrypts grains that have a ``user_id`` and grains that a preset wants encrypted. ``get``
@@ -192,15 +192,13 @@ class GrainStore(StorePart):
     def supersede(self, old: str, new: Item, justification: str | None = None) -> str:
         """Replace a grain by a newer one in one transaction. Spec: OMS §23.
 
-        The old grain stays in the history, but it is no longer current. Its status gets
-        ``superseded_by`` and ``system_valid_to``. Its policy, and the policies that cover its
-        lineage, decide whether it may be superseded.
+        The old grain stays in the history, with ``superseded_by`` and ``system_valid_to`` in its
+        status. It is no longer current. The policies that cover it must allow the change.
 
         Args:
             old: the grain to supersede. If it is superseded already, the history forks.
-            new: an item as for ``put``. It may be in the store already; a signed grain that is not
-                must come in its envelope. Fields without a policy that supersede a protected goal
-                get the goal's policy.
+            new: an item as for ``put``, or a grain of the store. Fields without a policy that
+                supersede a protected goal get the goal's policy.
             justification: the reason, for policies that require one. With fields, it becomes their
                 ``supersession_justification``; otherwise only reviews show it.
 
@@ -220,20 +218,26 @@ class GrainStore(StorePart):
         return lifecycle.supersede(self._context, old, new, justification)
 
     def contest(self, address: str, *, reason: str | None = None) -> None:
-        """Mark a grain as contested. It stays current. Raises as ``supersede``. Spec: OMS §23.
+        """Mark a grain as contested. It stays current. Spec: OMS §23.
 
         Args:
             address: the grain.
             reason: the reason, which some policies require.
+
+        Raises:
+            NotFoundError, InvalidationDeniedError, StoreError: as for ``supersede``.
         """
         self.trust.set_verification(address, "contested", reason=reason)
 
     def retract(self, address: str, *, reason: str | None = None) -> None:
-        """Retract a grain: no longer current. Raises as ``supersede``. Spec: OMS §23.
+        """Retract a grain. It stays readable, but is no longer current. Spec: OMS §23.
 
         Args:
             address: the grain.
             reason: the reason, which some policies require.
+
+        Raises:
+            NotFoundError, InvalidationDeniedError, StoreError: as for ``supersede``.
         """
         self.trust.set_verification(address, "retracted", reason=reason)
 
@@ -250,8 +254,7 @@ class GrainStore(StorePart):
             approvals: the names of approvals that were given, for a retention policy.
 
         Raises:
-            NotFoundError, StoreError: as for ``supersede``.
-            InvalidationDeniedError: a policy, a hold or a retention rule forbids it.
+            NotFoundError, InvalidationDeniedError, StoreError: as for ``supersede``.
         """
         self.delete_many((address,), reason=reason, approvals=approvals)
 
@@ -301,8 +304,6 @@ class GrainStore(StorePart):
         **filters: Unpack[Filters],
     ) -> Page:
         """Return the grains that match all filters. Spec: OMS §28.1.
-
-        A grain is found as soon as its put has returned, by other processes too.
 
         Args:
             order: "newest" first, then by address; or "oldest", the exact reverse.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the store to the table ``words``: pages of grains, each in a transaction with its number.
+"""Fill the table ``words`` from the store: pages of grains, each in a transaction with its number.
 
-The row of ``texts`` says how far the table has come. A feeding process locks it first, so that
-processes that feed one store take turns, and each finds what the one before has done.
+The row of ``texts`` says how far the table is. A feeding process locks it first, so that processes
+that feed one store take turns, and each sees the work of the previous one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from omsgrain.storage.postgres.pool import Connection
 
 LONGEST = 500
-"""Letters of a word that count: a tsvector takes words of 2,046 bytes."""
+"""Characters of a word that count: a tsvector accepts words of 2,046 bytes."""
 
-_MOST = 900_000  # bytes of the words of a tsvector, which takes a MiB
+_MOST = 900_000  # maximum bytes of words in a tsvector, whose limit is 1 MiB
 _WORD = re.compile("[0-9A-Za-z\x80-\U0010ffff]+")
 _FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _GAP = GAP.strip()
 
 
 class TextRow(NamedTuple):
-    """A row of the table, without the number of the store."""
+    """A row of the table without the number of the store."""
 
     seq: int
     size: int
@@ -47,17 +47,17 @@ class TextRow(NamedTuple):
 
 
 def cut(word: str) -> str:
-    """A word as the table has it."""
+    """Return a word as the table has it."""
     return word[:LONGEST]
 
 
 def framed(words: list[str]) -> str:
-    """Words in their order, so that each has its own space on both sides."""
+    """Return words in order, each with its own space on both sides."""
     return f" {'  '.join(words)} " if words else ""
 
 
 def lexeme(store_id: int, word: str) -> str:
-    """A word of a store as a tsvector and a tsquery have it: stores share an index of words."""
+    """Return a word of a store for a tsvector or a tsquery: stores share an index of words."""
     return f"'{store_id}.{word}'"
 
 
@@ -70,14 +70,14 @@ def row_of(store_id: int, given: Words) -> TextRow:
     wide = sum(map(len, different)) > _MOST // 4 and (
         sum(len(word.encode()) + 12 for word in different) > _MOST
     )
-    # In the order of PostgreSQL, so that what it gives back can be compared.
+    # In PostgreSQL's order, so that its answer can be compared.
     names = [] if wide else sorted(lexeme(store_id, word) for word in different)
     says, about, more = map(framed, split)
     return TextRow(seq, sum(map(len, split)), says, about, more, " ".join(names), wide)
 
 
 def _folded(text: str) -> str:
-    """Letters of ASCII without case; the others were folded by ``for_index``."""
+    """Fold the case of ASCII letters; ``for_index`` folded the others."""
     return text.lower() if text.isascii() else text.translate(_FOLD)
 
 
@@ -110,19 +110,19 @@ _CLEAR = f"DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint"
 
 
 class IndexProgress(NamedTuple):
-    """How far the table of a store has come."""
+    """How far the table of a store is."""
 
-    state: FeedState  # what it has seen of the store
-    size: int  # how many words its grains have together
-    gone: int  # how many rows were deleted since what they held was wiped out
-    key: Any  # opens the words of the store to a role that may see them; None before any
+    state: FeedState  # the state that it has indexed
+    size: int  # total number of words
+    gone: int  # number of deleted rows whose content is not wiped yet
+    key: Any  # gives a permitted role access to the words; None before the first row
 
 
 _NOTHING = IndexProgress(FeedState(0, 0, b"", 0), 0, 0, None)
 
 
 def progress(connection: Connection, store_id: int, *, lock: bool = False) -> IndexProgress:
-    """Return how far the table has come."""
+    """Return how far the table is."""
     given = {"store": store_id}
     if lock:
         connection.execute(_BEGIN, given)
@@ -135,7 +135,7 @@ def progress(connection: Connection, store_id: int, *, lock: bool = False) -> In
 
 
 def write(connection: Connection, store_id: int, page: FeedPage, before: FeedState) -> None:
-    """Take in a page that follows a state, unless another process has done so."""
+    """Index a page that follows a state, unless another process has done so."""
     now = progress(connection, store_id, lock=True)
     if now.state != before:
         return
@@ -158,19 +158,19 @@ def write(connection: Connection, store_id: int, page: FeedPage, before: FeedSta
 
 
 def empty(connection: Connection, store_id: int) -> None:
-    """Delete all rows, so that the next feed starts from the beginning."""
+    """Delete all rows, so that the next feed starts over."""
     now = progress(connection, store_id, lock=True)
     _go_on(connection, store_id, _cleared(connection, store_id, now))
 
 
 def wiped(connection: Connection, store_id: int, gone: int) -> None:
-    """Note that what so many deleted rows held was wiped out."""
+    """Record that the content of so many deleted rows is wiped."""
     now = progress(connection, store_id, lock=True)
     _go_on(connection, store_id, now._replace(gone=max(0, now.gone - gone)))
 
 
 def _cleared(connection: Connection, store_id: int, now: IndexProgress) -> IndexProgress:
-    """Delete all rows; return how far the table has come then."""
+    """Delete all rows; return how far the table is then."""
     fewer = connection.execute(_CLEAR, {"store": store_id}).rowcount
     return now._replace(state=_NOTHING.state, size=0, gone=now.gone + fewer)
 
@@ -184,9 +184,9 @@ T = TypeVar("T")
 
 _CONNECTIONS = 4
 
-# The pool's plans are made without values, and look up keys; a search is worth one of its own, and
-# the index of words gives bitmaps. The newest rows come by their own index, and are not sorted: a
-# store may have more of them than the planner thinks.
+# The pool's plans are generic and look up keys. A search needs a plan of its own, and the index of
+# words returns bitmaps. The newest rows come from their own index without sorting: a store may
+# have more of them than the planner assumes.
 _PLANS = (
     "SET LOCAL plan_cache_mode = force_custom_plan",
     "SET LOCAL enable_bitmapscan = on",
@@ -195,13 +195,13 @@ _PLANS = (
 
 
 class Sessions:
-    """Connections to the database of a store.
+    """Connections for searches in the database of a store.
 
     Attributes:
         store_id: the number of the store.
-        place: the database, for errors.
-        parts: it keeps what was deleted until a vacuum, and samples every column by default.
-        policies: it keeps tenants apart by row-level security.
+        place: the address of the database, for errors.
+        parts: whether the engine keeps deleted rows until a vacuum, and samples every column.
+        policies: whether it separates tenants by row-level security.
     """
 
     def __init__(self, database: Database, store_id: int) -> None:
@@ -217,9 +217,9 @@ class Sessions:
         return self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work`` in a transaction, again after each clash and while the server is away.
+        """Run ``work`` in a transaction, and retry after conflicts and lost connections.
 
-        What it does must be the same when it is done twice: the answer to a commit can be lost.
+        ``work`` must have the same effect when repeated: the answer to a commit can be lost.
         """
         return self._run("BEGIN ISOLATION LEVEL READ COMMITTED", work)
 
@@ -250,15 +250,15 @@ class Sessions:
                 return result
 
     def rewrite(self, table: str) -> None:
-        """Rewrite a table without what was deleted, where the engine does not do so itself.
+        """Rewrite a table without deleted rows, unless the engine does so itself.
 
         Raises:
-            StoreError: the role does not own it, or an older transaction keeps what was deleted.
+            StoreError: the role does not own it, or an older transaction needs deleted rows.
         """
         self._database.check_open()
         if self.parts:
             compact(self._database, [table])
 
     def close(self) -> None:
-        """Let go of the connections; a second call does nothing."""
+        """Close the connections. A second call does nothing."""
         self._let_go()

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text index of a store in PostgreSQL: tables that all processes feed and search.
+"""The text index of a store in PostgreSQL, which all processes feed and search.
 
     index = PostgresTextIndex(database, store_id)
     found = index.search(store.read, "shelf boxes")
 
-Matches come in the order that the index in SQLite gives. The index of words gives the rows that
-can match; the words in their order tell which do, and how often; BM25 is made of that. As in
-SQLite, words that most grains have are not weighed in a large table: what they alone would find
-comes last, the newest first.
+Matches have the same order as in SQLite. The index of words finds rows that can match. The words
+in order show which rows do, and how often, for BM25. As in SQLite, words in most grains have no
+weight in a large table: matches of these alone come last, newest first.
 
-A role that row-level security holds back cannot use the index of words by itself: PostgreSQL looks
-at nothing of a row before it knows that the role may see it. So it asks the function ``matching``,
-which may see all, and gives the rows of a store to callers with the key of the store.
+A role under row-level security cannot use the index of words itself: PostgreSQL reads nothing of a
+row before it knows that the role may see it. So the role calls the function ``matching``, which
+sees all rows, and returns those of a store to callers with the key of the store.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PhraseQuery:
-    """A phrase, as the tables are asked for it."""
+    """A phrase with its SQL for the tables."""
 
-    words: tuple[str, ...]  # the words that the table has for it
-    prefix: bool  # the last one is only the beginning of a word
-    name: str  # of its parameter
+    words: tuple[str, ...]  # its words in the table
+    prefix: bool  # the last word is a prefix
+    name: str  # the name of its parameter
 
     @property
     def pattern(self) -> str:
-        """The text that the columns of a grain contain exactly where the grain has the phrase."""
+        """The text that the columns of a grain contain exactly if the grain has the phrase."""
         return f" {'  '.join(self.words)}" + ("" if self.prefix else " ")
 
     @property
@@ -60,12 +59,12 @@ class PhraseQuery:
 
     @property
     def by_word(self) -> bool:
-        """Whether the words of a row alone tell that it has the phrase."""
+        """Whether the words of a row alone show that it has the phrase."""
         return len(self.words) == 1
 
     @property
     def times(self) -> str:
-        """How often a row has it, by the weights of the columns."""
+        """SQL for the number of occurrences in a row, by the weights of the columns."""
         each = (
             f"{weight}::float8 * (octet_length({column}) - octet_length(replace({column}, "
             f"%({self.name})s, ''))) / %({self.name}_size)s"
@@ -75,46 +74,46 @@ class PhraseQuery:
 
     @property
     def has(self) -> str:
-        """Whether a row has it."""
+        """SQL for whether a row has the phrase."""
         return f"({' OR '.join(f'strpos({c}, %({self.name})s) > 0' for c in COLUMNS)})"
 
     def tsquery(self, store_id: int) -> str:
-        """What the words of a row must have."""
+        """Return the tsquery for the words of the phrase."""
         *head, last = (lexeme(store_id, word) for word in self.words)
         return f"({' & '.join([*head, f'{last}:*' if self.prefix else last])})"
 
 
 def asked_of(phrase: Phrase, name: str) -> PhraseQuery:
-    """Say how the tables are asked for a phrase."""
+    """Return the SQL for a phrase."""
     words = pairs(phrase.words) if phrase.joined else phrase.words
     return PhraseQuery(tuple(map(cut, words)), phrase.prefix, name)
 
 
 def narrowed(store_id: int, query: Query, asked: dict[Phrase, PhraseQuery]) -> str:
-    """A tsquery that every match of a query fulfils, and few others do."""
+    """Return a tsquery that every match of a query fulfils, and few others."""
     if query.required:
         return " & ".join(asked[phrase].tsquery(store_id) for phrase in query.required)
     return " | ".join(asked[phrase].tsquery(store_id) for phrase in query.optional)
 
 
-_K1, _B = 1.2, 0.75  # of BM25, as SQLite has them
-_LEAST = 1e-6  # what a word that most grains have is worth there
+_K1, _B = 1.2, 0.75  # of BM25, as in SQLite
+_LEAST = 1e-6  # the weight of a word in most grains
 
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Where the rows of a store come from."""
+    """The source of a store's rows."""
 
     store_id: int  # the number of the store
-    secured: bool  # row-level security holds the role back
+    secured: bool  # whether the role is under row-level security
 
     def matching(self, parameter: str, *, among: bool = False) -> str:
-        """The rows that a tsquery gives, and those that are wide, as a FROM and a WHERE."""
+        """Return FROM and WHERE for the rows that a tsquery finds, and for wide rows."""
         if self.secured:
             asked = f"%(store)s::bigint, %(key)s::uuid, %({parameter})s::tsquery"
             return f"FROM {SCHEMA}.matching({asked}) w WHERE true"
-        # All words of a store begin with its number. Where nothing is said of the rows' own
-        # numbers, the planner shall not think that those of a store are few, and read them all.
+        # All words of a store begin with its number. Without a condition on row numbers, the
+        # planner must not assume that a store has few rows, and read them all.
         store = "w.store_id" if among else "w.store_id + 0"
         return (
             f"FROM {WORDS} w WHERE {store} = %(store)s::bigint "
@@ -129,7 +128,7 @@ def _counted(
     come: IndexProgress,
     asked: dict[Phrase, PhraseQuery],
 ) -> dict[Phrase, int]:
-    """Count the grains that have each of some phrases; more than half of all is enough."""
+    """Count the grains with each phrase, at most to more than half of all."""
     most = come.state.grains // 2 + 1
     given: dict[str, Any] = {"store": source.store_id, "key": come.key}
     parts = {}
@@ -141,12 +140,12 @@ def _counted(
         parts[phrase] = f"(SELECT count(*) FROM (SELECT 1 {rows} AND {sure} LIMIT {most}) c)"
     text = f"SELECT {', '.join(parts.values())}"
     row = connection.execute(text, given, prepare=False).fetchone()
-    assert row is not None, "a SELECT without FROM gives one row"
+    assert row is not None, "a SELECT without FROM returns one row"
     return dict(zip(parts, row, strict=True))
 
 
 class WalkPosition(NamedTuple):
-    """How far a walk has come: in which stage, and behind how many of its matches."""
+    """The position in the matches: a stage, and an offset in it."""
 
     stage: int = 0
     offset: int = 0
@@ -170,7 +169,7 @@ class PostgresMatches:
     def page(
         self, connection: Connection, come: IndexProgress, place: WalkPosition, size: int
     ) -> tuple[list[Row], WalkPosition]:
-        """Return the matches behind a place, best first, and the place behind them."""
+        """Return the matches after a position, best first, and the next position."""
         rows: list[Row] = []
         if self._seqs is not None and not self._seqs:
             return rows, place
@@ -231,7 +230,7 @@ class PostgresMatches:
         return connection.execute(text, given, prepare=False).fetchall()
 
     def _weighed(self, query: Query, given: dict[str, Any], among: str) -> str:
-        """The statement of a stage whose matches come by their weight."""
+        """Return the statement for a stage whose matches are ordered by weight."""
         asked = self._asked
         phrases = dict.fromkeys((*query.required, *query.optional, *query.excluded))
         times = ", ".join(f"{asked[p].times} AS {asked[p].name}" for p in phrases)
@@ -240,8 +239,8 @@ class PostgresMatches:
             given[f"{asked[phrase].name}_worth"] = self._worth[phrase]
         weight = _sum(asked[phrase] for phrase in query.optional)
         if query.required:
-            # In SQLite's language what is required is said twice where there is more: a grain
-            # that has some of it, too, is weighed by both.
+            # In SQLite's query, required phrases occur twice if there are optional ones: a grain
+            # with some of these gets both weights.
             needed = _sum(asked[phrase] for phrase in query.required)
             some = _any(has[phrase] for phrase in query.optional)
             weight = f"{weight} + {needed} * CASE WHEN {some} THEN 2 ELSE 1 END"
@@ -254,12 +253,12 @@ class PostgresMatches:
 
 
 def _worth(grains: int, count: int) -> float:
-    """How much a phrase is worth that so many of all grains have."""
+    """Return the weight of a phrase by the number of grains that have it."""
     return max(math.log((grains - count + 0.5) / (count + 0.5)), 0.0) or _LEAST
 
 
 def _sum(asked: Iterable[PhraseQuery]) -> str:
-    """What some phrases weigh in a row together."""
+    """Return SQL for the total weight of phrases in a row."""
     long = f"{_K1} * ({1 - _B} + {_B} * size / %(average)s::float8)"
     parts = [
         f"%({one.name}_worth)s::float8 * {one.name} * {_K1 + 1} / ({one.name} + {long})"
@@ -273,7 +272,7 @@ def _any(parts: Iterable[str]) -> str:
 
 
 def _matches(query: Query, has: dict[Phrase, str]) -> str:
-    """Whether a row matches."""
+    """Return SQL for whether a row matches."""
     parts: Sequence[str] = [has[phrase] for phrase in query.required]
     if not parts:
         parts = [_any(has[phrase] for phrase in query.optional)]
@@ -289,7 +288,7 @@ _STORED = (
 
 
 class PostgresTextIndex(TextIndex):
-    """A text index in tables."""
+    """A text index in tables of PostgreSQL."""
 
     def __init__(
         self, database: Database, store_id: int, *, readonly: bool = False, page: int = feed.PAGE
@@ -299,18 +298,18 @@ class PostgresTextIndex(TextIndex):
         self._readonly = readonly
         self._page = page
         self._feeding = threading.Lock()
-        self._sure = False  # the tables are of this store, as it is now
+        self._sure = False  # the tables belong to the current state of this store
         self._counts = rank.PhraseCounts()
         self._source: RowSource | None = None
-        self._instead: SqliteTextIndex | None = None  # in memory
+        self._instead: SqliteTextIndex | None = None  # an index in memory
 
     @property
     def exists(self) -> bool:
-        """Whether there is an index already, so that it is of use to keep it up to date."""
+        """Whether an index exists, so that keeping it up to date is useful."""
         return self._progress().key is not None
 
     def catch_up(self, read: Read) -> int:
-        """Take in what the store has and the index has not."""
+        """Index what is new in the store."""
         with self._feeding:
             while True:
                 before = self._progress().state
@@ -319,7 +318,7 @@ class PostgresTextIndex(TextIndex):
                 if page is None:
                     return before.last
                 if self._readonly:
-                    raise _BehindError("the text index is behind, and may not be written")
+                    raise _BehindError("the text index is behind, and is read-only")
                 self._sessions.write(partial(self._write, page=page, before=before))
 
     def _progress(self) -> IndexProgress:
@@ -329,7 +328,7 @@ class PostgresTextIndex(TextIndex):
         postgres_feed.write(connection, self._store_id, page, before)
 
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
-        """Catch up, and begin to read the matches of a query."""
+        """Catch up, and return the first matches of a query."""
         for _ in range(TRIES):
             try:
                 upto = self.catch_up(read)
@@ -341,12 +340,14 @@ class PostgresTextIndex(TextIndex):
             )
             if found[2] >= upto:
                 return Start(found[0], _Rest(partial(self._next, walk), found[1]))
-        raise StoreError("the text index is rebuilt again and again", expected="one at a time")
+        raise StoreError(
+            "another process keeps rebuilding the text index", expected="one rebuild at a time"
+        )
 
     def _read(
         self, connection: Connection, walk: PostgresMatches, at: WalkPosition, size: int
     ) -> tuple[list[Row], WalkPosition, int]:
-        """Matches, the place behind them, and how far the tables have come."""
+        """Return matches, the next position, and how far the tables are."""
         come = postgres_feed.progress(connection, self._store_id)
         return (*walk.page(connection, come, at, size), come.state.last)
 
@@ -367,7 +368,7 @@ class PostgresTextIndex(TextIndex):
         return self._instead
 
     def rebuild(self, read: Read) -> None:
-        """Rebuild an index that exists from the blobs."""
+        """Rebuild an existing index from the blobs."""
         if self.exists:
             self._check_writable()
             self._sessions.write(partial(postgres_feed.empty, store_id=self._store_id))
@@ -375,7 +376,7 @@ class PostgresTextIndex(TextIndex):
             self._clean()
 
     def scrub(self, read: Read) -> None:
-        """See that no word of removed grains stays in rows that are dead."""
+        """Remove all words of removed grains, also from dead rows."""
         if self.exists:
             self._check_writable()
             self.catch_up(read)
@@ -383,10 +384,9 @@ class PostgresTextIndex(TextIndex):
 
     @contextmanager
     def scrubbing(self, read: Read) -> Iterator[None]:
-        """Delete rows before the store's tables are rewritten: these are among them.
+        """Delete rows before the store's tables are rewritten, which include these.
 
-        Else they would be written twice, and wait twice for older transactions, the second time
-        when all others are written already.
+        Otherwise, they would be written twice, and wait twice for older transactions.
         """
         gone = 0
         if not self._readonly and self.exists:
@@ -395,10 +395,10 @@ class PostgresTextIndex(TextIndex):
         yield
         if gone:
             self._wiped(gone)
-        self.scrub(read)  # of what was removed meanwhile
+        self.scrub(read)  # for grains removed meanwhile
 
     def _clean(self) -> None:
-        """Rewrite the table, which otherwise keeps what was deleted, as its index does."""
+        """Rewrite the table, because it and its index keep deleted rows."""
         gone = self._progress().gone
         if gone:
             self._sessions.rewrite(WORDS)
@@ -409,10 +409,10 @@ class PostgresTextIndex(TextIndex):
 
     def _check_writable(self) -> None:
         if self._readonly:
-            raise StoreError("a handle that only reads cannot clear the text index")
+            raise StoreError("a read-only handle cannot clear the text index")
 
     def check(self, read: Read) -> tuple[CheckProblem, ...]:
-        """Compare an index that exists, word by word, with what the grains give."""
+        """Compare an existing index word by word with the grains."""
         if not self.exists:
             return ()
         try:
@@ -427,12 +427,12 @@ class PostgresTextIndex(TextIndex):
             last = min(page.last, upto)
             wrong = self._difference(read, page, state.last, last)
             if wrong is not None:
-                return (CheckProblem("text", wrong, "the text index is not what the grains give"),)
+                return (CheckProblem("text", wrong, "the text index differs from the grains"),)
             state = FeedState(last, 0, b"", 0)
         return ()
 
     def _difference(self, read: Read, page: FeedPage, after: int, last: int) -> int | None:
-        """A grain whose row is not what it should be, of those with numbers up to the last."""
+        """Return the first grain up to a number whose row is wrong, or None."""
         wanted = {
             row.seq: row
             for some in feed.rows_of(page)
@@ -446,7 +446,7 @@ class PostgresTextIndex(TextIndex):
         return next((seq for seq in sorted(wrong) if self._is_wrong(read, seq)), None)
 
     def _is_wrong(self, read: Read, seq: int) -> bool:
-        """Look again: the grain may have been removed since, and its row with it or not yet."""
+        """Check again: the grain may have been removed meanwhile, with or without its row."""
         with suppress(_BehindError):
             self.catch_up(read)
         with read() as reader:
@@ -460,7 +460,7 @@ class PostgresTextIndex(TextIndex):
         return rows != wanted
 
     def close(self) -> None:
-        """Let go of the index; a second call does nothing."""
+        """Close the index. A second call does nothing."""
         self._sessions.close()
         if self._instead is not None:
             self._instead.close()

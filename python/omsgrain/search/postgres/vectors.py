@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vectors compared by the server, where its extension pgvector is: only the nearest come here.
+"""Vectors compared by the server with the extension pgvector, which returns only the nearest.
 
     near        store_id, model, seq ++ vector
-    near_come   store_id ++ the last event that ``near`` knows, and its record in events-0
+    near_come   store_id ++ the last event in ``near``, and its record in events-0
 
-The vectors of the store stay where they are; ``near`` has them in pgvector's type, and follows the
-store by its events, as the files of graphs do. All vectors of a model are compared, so what is
-found is exact. There is no index of neighbours (HNSW): it would be of all models and all stores in
-one, and would look among the others for the neighbours of one.
+The store's vectors stay in their table. ``near`` has copies in pgvector's type, and follows the
+store by its events, as the graph files do. All vectors of a model are compared, so results are
+exact. There is no HNSW index: it would cover all models and stores together, and search among the
+others for the neighbours of one.
 
-The tables are made when they are first needed, by a role that may. Other roles compare here, as
+The tables are created on first use by a role that may do so. Other roles compare vectors here, as
 without the extension.
 """
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from omsgrain.storage.postgres.pool import Connection
 
 LARGE = 2_000
-"""Vectors of a model from which the server compares: to send as many takes longer."""
+"""Vectors of a model from which the server compares: sending as many takes longer."""
 
-_FEW = 200  # vectors that are sent and compared here before the table takes them in
-_TOGETHER = 500  # rows of the table written at a time
+_FEW = 200  # new vectors to compare here before the table is updated
+_TOGETHER = 500  # rows to write at a time
 _NEAR, _COME = f"{SCHEMA}.near", f"{SCHEMA}.near_come"
 
-# Only an extension's type and operator are used: anybody might have made others of these names.
+# Use only the extension's type and operator: anyone may have created others with these names.
 _HAS = (
     "SELECT coalesce((SELECT quote_ident(n.nspname) FROM pg_extension e "
     "JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'), "
@@ -74,14 +74,14 @@ _SEARCH = (
 
 
 class _VectorProgress(NamedTuple):
-    """The last event that the table knows, and its row; 0 before any."""
+    """The last event in the table, and its row; 0 before the first."""
 
     event: int = 0
     record: bytes = b""
 
 
 class PostgresGraphs:
-    """What compares the vectors of a store on the server; asked as the files of graphs are."""
+    """A source of candidates like the graph files, which compares vectors on the server."""
 
     def __init__(
         self, database: Database, store_id: int, *, readonly: bool, large: int = LARGE
@@ -90,11 +90,11 @@ class PostgresGraphs:
         self._store_id = store_id
         self._readonly = readonly
         self._large = large
-        self._able: bool | None = None  # the server has what it takes
-        self._schema = ""  # of the extension, quoted
+        self._able: bool | None = None  # whether the server supports it
+        self._schema = ""  # the extension's schema, quoted
 
     def covering(self, reader: Reader, model: Model) -> Covered[_Compared] | None:
-        """Return what compares the vectors of a model, with what it has not yet seen."""
+        """Return the comparison for a model, with the vectors that it lacks."""
         if not self._is_able():
             return None
         come, count = self._sessions.read(partial(self._seen, model=model))
@@ -113,15 +113,15 @@ class PostgresGraphs:
         return Covered(stamp, table, frozenset(changed), last)
 
     def _seen(self, connection: Connection, model: Model) -> tuple[_VectorProgress, int]:
-        """How far the table has come, and how many vectors of a model it has."""
+        """Return how far the table is, and its number of vectors for a model."""
         row = connection.execute(_COUNT, (self._store_id, model.id)).fetchone()
         return self._read(connection), int(row[0]) if row else 0
 
     def catch_up(self, store: Storage, make: bool) -> None:
-        """Bring the table up to the store: what was removed goes.
+        """Update the table to the store, including removals.
 
-        Its bytes go when all tables are rewritten, which only ``compact`` asks for: no client can
-        use the table meanwhile, and it is that of all stores.
+        Removed bytes stay until all tables are rewritten, which only ``compact`` does: no client
+        can use the table meanwhile, which all stores share.
         """
         if store.readonly or not self._is_able():
             return
@@ -142,19 +142,19 @@ class PostgresGraphs:
         return self._able
 
     def _may(self) -> bool:
-        """Whether the role has rights on the tables: it may have been admitted before them."""
+        """Whether the role has rights on the tables, which may be newer than its admission."""
         given = ("SELECT" if self._readonly else "DELETE",) * 2
         row = self._sessions.read(lambda one: one.execute(_MAY, given).fetchone())
         return row is not None and bool(row[0])
 
     def _made(self) -> bool:
-        """Make the tables; False if the role may not."""
+        """Create the tables; returns False if the role may not."""
         columns = f"model bigint NOT NULL, seq bigint NOT NULL, v {self._schema}.vector NOT NULL"
         come = "event bigint NOT NULL, record bytea NOT NULL"
         policies = self._sessions.policies
 
         def work(connection: Connection) -> None:
-            # Of many who come at once one makes them, and the others find them made.
+            # If many processes come at once, one creates the tables.
             connection.execute(f"LOCK TABLE {SCHEMA}.versions IN SHARE ROW EXCLUSIVE MODE")
             row = connection.execute(_HAS, (_NEAR,)).fetchone()
             if row is not None and not row[1]:
@@ -180,7 +180,7 @@ class PostgresGraphs:
         return _VectorProgress() if row is None else _VectorProgress(row[0], bytes(row[1]))
 
     def _feed(self, reader: Reader) -> None:
-        """Take in what the store has and the table has not."""
+        """Add to the table what is new in the store."""
         found = reader.last_row(EVENTS)
         if found is not None:
             last = _VectorProgress(SEQUENCE.unpack(found[0])[0], found[1])
@@ -189,7 +189,7 @@ class PostgresGraphs:
     def _take(self, connection: Connection, reader: Reader, last: _VectorProgress) -> None:
         come = self._read(connection, lock=True)
         if come.event >= last.event:
-            return  # another process was here, perhaps with a later snapshot
+            return  # another process has updated it, perhaps further
         known = _knows(reader, come)
         given = (self._store_id,)
         if known:
@@ -208,12 +208,12 @@ class PostgresGraphs:
         connection.execute(_GO_ON, (last.event, last.record, self._store_id))
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._sessions.close()
 
 
 class _Compared:
-    """All vectors of a model, as the server compares them."""
+    """All vectors of a model, compared by the server."""
 
     def __init__(
         self, sessions: Sessions, store_id: int, model: Model, count: int, schema: str
@@ -227,14 +227,14 @@ class _Compared:
         return self._count
 
     def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
-        """Return the nearest and their cosines."""
+        """Return the nearest vectors and their cosines."""
         given: dict[str, Any] = {**self._given, "query": _text(unpacked(query)), "count": count}
         rows = self._sessions.read(lambda one: one.execute(self._text, given).fetchall())
         return [(int(seq), float(cosine)) for seq, cosine in rows]
 
 
 def _knows(reader: Reader, come: _VectorProgress) -> bool:
-    """Whether the table is of this store; one that is ahead of a snapshot may be."""
+    """Whether the table belongs to this store, also if it is ahead of a snapshot."""
     if not 0 < come.event <= reader.last_seq():
         return True
     return reader.row(EVENTS, SEQUENCE.pack(come.event)) == come.record
@@ -256,7 +256,7 @@ def _some(reader: Reader, seqs: Iterable[int]) -> Iterator[tuple[int, int, str]]
 
 
 def _row(model: Model, seq: int, row: bytes | None) -> Iterator[tuple[int, int, str]]:
-    """A row of the table; none of a vector that is missing or damaged."""
+    """Yield a row of the table; none for a missing or damaged vector."""
     if row is not None and len(row) == 4 * model.dimension:
         values = unpacked(row)
         if 0 < math.hypot(*values) < math.inf:

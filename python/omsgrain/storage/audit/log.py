@@ -13,7 +13,7 @@
     "m"  hash of the note           "d"  details, a map
     "x"  how many notes it erased   "k"  in the first entry: hash of the key of the tags
 
-A tag is the HMAC-SHA256 of an address under a key that only this store has, so a copy of the trail
+A tag is the HMAC-SHA256 of an address under a key that only this store has. So a copy of the trail
 does not reveal which grains it is about. Entries contain no content of grains, because erasing it
 would break the chain. A reason in words is a note in a row of its own, which can be erased.
 """

@@ -273,7 +273,7 @@ def verify(
 
 @dataclass(slots=True)
 class _Last:
-    """What the next entry must follow: the previous one, and whether it was in its place.
+    """The previous entry, which the next one must follow, and whether it was in its place.
 
     ``hashes`` are its stated hash and, if that is wrong, the correct one: if only the stated hash
     was damaged, the following entries are sound. After an entry that is out of place or

@@ -30,7 +30,7 @@ class _Has(Protocol):
 
 
 class ExpectedPlaces(NamedTuple):
-    """What will be read for the places of the next iteration."""
+    """The announced reads for the places of the next iteration."""
 
     grains: int  # number of grains with all terms that will be read
     terms: tuple[bytes, ...]  # the terms to look up for each

@@ -65,7 +65,7 @@ class Privacy(StorePart):
                 overwrite in place, and then destroy the old master key.
 
         Returns:
-            What was erased, what stays, and what is left to do. It contains no name.
+            The counts of erased and kept grains, and what is left to do. It contains no name.
 
         Raises:
             SchemaError: the names, the reason or another argument is invalid, or ``rekey`` is
@@ -266,7 +266,7 @@ class Privacy(StorePart):
             everything: also erase what is queued for later.
 
         Returns:
-            What was erased, what stays, and what waits.
+            The counts of erased grains, and the grains and entries that stay.
 
         Raises:
             StoreError: the store is read-only, full or damaged. Erased data stays erased.
