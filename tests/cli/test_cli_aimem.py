@@ -278,7 +278,7 @@ def test_an_export_prints_what_it_adds(shell: Shell, tmp_path: Path) -> None:
     file.write_text(json.dumps({"mif_version": "2.0", "memories": [memory]}))
     assert shell("import", store, file, "--user", TENANT) == 0
     assert shell("export", store, out, "--tenant", TENANT) == 0
-    told = {line.partition(b",")[0] for line in shell.err.splitlines()}
+    told = {line.rpartition(b":")[0] for line in shell.err.splitlines()}
     assert told == {b"added: memory_type", b"added: created_at"}
     added = shell.json("export", store, out, "--tenant", TENANT, "--replace")["added"]
     assert {one["field"] for one in added} == {"memory_type", "created_at"}

@@ -71,7 +71,7 @@ def test_create_and_status(shell: Shell, folder: Path) -> None:
     assert told == {"path": path, "live": 0, "erased": 0, "generation": 1}
     assert shell("ingest", "m.omsg", *KEYS, stdin=MINE) == 0
     assert shell("keys", "status", "people.keys", "--master", "master.key") == 0
-    assert b" 1 users" in shell.out
+    assert b" 1 user," in shell.out
     error = shell.error("keys", "create", "people.keys", "--master", "master.key")
     assert error[1]["code"] == "EEXIST"
 

@@ -46,7 +46,7 @@ def test_what_held_as_json(
         story.check("it is so", True)
         story.check("it is otherwise", held)
 
-    monkeypatch.setattr(import_module("omsgrain.cli.demo"), "_tell", tell)
+    monkeypatch.setattr(import_module("omsgrain.cli.demo"), "_run_chapters", tell)
     assert run(["demo", "--data", str(EXAMPLES), "--json"]) == (0 if held else 1)
     checks = [
         {"claim": "it is so", "held": True},

@@ -69,6 +69,28 @@ def test_each_argument_and_option_says_something() -> None:
                 assert param.human_readable_name in page, where
 
 
+def _help_texts(context: click.Context) -> list[str]:
+    """Return the description of a command, and the help of its parameters and exit statuses."""
+    command = context.command
+    assert isinstance(command, Manual)
+    paragraphs = (command.help or "").split("\n\n")
+    params = command.get_params(context)
+    options = [param.help or "" for param in params if isinstance(param, click.Option)]
+    arguments = [param.text for param in params if isinstance(param, DocumentedArgument)]
+    return [*paragraphs, *options, *arguments, *(text for _, text in command.statuses())]
+
+
+def test_sentences_of_the_help_are_short() -> None:
+    long = [
+        (name, len(sentence.split()), sentence)
+        for name, context in PAGES.items()
+        for text in _help_texts(context)
+        for sentence in re.split(r"(?<=[.:;?!])\s+", text)
+        if len(sentence.split()) > 25
+    ]
+    assert long == []
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_examples(
     name: str,

@@ -12,7 +12,7 @@ from omsgrain.store.context import Settings, context_of
 from omsgrain.sync import LocalPeer, SyncReport, sync
 from omsgrain.sync.peer import GrainState
 from omsgrain.sync.protocol import pack_value
-from omsgrain.sync.states import state_told
+from omsgrain.sync.states import reported_state
 
 TIME = 1_700_000_000_000
 CALLS = ("hello", "tombstones", "changes", "ranges", "listing", "missing", "get", "put")
@@ -103,7 +103,7 @@ def told(store: og.GrainStore) -> dict[str, GrainState]:
         found = {}
         for seq, blob in reader.page(0, 1 << 30, 1 << 40):
             address = og.address(blob)
-            state = state_told(reader, seq, bytes.fromhex(address))
+            state = reported_state(reader, seq, bytes.fromhex(address))
             if state is not None:
                 found[address] = state
         return found

@@ -413,7 +413,7 @@ def test_commands(shell: Shell, tmp_path: Path) -> None:
         store.put(belief("hub"))
     assert shell.json("sync", "hub.omsg", "back.mg", "--for", "out.mg")["sent"]["grains"] == 1
     assert shell("sync", "back.mg", "robot.omsg") == 0
-    assert shell.out.startswith(b"Sent: 1 grains") and b"Received" not in shell.out
+    assert shell.out.startswith(b"Sent: 1 grain,") and b"Received" not in shell.out
     for wrong in (
         ("out.mg", "x.mg"),
         ("out.mg", "hub.omsg", "--full"),

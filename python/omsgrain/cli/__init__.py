@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: one file per command group, loaded when one of its commands is called.
+"""The command line: one file per command group, imported when one of its commands runs.
 
-`main` is the only place where an exception becomes a message and an exit code. Results go to
-stdout, everything said about them to stderr; with ``--json`` both are JSON.
+`main` is the only place that turns an exception into a message and an exit code. Results go to
+stdout, messages to stderr; with ``--json`` both are JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.command import STORE_VARIABLE, Chapter
 
-#: The groups of ``--help``. Of each command: its module in this package, and its name there.
+#: The groups of ``--help``: each command's module in this package, and its name there.
 GROUPS: Final = {
     "Grains": {
         "init": ("maintenance", "init"),
@@ -144,7 +144,7 @@ class LazyGroup(Chapter):
             formatter.write_dl(list(VARIABLES.items()))
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run, and treat a closed pipe and Ctrl-C here, before click does it its own way."""
+        """Run, and handle a closed pipe and Ctrl-C before click does."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -183,7 +183,7 @@ def omsgrain() -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Run one command line and return its exit code; nothing but a bug passes as an exception."""
+    """Run one command line and return its exit code; only a bug raises."""
     options = args[: list(args).index("--")] if "--" in args else args
     try:
         result = omsgrain.main(list(args), prog_name="omsgrain", standalone_mode=False)
@@ -193,19 +193,19 @@ def run(args: Sequence[str]) -> int:
     except Exception as raised:
         error = raised
         if isinstance(raised, UnicodeEncodeError) and output.halved("".join(args)):
-            error = click.UsageError("an argument is not UTF-8")  # as a name of a file may be
+            error = click.UsageError("an argument is not UTF-8")  # such as a file name
         if (code := output.report(error, as_json="--json" in options)) is None:
             raise
         try:
             sys.stdout.flush()
-        except OSError:  # the interpreter would try again at exit, and report the error
+        except OSError:  # Python would flush again at exit and report the error
             output.close_stdout()
         return code
     return result if isinstance(result, int) else 0
 
 
 class _ClosedStdin(FileIO):
-    """A stdin that the caller closed: reading it is an error, not the end of the input."""
+    """A stdin that the caller closed: reading raises an error instead of returning no bytes."""
 
     def readinto(self, buffer: Any) -> int:
         raise OSError(errno.EBADF, "stdin is closed")
@@ -216,16 +216,16 @@ class _ClosedStdin(FileIO):
 
 def main() -> None:
     """The console script."""
-    if sys.stdin is None:  # closed by the caller, as in `omsgrain ... <&-`
+    if sys.stdin is None:  # the caller closed it: `omsgrain ... <&-`
         sys.stdin = TextIOWrapper(BufferedReader(_ClosedStdin(os.devnull)))
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))
     if isinstance(getattr(sys.stdout, "buffer", None), RawIOBase):
-        # PYTHONUNBUFFERED: half a write would be no error.
+        # With PYTHONUNBUFFERED, a partial write would raise no error.
         whole = BufferedWriter(sys.stdout.buffer)
         sys.stdout = TextIOWrapper(whole, encoding=sys.stdout.encoding, write_through=True)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # characters that it cannot write are escaped
+        if isinstance(stream, TextIOWrapper):  # escapes characters that the encoding lacks
             stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

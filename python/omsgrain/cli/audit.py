@@ -36,10 +36,7 @@ Keep a checkpoint elsewhere, and verify against it later:
     cls=Manual,
     short_help="Show or verify the audit trail.",
     examples=EXAMPLES,
-    exits={
-        33: "--verify found an entry that was edited, swapped or dropped, or that the end was cut "
-        "off."
-    },
+    exits={33: "--verify found an entry that was edited, swapped or dropped, or a missing end."},
 )
 @store_argument()
 @click.option(
@@ -62,8 +59,8 @@ Keep a checkpoint elsewhere, and verify against it later:
 @click.option(
     "--against",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --verify: a checkpoint that was kept elsewhere. It shows whether the end was cut "
-    "off.",
+    help="With --verify: a checkpoint that was kept elsewhere. It shows whether the end is "
+    "missing.",
 )
 @click.option("--checkpoint", is_flag=True, help="Print a checkpoint: where the trail ends now.")
 @click.option(
@@ -90,16 +87,16 @@ def audit(
     """Show the audit trail of STORE: an entry for each write, chained by hashes.
 
     With --verify, check the trail instead. Only --against a checkpoint that was kept elsewhere
-    shows whether its end was cut off.
+    shows whether the end is missing.
     """
     if against is not None and not verify:
-        raise click.UsageError("--against belongs to --verify")
+        raise click.UsageError("--against needs --verify")
     if verify and checkpoint:
         raise click.UsageError("--verify and --checkpoint exclude each other")
     if key is not None and not checkpoint:
-        raise click.UsageError("--key belongs to --checkpoint")
+        raise click.UsageError("--key needs --checkpoint")
     if signer is not None and against is None:
-        raise click.UsageError("--signer belongs to --against")
+        raise click.UsageError("--signer needs --against")
     if verify or checkpoint:
         kind = "--verify" if verify else "--checkpoint"
         refuse_given(kind, "after", "limit", "address", "operation")
@@ -114,8 +111,12 @@ def audit(
             for problem in report.problems:
                 where = "" if problem.number is None else f"entry {problem.number}: "
                 click.echo(output.safe(where + problem.message), err=True)
-            found = f"{len(report.problems)} problems" if report.problems else "no problems"
-            click.echo(f"{report.entries} entries: {found}")
+            found = (
+                output.plural(len(report.problems), "problem")
+                if report.problems
+                else "no problems"
+            )
+            click.echo(f"{output.plural(report.entries, 'entry', 'entries')}: {found}")
         return 0 if report.ok else IntegrityError.exit_code
     with open_store(store, readonly=True) as grains:
         entries = grains.audit.entries(after, address=address, operation=operation)
@@ -148,7 +149,7 @@ def _verified(store: Where, against: Path | None, signer: str | None) -> AuditRe
 
 
 def _values(entry: AuditEntry) -> dict[str, Any]:
-    """An entry as JSON-ready values, without empty ones."""
+    """Return an entry as JSON-ready values, without empty ones."""
     values = {
         "number": entry.number,
         "sound": entry.sound,
@@ -169,11 +170,11 @@ def _values(entry: AuditEntry) -> dict[str, Any]:
 
 
 def _line(entry: AuditEntry) -> str:
-    """An entry on one line."""
+    """Return an entry as one line."""
     if not entry.sound:
         return f"{entry.number}  damaged"
     said = [f"{entry.number}", time_text(entry.time) or "", entry.operation]
-    if grains := entry.count or entry.details.get("grains"):  # an export names none of them
+    if grains := entry.count or entry.details.get("grains"):  # exports have none
         said.append(f"{grains} grain{'s' * (grains != 1)}")
     said.append(f"by {entry.actor}" if entry.actor else "actor not set")
     if entry.reason_code:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain bench``: measure how fast it is on this machine and this disk.
+"""``omsgrain bench``: measure the speed on this machine and disk.
 
-Every measurement has a share of the time and a new store, and its clock runs until that store is
-closed: by then all index rows are in its file, and the disk has it. Making grains is not timed.
+Every measurement gets a share of the time and a new store. Its clock stops when the store is
+closed: then all index rows are on the disk. Making grains is not timed.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from omsgrain.storage.lmdb.data_file import DATA_FILE
 Durability = Literal["commit", "relaxed"]
 
 SECONDS = 15.0
-"""How long it takes, about."""
+"""About how long it takes, in seconds."""
 
 BATCHES = (1, 10, 100, 1_000, 10_000)
-"""Sizes of batches that are tried."""
+"""The batch sizes to try."""
 
 ROOM = 256 << 20
-"""Bytes that must be free; it takes a tenth of that, and a full disk is no place to try."""
+"""Free bytes that it requires; it uses a tenth, as a nearly full disk distorts the result."""
 
-ENOUGH = 0.9  # of the best rate: more is not worth a larger batch
+ENOUGH = 0.9  # of the best rate: beyond it a larger batch is not worth it
 DURABILITIES: tuple[Durability, ...] = ("commit", "relaxed")
-_READ = 10_000  # grains in the store that is read from
+_READ = 10_000  # grains in the store of the read measurements
 _ROBOTS = 500
-_MOST = 60_000  # grains of one measurement: below a run of the index, so that all have one flush
-_CODEC = 2_000  # grains that are encoded at once
+_MOST = 60_000  # grains of one measurement: less than an index run, so that each has one flush
+_CODEC = 2_000  # grains encoded in one call
 _START = 1_768_471_200_000
 
 EXAMPLES = """
@@ -73,7 +73,7 @@ Measure two batch sizes longer:
     default=SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="About how long it takes: 0.01 to 3600.",
+    help="About how many seconds it takes: 0.01 to 3600.",
 )
 @click.option(
     "--batch",
@@ -141,12 +141,12 @@ def _words(found: BenchReport) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What follows.
+    """The advice for this disk.
 
     Attributes:
-        batch: the smallest batch that reaches nine tenths of the best rate, by durability.
-        relaxed_one: how many times as fast ``put`` is when it does not wait for the disk.
-        relaxed_batch: the same of ``put_many``, at the batch advised for ``commit``.
+        batch: The smallest batch that reaches nine tenths of the best rate, by durability.
+        relaxed_one: How many times as fast ``put`` is when it does not wait for the disk.
+        relaxed_batch: The same for ``put_many``, with the batch advised for ``commit``.
     """
 
     batch: dict[str, int]
@@ -156,20 +156,20 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """What was measured.
+    """The results.
 
     Attributes:
-        codec: grains a second: ``encode``, ``decode``, ``verify``, on all cores.
-        put: rates of putting.
-        grains: in the store that was read from.
-        read: times of ``get``, of ``query`` for the newest ten of a subject, and of ``search``
+        codec: Grains per second of ``encode``, ``decode`` and ``verify``, on all cores.
+        put: The rates of put.
+        grains: The number of grains in the store of the read measurements.
+        read: The times of ``get``, of ``query`` for the newest ten of a subject, and of ``search``
             for a rare word.
-        blob_bytes: of a grain.
-        store_bytes: of a grain with all its index rows, as files.
-        memory_bytes: memory of this process without files, or its peak; None if the system does
-            not tell.
-        sync: seconds to have the disk take one page.
-        advice: what follows.
+        blob_bytes: Bytes of one grain.
+        store_bytes: Bytes of one grain with its index rows, in the files.
+        memory_bytes: Memory of this process without mapped files, or its peak; None if the system
+            does not report it.
+        sync: Seconds to write one page to the disk.
+        advice: The advice for this disk.
     """
 
     codec: dict[str, float]
@@ -228,14 +228,14 @@ def measure(
 
 
 def parts(batches: Sequence[int]) -> int:
-    """How many measurements there are."""
+    """Return the number of measurements."""
     return 7 + len(DURABILITIES) * (1 + len(set(batches)))
 
 
 @contextmanager
 def _place(directory: Path) -> Iterator[Path]:
     if (directory / DATA_FILE).exists():
-        raise StoreError("this is a store; name a directory that is none")
+        raise StoreError("this directory is a store; name another directory")
     try:
         made = tempfile.mkdtemp(prefix="omsgrain-bench-", dir=directory)
     except OSError as error:
@@ -271,13 +271,13 @@ def _advice(put: list[PutRate], batches: Sequence[int]) -> Advice:
 
 @dataclass(frozen=True, slots=True)
 class PutRate:
-    """How fast grains go into a store.
+    """How fast a store accepts grains.
 
     Attributes:
-        durability: of the store.
-        batch: grains a call of ``put_many``; None: ``put``, one by one.
-        grains: how many were put.
-        rate: grains a second.
+        durability: The durability of the store.
+        batch: Grains per call of ``put_many``; None for ``put``.
+        grains: How many grains were put.
+        rate: Grains per second.
     """
 
     durability: Durability
@@ -288,14 +288,14 @@ class PutRate:
 
 @dataclass(frozen=True, slots=True)
 class CallTimes:
-    """How long one call takes, in seconds: half of them at most p50, all but 5 % at most p95."""
+    """How long one call takes, in seconds: half of them at most p50, 95 % at most p95."""
 
     p50: float
     p95: float
 
 
 def _grains(number: int, first: int = 0) -> list[dict[str, Any]]:
-    """What a robot in a warehouse might say."""
+    """Make observations of a warehouse robot."""
     return [
         {
             "type": "belief",
@@ -314,7 +314,7 @@ def _grains(number: int, first: int = 0) -> list[dict[str, Any]]:
 
 
 def codec_works() -> list[tuple[str, Callable[[], object]]]:
-    """Return the works of the codec by name, each on the same number of grains."""
+    """Return the functions to measure by name, each over the same number of grains."""
     grains = _grains(_CODEC)
     encoded = og.encode_many(grains)
     blobs, pairs = encoded.blobs, list(zip(encoded.blobs, encoded.addresses, strict=True))
@@ -326,7 +326,7 @@ def codec_works() -> list[tuple[str, Callable[[], object]]]:
 
 
 def rate_of(work: Callable[[], object], seconds: float) -> float:
-    """Return how many grains a second a work of the codec does."""
+    """Return how many grains per second a function of the codec handles."""
     done, begun = 0, time.perf_counter()
     while not done or time.perf_counter() - begun < seconds:
         work()
@@ -335,7 +335,7 @@ def rate_of(work: Callable[[], object], seconds: float) -> float:
 
 
 def times_of(call: Callable[[], object], seconds: float) -> CallTimes:
-    """Call again and again, and return how long that takes."""
+    """Repeat a call and return its times."""
     took: list[float] = []
     while not took or sum(took) < seconds:
         begun = time.perf_counter()
@@ -346,7 +346,7 @@ def times_of(call: Callable[[], object], seconds: float) -> CallTimes:
 
 
 def sync_time(file: Path, seconds: float) -> float:
-    """What it takes until the disk has a further page, as each commit waits for."""
+    """Return the time to write one more page to the disk, as each commit does."""
     with file.open("wb", buffering=0) as page:
 
         def call() -> None:
@@ -357,7 +357,7 @@ def sync_time(file: Path, seconds: float) -> float:
 
 
 def put_rate(place: Path, durability: Durability, batch: int | None, seconds: float) -> PutRate:
-    """Put into a new store for so long, or until many grains are in."""
+    """Put grains into a new store until the time is over or the limit is reached."""
     path = place / "put.omsg"
     took, done = 0.0, 0
     try:
@@ -380,7 +380,7 @@ def put_rate(place: Path, durability: Durability, batch: int | None, seconds: fl
 
 
 class MeasuredStore:
-    """A store that is read from, closed when it was made."""
+    """A store to read from; it is closed once it is filled."""
 
     def __init__(self, place: Path, grains: int) -> None:
         self.path, self.count = place / "read.omsg", grains
@@ -393,7 +393,7 @@ class MeasuredStore:
         self.blob_bytes = sum(map(len, encoded.blobs)) / grains
 
     def calls(self, store: og.GrainStore) -> Iterator[tuple[str, Callable[[], object]]]:
-        """What is asked, of other grains each time; the text index is made before its turn."""
+        """Yield the read calls, each with other grains."""
         rng = random.Random(1)
         addresses, robots = self._addresses, _ROBOTS
         yield "get", lambda: store.get(rng.choice(addresses))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain bridge``: between a broker and a store."""
+"""``omsgrain bridge``: connect a broker to a store."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _options(command: F) -> F:
                      help="Share the topics with all bridges of this group ($share/NAME/...)."),
         click.option("--client-id", metavar="NAME",
                      help="The name of the session; by default made of this machine, STORE and "
-                     "the group. Each bridge needs one of its own."),
+                         "the group. Each bridge needs its own."),
         click.option("--session", type=click.IntRange(0, 0xFFFFFFFF), default=7 * 86_400,
                      show_default=True, metavar="SECONDS",
                      help="How long the broker keeps messages while the bridge is not connected."),
@@ -86,16 +86,16 @@ def _options(command: F) -> F:
                      help="A directory for refused messages, as files."),
         click.option("--publish", metavar="NAME",
                      help="Publish the changes of STORE to this topic or subject."),
-        click.option("--user", metavar="NAME", help="The user name. It must not be in the URL."),
+        click.option("--user", metavar="NAME", help="The user name. The URL must not contain it."),
         click.option("--password-file", type=_existing,
-                     help=f"The password, or a token of NATS: the first line of this file; else "
-                     f"that of {PASSWORD}."),
+                     help="The password, or a NATS token: the first line of this file; by "
+                         f"default {PASSWORD}."),
         click.option("--plain-password", is_flag=True,
                      help="Send the password over the network without TLS."),
         click.option("--creds", type=_existing, help="A credentials file of NATS."),
         click.option("--ca", type=_existing, help="Certificate authorities for TLS, PEM."),
-        click.option("--cert", type=_existing, help="Our certificate, PEM."),
-        click.option("--key", type=_existing, help="Its private key, PEM."),
+        click.option("--cert", type=_existing, help="The bridge's certificate, PEM."),
+        click.option("--key", type=_existing, help="The certificate's private key, PEM."),
         click.option("--batch", type=click.IntRange(1, 65_535), default=1_000, show_default=True,
                      metavar="N", help="The most messages in one commit."),
         size_option("--batch-bytes", "8MB", "About how many bytes in one commit."),
@@ -103,7 +103,7 @@ def _options(command: F) -> F:
                      metavar="SECONDS", help="How long a message may wait for others."),
         click.option("--in-flight", type=click.IntRange(1, 65_535), default=2_000,
                      show_default=True, metavar="N",
-                     help="The most messages that are delivered and not acknowledged."),
+                     help="The most unacknowledged messages that the broker delivers."),
         size_option("--message-limit", "16MB", "The largest message; larger ones are refused."),
         click.option("--require-signatures", is_flag=True,
                      help="Accept only grains with a valid signature."),
@@ -150,14 +150,15 @@ def bridge(
 ) -> None:
     """Store the grains from a broker in STORE, until SIGTERM.
 
-    A message is a grain as bytes, an envelope, or JSON: one grain, a list, or lines. It is
-    acknowledged once it is on the disk. A refused message goes to --dead-letter with the code and
-    the reason, and is acknowledged then. With --publish alone, nothing is read.
+    A message is a blob, an envelope, or JSON: one grain, a list, or lines. The bridge acknowledges
+    it once it is on the disk. It sends a refused message to --dead-letter with the code and the
+    reason, and acknowledges it then. With --publish alone, it reads nothing.
 
-    Reports are lines on stdout, with --json as JSON; neither they nor the log have content.
+    Reports are lines on stdout, with --json as JSON. Reports and the log contain no content of
+    grains.
     """
     if (mqtt is None) == (nats is None):
-        raise click.UsageError("either --mqtt or --nats")
+        raise click.UsageError("give --mqtt or --nats, not both")
     reads = bool(given["topic"]) if nats is None else given["stream"] is not None
     if not reads and publish is None:
         raise click.UsageError("nothing to do: give --topic or --stream to read, or --publish")
@@ -167,7 +168,7 @@ def bridge(
         raise click.UsageError("refused messages need --dead-letter or --dead-letter-dir")
     refuse_given("--mqtt" if nats is None else "--nats", *(_NATS if nats is None else _MQTT))
     if not reads:
-        refuse_given("--publish alone", *_READING)
+        refuse_given("no --topic or --stream to read from", *_READING)
     for name in (dead_letter, publish):
         _check_name(name, nats is not None)
     for option in ("stream", "durable"):
@@ -209,18 +210,20 @@ def _check_name(name: str | None, is_nats: bool) -> None:
     wild = ("*", ">") if is_nats else ("+", "#")
     if name is not None and (not name or any(sign in name for sign in wild)):
         raise click.UsageError(
-            "--publish and --dead-letter take one topic or subject, without wildcards"
+            "--publish and --dead-letter need one topic or subject, without wildcards"
         )
 
 
 def _check_word(option: str, name: str | None) -> None:
-    """Refuse what is no name of a NATS stream or consumer."""
+    """Refuse an invalid name of a NATS stream or consumer."""
     if name is not None and (not name or not name.isprintable() or set(name) & set(" .*>/\\")):
-        raise click.UsageError(f"--{option}: a name without spaces, dots, slashes and wildcards")
+        raise click.UsageError(
+            f"--{option}: expected a name without spaces, dots, slashes and wildcards"
+        )
 
 
 def _covered(name: str, given: dict[str, Any]) -> bool:
-    """Whether the bridge would read its own messages there; for NATS only the server knows."""
+    """Whether the bridge would read its own messages there; with NATS only the server can say."""
     from omsgrain.bridge.broker import covers
 
     return any(covers(t, name, between="/", one="+", rest="#") for t in given["topic"])
@@ -249,7 +252,7 @@ def _connector(
     log: Log,
     given: dict[str, Any],
 ) -> Callable[[], BrokerConnection]:
-    """Return what connects to the broker."""
+    """Return the function that connects to the broker."""
     is_nats = broker.scheme in ("nats", "tls")
     if is_nats:
         with packages("nats", "nats"):
@@ -273,7 +276,7 @@ def _connector(
 
 
 def _client_id(store: Where, group: str | None) -> str:
-    """A stable name for the session; every broker accepts 23 letters and digits."""
+    """Return a stable session name; every broker accepts 23 letters and digits."""
     of = "\n".join(
         [platform.node(), str(store.absolute() if isinstance(store, Path) else store), group or ""]
     )

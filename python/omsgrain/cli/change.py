@@ -19,7 +19,7 @@ from omsgrain.storage.location import Where
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LIMIT = 16 << 20  # bytes of JSON for one grain: far more than the largest grain can need
+_LIMIT = 16 << 20  # bytes of JSON for one grain; no valid grain needs as many
 
 SUPERSEDE = """
 Replace a belief by a newer one:
@@ -53,7 +53,7 @@ List what waits for a review, and mark one as done:
 """
 DENIED = {41: "A policy, a hold or a minimum retention of the grain forbids it."}
 
-# --reason was called --reason-code here, and alone here.
+# --reason-code is the former name of --reason, on these commands only.
 _FORMER: dict[str, Any] = {
     "token_normalize_func": lambda name: "reason" if name == "reason-code" else name
 }
@@ -87,7 +87,7 @@ def supersede(
     """Replace the grain at OLD in STORE by the grain in FILE.
 
     In one step the new grain is stored and the old one leaves current results; the old one stays
-    in the history. The policy of the old grain must allow it. Prints the new address.
+    in the history. The policy of the old grain must allow it. The command prints the new address.
     """
     fields = _fields(file.read(_LIMIT + 1))
     with writable(store, actor) as grains:
@@ -233,11 +233,13 @@ def reviews(store: Where, number: int | None, actor: str | None, as_json: bool) 
 def _fields(text: bytes) -> dict[str, Any]:
     """Read the fields of one grain from JSON."""
     if len(text) > _LIMIT:
-        raise FormatError("too large for one grain", expected=f"at most {_LIMIT} bytes")
+        raise FormatError("FILE is too large for one grain", expected=f"at most {_LIMIT} bytes")
     try:
         value = parsed(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError("not JSON", line=getattr(error, "lineno", None)) from None
+        raise FormatError("FILE is not JSON", line=getattr(error, "lineno", None)) from None
     if not isinstance(value, dict):
-        raise FormatError("not the fields of a grain", expected="one JSON object")
+        raise FormatError(
+            "FILE does not contain the fields of a grain", expected="one JSON object"
+        )
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain conformance`` and ``omsgrain vectors``: try the rules of the formats, run vectors."""
+"""``omsgrain conformance`` and ``omsgrain vectors``: check rules of formats, run vectors."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ The vectors of a clone:
 
 @click.command(
     cls=Manual,
-    short_help="Try every rule of the formats, on this build or a server.",
+    short_help="Check every rule of the formats, on this build or a server.",
     examples=EXAMPLES,
-    exits={0: "All pass.", FAILED: "A rule, a vector or a case does not pass."},
+    exits={0: "All pass.", FAILED: "A rule, a vector or a case fails."},
 )
 @click.option(
     "--spec",
@@ -62,7 +62,7 @@ The vectors of a clone:
     "rules",
     multiple=True,
     metavar="ID",
-    help="One rule, or all whose id begins so. Repeatable.",
+    help="One rule, or all whose id begins with this text. Repeatable.",
 )
 @click.option(
     "--format",
@@ -82,7 +82,9 @@ The vectors of a clone:
     metavar="DIR",
     help="Run test vectors instead.",
 )
-@click.option("--aimem-url", "url", metavar="URL", help="Try a server: the URL before /v1/brain.")
+@click.option(
+    "--aimem-url", "url", metavar="URL", help="Check a server: the URL before /v1/brain."
+)
 @click.option(
     "--token",
     envvar="OMSGRAIN_TOKEN",
@@ -94,7 +96,9 @@ The vectors of a clone:
 @click.option("--import-only-token", metavar="TOKEN", help="A token with the scope import only.")
 @click.option("--admin-token", metavar="TOKEN", help="A token with the scope admin; see --erase.")
 @click.option(
-    "--erase", is_flag=True, help="At the end ERASE the tenant's memory, and check that."
+    "--erase",
+    is_flag=True,
+    help="At the end ERASE the tenant's memory, and check that it is empty.",
 )
 @click.option("--draft-only", is_flag=True, help="Only what the draft itself requires.")
 @click.option(
@@ -103,20 +107,20 @@ The vectors of a clone:
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="The longest time for an answer: 0.1 to 3600.",
+    help="The longest time to wait for a response: 0.1 to 3600.",
 )
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Certificates to trust in addition to the system's.",
+    help="Certificates to trust in addition to the system's, PEM.",
 )
 @output.json_option
 def conformance(as_json: bool, **given: Any) -> int:
-    """Try every rule of OMS 1.2, AIMEM, MIF 2.0, MIF 1.0 and MIF in JSON-LD on this build.
+    """Check every rule of OMS 1.2, AIMEM, MIF 2.0, MIF 1.0 and MIF in JSON-LD on this build.
 
-    With --vectors, run a directory of test vectors. With --aimem-url, try a server over HTTP
+    With --vectors, run a directory of test vectors. With --aimem-url, check a server over HTTP
     against the AIMEM draft. Use tokens of a test tenant: the run imports some hundred chunks,
-    under names that are new each time.
+    under new names each time.
     """
     url, vectors = given.pop("url"), given.pop("vectors")
     _refuse_mixed(url, vectors, given)
@@ -128,7 +132,7 @@ def conformance(as_json: bool, **given: Any) -> int:
 
 
 def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) -> None:
-    """An option that would be passed over in silence is an error."""
+    """Refuse options that would have no effect."""
     if url is not None and vectors is not None:
         raise click.UsageError("--vectors and --aimem-url exclude each other")
     flags = [name for name in ("erase", "draft_only") if given[name]]
@@ -136,11 +140,14 @@ def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) 
     if url is None:
         asked += [name for name in ("token", "timeout") if is_given(name)]
     if url is None and asked:
-        raise click.UsageError(f"--{asked[0].replace('_', '-')} belongs to --aimem-url")
+        raise click.UsageError(f"--{asked[0].replace('_', '-')} needs --aimem-url")
     if url is not None and not given["token"]:
-        raise click.UsageError("--aimem-url needs a --token")
+        raise click.UsageError("--aimem-url needs --token")
     if (url or vectors) and any(given[name] for name in _OURS):
-        raise click.UsageError("--spec, --level, --rule, --format and --output go with neither")
+        raise click.UsageError(
+            "--spec, --level, --rule, --format and --output do not go with --vectors or "
+            "--aimem-url"
+        )
 
 
 def _try(given: dict[str, Any], as_json: bool) -> int:
@@ -149,7 +156,7 @@ def _try(given: dict[str, Any], as_json: bool) -> int:
 
     form = given["form"] or ("json" if as_json else "table")
     if as_json and form != "json":
-        raise click.UsageError("--json goes with --format json only")
+        raise click.UsageError("--json needs --format json")
     chosen = choose(RULES, spec=given["spec"], level=given["level"], ids=given["rules"])
     verdicts: list[RuleVerdict] = []
     with progress(len(chosen), "rules", as_json) as advance:
@@ -158,7 +165,7 @@ def _try(given: dict[str, Any], as_json: bool) -> int:
             advance(1)
     counts = report.counted(verdicts)
     if form == "table":
-        _tell(verdicts, counts, given["file"])
+        _print_table(verdicts, counts, given["file"])
     else:
         text = (
             report.markdown(verdicts)
@@ -176,8 +183,10 @@ def _write(text: str, file: Path | None) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def _tell(verdicts: Sequence[RuleVerdict], counts: dict[str, int], file: Path | None) -> None:
-    """What did not pass, or all if few were asked for."""
+def _print_table(
+    verdicts: Sequence[RuleVerdict], counts: dict[str, int], file: Path | None
+) -> None:
+    """Print the failures, or all verdicts if a few rules were chosen."""
     from omsgrain.conformance.report import WORDS, tried
 
     if file is not None:

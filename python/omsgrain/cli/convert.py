@@ -37,7 +37,7 @@ A directory of Markdown notes, as one file:
     type=click.Path(exists=True, path_type=Path),
     help="A file of any format, or a directory of MIF in JSON-LD.",
 )
-@argument("target", type=NewPath(dir_okay=True), help="The new file; its name says its format.")
+@argument("target", type=NewPath(dir_okay=True), help="The new file; its name gives its format.")
 @click.option("--format", metavar="NAME",
               shell_complete=lambda c, p, text: [f for f in ("mg", *NAMES) if f.startswith(text)],
               help="mg, aimem, mif2, mif1 or mif-ld; by default from TARGET's name.")  # fmt: skip
@@ -48,7 +48,7 @@ A directory of Markdown notes, as one file:
 @click.option("--local", is_flag=True, help="Include memories of the namespace _local.")
 @mode_option
 @click.option("--user", "--tenant", "user_id", metavar="ID",
-              help="The owner of the document, if nothing names it.")  # fmt: skip
+              help="The owner of the document, if SOURCE names none.")  # fmt: skip
 @click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
               help="The namespace of records that were never AIMEM.")  # fmt: skip
 @click.option("--embeddings/--no-embeddings", default=None,
@@ -64,10 +64,10 @@ def convert(
 ) -> int:
     """Convert SOURCE to TARGET through grains, and report what TARGET cannot hold.
 
-    The content of SOURCE says its format: a .mg container, an AIMEM bundle, also by lines, a MIF
-    2.0 document, or MIF 1.0 in JSON, YAML or JSON lines. TARGET ends in .mg, .aimem.json,
-    .aimem.ndjson, .mif.json (MIF 2.0, or 1.0 if SOURCE is), .mif.yaml or .mif.jsonl (MIF 1.0), or
-    --format names its format. TARGET appears whole or not at all.
+    The content of SOURCE gives its format: a .mg container, an AIMEM bundle, also by lines, a MIF
+    2.0 document, or MIF 1.0 in JSON, YAML or JSON lines. The name of TARGET gives its format: .mg,
+    .aimem.json, .aimem.ndjson, .mif.json (MIF 2.0, or 1.0 if SOURCE is), .mif.yaml or .mif.jsonl
+    (MIF 1.0). With another name, give --format. TARGET appears whole or not at all.
 
     MIF in JSON-LD is a file, .memory.json, .jsonld, .mif.ndjson or .memory.md, or a directory of
     such files.
@@ -81,12 +81,16 @@ def convert(
         raise click.UsageError("--encrypt needs --passphrase-file")
     secret, resolver = passphrase(passphrase_file), resolver_in_use()
     done = convert_file(source, target, passphrase=secret, resolver=resolver, **given)
-    told = done.to_dict()
+    report = done.to_dict()
     if as_json:
-        output.emit(told)
+        output.emit(report)
         return 0
-    output.warn(told["warnings"])
-    output.tell_losses(done.losses, len(done.losses))
-    output.tell_added(done.added)
-    click.echo(output.safe(f"{done.grains} grains, {done.source} to {done.target}: {target}"))
+    output.warn(report["warnings"])
+    output.print_losses(done.losses, len(done.losses))
+    output.print_added(done.added)
+    click.echo(
+        output.safe(
+            f"{output.plural(done.grains, 'grain')}, {done.source} to {done.target}: {target}"
+        )
+    )
     return 0

@@ -29,24 +29,24 @@ WEATHER, MISSION = "seattle-weather.csv", "mission.jsonl"
 #: NOAA's daily summaries run from midnight to midnight, local standard time.
 STANDARD_TIME = timezone(timedelta(hours=-8))
 
-#: Sensor, its kind, and the columns that it measured, each with its unit (UCUM).
+#: Sensor, its kind, and its columns, each with the unit (UCUM).
 SENSORS = (
     ("thermometer", "temperature", (("temp_max", "Cel"), ("temp_min", "Cel"))),
     ("rain-gauge", "noaa:rain_gauge", (("precipitation", "mm"),)),
     ("anemometer", "noaa:anemometer", (("wind", "m/s"),)),
 )
-PLACE = b"Seattle"  # in each reading; its first letter is the byte that gets flipped
+PLACE = b"Seattle"  # is in each reading; the demo flips a bit of its first letter
 
 
 EXAMPLES = """
-In a clone; the store is kept, to be looked at:
+In a clone; keep the store, to look at it:
     omsgrain demo demo.omsg
 """
 
 
 @click.command(
     cls=Manual,
-    short_help="See all of it at work on real data.",
+    short_help="Run the main features on real data.",
     examples=EXAMPLES,
     exits={0: "Every claim held.", 1: "A claim did not hold."},
 )
@@ -54,32 +54,32 @@ In a clone; the store is kept, to be looked at:
     "directory",
     required=False,
     type=NewPath(dir_okay=True),
-    help="Where the store stays; nothing may be there yet. Without it the store is temporary.",
+    help="Where to keep the store; it must not exist. By default the store is temporary.",
 )
 @click.option(
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default="examples",
     show_default=True,
-    help=f"Where {WEATHER} and {MISSION} are.",
+    help=f"The directory of {WEATHER} and {MISSION}.",
 )
 @output.json_option
 def demo(directory: Path | None, data: Path, as_json: bool) -> int:
-    """Ingest, explain, tamper, query, export, supersede, search, seal, sign, erase, convert.
+    """Ingest, explain, tamper, query, export, supersede, search, encrypt, sign, erase, convert.
 
-    Each step says what it claims, and whether that held.
+    Each step makes a claim, and prints whether it holds.
     """
     if directory is not None and directory.exists():
-        raise click.UsageError(f"{str(directory)!r} exists; the demo wants a fresh directory")
+        raise click.UsageError(f"{str(directory)!r} exists; name a new directory")
     story = Story(quiet=as_json)
     with tempfile.TemporaryDirectory(prefix="omsgrain-demo-") as temporary:
-        _tell(story, directory or Path(temporary) / "memory.omsg", data, Path(temporary))
+        _run_chapters(story, directory or Path(temporary) / "memory.omsg", data, Path(temporary))
     if as_json:
         output.emit({"ok": story.ok, "checks": story.checks})
     return 0 if story.ok else 1
 
 
-def _tell(story: Story, directory: Path, data: Path, beside: Path) -> None:
+def _run_chapters(story: Story, directory: Path, data: Path, beside: Path) -> None:
     with og.open(directory) as store:
         count = _ingest(story, store, data)
         reading = _read_back(story, store, count)
@@ -135,7 +135,7 @@ def _read_back(story: Story, store: GrainStore, count: int) -> Grain:
         "all grains are read back, of all ten types",
         sum(types.values()) == count and len(types) == 10,
     )
-    assert coldest is not None  # the weather file has thermometer readings, or ingest had raised
+    assert coldest is not None  # the weather file has thermometer readings: ingest succeeded
     story.say(f"The coldest reading, {coldest[0]} °C, is grain {coldest[1]}.")
     return store.get(coldest[1])
 
@@ -184,9 +184,9 @@ def _tamper(story: Story, reading: Grain) -> None:
 
 
 def observations(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield three observations for each day of the table, as a pipeline of your own would.
+    """Yield three observations for each day of the table.
 
-    They say what was measured, by which sensor, over which day.
+    Each says what was measured, by which sensor, on which day.
     """
     with path.open(newline="", encoding="utf-8") as file:
         for line, row in enumerate(csv.DictReader(file), 2):

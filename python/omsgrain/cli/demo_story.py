@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The later chapters of the demo: exchange, life of a grain, trust, documents.
 
-Each chapter says what it does and claims, and the story remembers whether each claim held.
+Each chapter makes claims; the story records whether each claim holds.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from omsgrain import Grain, GrainStore
 
 RUN = "mission-7"
-LAST_DAYS = 1_451_376_000_000  # 2015-12-29T08:00Z, where a local day begins
+LAST_DAYS = 1_451_376_000_000  # 2015-12-29T08:00Z, when a local day begins
 PAGE = 5
 GAUGE = "gauge g2"
 SECRET = "the door code is 4711"
-# Both people and their note are invented; the readings are from NOAA.
+# Both people and their notes are invented; the readings are from NOAA.
 MIRA, JONAS = "mira.quill@example.org", "jonas.tarn@example.org"
 NOTE = "the spare key hangs behind the rain barrel"
 READINGS = 600
@@ -50,7 +50,7 @@ MODEL = "toy-3"
 
 
 class Story:
-    """Tells the demo step by step and remembers whether each claim held."""
+    """Tells the demo step by step and records whether each claim holds."""
 
     def __init__(self, quiet: bool) -> None:
         self.checks: list[dict[str, Any]] = []
@@ -59,7 +59,7 @@ class Story:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was claimed held."""
+        """Whether every claim held."""
         return all(check["held"] for check in self.checks)
 
     def step(self, title: str) -> None:
@@ -74,7 +74,7 @@ class Story:
             self.console.print(output.safe(text))
 
     def check(self, claim: str, held: bool) -> None:
-        """State a claim and whether it held."""
+        """Print a claim and whether it holds."""
         self.checks.append({"claim": claim, "held": held})
         if not self.quiet:
             mark, style = ("✓", "green") if held else ("✗ DOES NOT HOLD:", "red")
@@ -82,13 +82,13 @@ class Story:
 
 
 def since(start: float) -> str:
-    """The time since the start, in words."""
+    """Return the time since the start as text."""
     return f"in {time.perf_counter() - start:.2f} s"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question in words, as filters, and as a test that every grain is put to."""
+    """A question as text, as filters, and as a test for each grain."""
 
     words: str
     filters: dict[str, Any]
@@ -126,12 +126,12 @@ def tell_exchange(story: Story, directory: Path, beside: Path) -> None:
 
 
 def _addresses(store: GrainStore) -> list[str]:
-    """All of them, in order of arrival."""
+    """Return all addresses, in order of arrival."""
     return [change.address for change in store.changes()]
 
 
 def _answers(store: GrainStore, **more: Any) -> list[str]:
-    """The addresses of all answers, in their order."""
+    """Return the addresses of all results, in their order."""
     pages = [store.query(**q.filters, limit=1_000, **more) for q in QUESTIONS]
     return [hit.address for page in pages for hit in page.results]
 
@@ -142,7 +142,7 @@ def _ask(story: Story, store: GrainStore) -> None:
     right = []
     for question in QUESTIONS:
         page = store.query(**question.filters, limit=PAGE, count=True, explain=True)
-        assert page.plan is not None  # it was asked for
+        assert page.plan is not None  # count=True gives a total
         story.say(f"{question.words} {page.total} grains; {plan_text(page.plan)}")
         if not story.quiet:
             story.console.table(table(page))
@@ -246,7 +246,7 @@ def tell_life(story: Story, directory: Path) -> None:
 
 
 def _after(grain: Grain, **changed: object) -> dict[str, object]:
-    """The fields of a grain, said again a minute later with something changed."""
+    """Return the fields of a grain one minute later, with changes."""
     fields = {name: value for name, value in grain.to_dict().items() if name != "derived_from"}
     return {**fields, "created_at": grain["created_at"] + 60_000, **changed}
 
@@ -273,7 +273,7 @@ def _supersede(story: Story, store: GrainStore) -> None:
 
 
 def _refuse(story: Story, store: GrainStore) -> None:
-    story.step("A rule that is locked")
+    story.step("A locked rule")
     rule = og.Belief(
         subject="robot",
         relation="mg:prohibits",
@@ -309,7 +309,7 @@ def _delete_and_compact(story: Story, store: GrainStore, directory: Path) -> Non
     story.step("Delete a grain, and compact the store")
     address = store.put(og.Event(content=SECRET))
     there = _is_in_a_file(directory)
-    store.delete(address, reason="it was never to be kept")
+    store.delete(address, reason="it should not be kept")
     report = store.maintenance.compact()
     story.say(f"{report.before} bytes before, {report.after} after.")
     story.check(
@@ -353,7 +353,7 @@ def tell_trust(story: Story, directory: Path, beside: Path) -> None:
 
 
 def _seal(story: Story, store: GrainStore, readings: list[Grain]) -> dict[str, list[str]]:
-    """Seal readings for both, and a note of one; gives the addresses of each."""
+    """Encrypt readings of both people and a note of one; return the addresses of each."""
     mine: dict[str, list[str]] = {}
     start = time.perf_counter()
     for n, who in enumerate((MIRA, JONAS)):

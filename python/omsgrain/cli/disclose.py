@@ -74,16 +74,16 @@ def disclose(
     """
     if check:
         if hide or target is not None:
-            raise click.UsageError("--check goes with neither --hide nor -o")
+            raise click.UsageError("--check does not go with --hide or -o")
         if trust and original is None:
-            raise click.UsageError("--trust goes with --original")
+            raise click.UsageError("--trust needs --original")
         _check(file, original, trust, as_json)
         return
     if original is not None or trust:
-        raise click.UsageError("--original and --trust go with --check")
+        raise click.UsageError("--original and --trust need --check")
     names = [name for names in hide for name in names.split(",") if name]
     if not names:
-        raise click.UsageError("name fields to --hide")
+        raise click.UsageError("no field to hide: give --hide")
     if target is None and not as_json and sys.stdout.isatty():
         raise click.UsageError("a view is binary; give -o FILE or redirect stdout")
     _disclose(file, names, target, as_json)

@@ -57,17 +57,17 @@ _BUNDLE = (
     "tenant", "tenant_id", "lines", "scope", "since", "producer", "include_embeddings",
     "embedding_model", "key", "key_url", "strict",
 )  # fmt: skip
-"""The options that only bundles have, and documents of MIF those of ``_SHARED``."""
+"""The options for AIMEM bundles only, and those shared by all documents (``_SHARED``)."""
 _SHARED = ("since", "include_embeddings", "strict")
 _DOCUMENT = (
     "layout", "include_graph", "redact_pii", "scan", "document", "passphrase_file", "local",
     "shape",
 )  # fmt: skip
-"""The options that only documents of MIF have."""
+"""The options for MIF documents only."""
 _CHANGING = (*_SHARED, "layout", "include_graph", "redact_pii", "scan", "shape")
-"""Those that a document which is given back as it came has no use for."""
+"""The options that a document written as it was imported does not need."""
 _TABLE = ("columns", "unsealed")
-"""The options that only tables have."""
+"""The options for tables only."""
 
 
 _bundle_options = options(
@@ -129,7 +129,7 @@ _table_options = options(
     examples=EXAMPLES,
 )
 @store_argument()
-@argument("file", type=NewPath(dir_okay=True), help="The new file; its name says the format.")
+@argument("file", type=NewPath(dir_okay=True), help="The new file; its name gives the format.")
 @filter_options
 @_bundle_options
 @_document_options
@@ -153,7 +153,7 @@ _table_options = options(
     type=click.Choice(["move", "access", "transfer", "sale"]),
     default="transfer",
     show_default=True,
-    help="The purpose, for the rules about exports.",
+    help="The purpose of the export, for the rules.",
 )
 @policy_option
 @actor_option
@@ -174,16 +174,16 @@ def export(
     FILE.aimem.json is an AIMEM bundle: the memory of one --tenant. Chunks of another producer keep
     their names, in a bundle of their own, FILE-PRODUCER.aimem.json.
 
-    FILE.mif.json is a MIF 2.0 document: the memory of one --user. With --format mif1 it is one of
-    MIF 1.0, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
+    FILE.mif.json is a MIF 2.0 document: the memory of one --user. With --format mif1 it is a MIF
+    1.0 document, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
     JSON-LD. Documents leave out memories of the namespace _local unless --local is given.
 
     FILE.parquet is a table: a column for each field, and the blobs, so that `import` can restore
     the grains. Encrypted grains show no fields unless --unsealed is given.
 
     Without a filter, all grains are written in order of arrival; with filters, the oldest first.
-    Each is hashed again, and its state goes along. FILE appears when it is whole and on the disk,
-    or not at all. More than 4 GiB becomes NAME-0001.mg and so on.
+    Each grain is hashed again, and its state is exported with it. FILE appears when it is whole
+    and on the disk, or not at all. More than 4 GiB becomes NAME-0001.mg and so on.
     """
     from omsgrain.formats.table import FORMATS, VERSIONS
     from omsgrain.interchange.convert import format_of_name
@@ -197,7 +197,7 @@ def export(
     opened = {"policy": policy, "actor": actor}
     named = format or format_of_name(file)
     if named is None and layout_of_name(file) is not None:
-        named = "mif1"  # FILE.mif.yml
+        named = "mif1"
     if parquet and format is not None:
         raise click.UsageError("--parquet and --format exclude each other")
     if parquet or (named is None and file.suffix == ".parquet"):
@@ -238,8 +238,8 @@ def _container(
         told = {"paths": paths, "grains": written.grains, "bytes": written.bytes}
         output.emit(told | {"withheld": written.withheld})
         return
-    output.tell_withheld(written.withheld)
-    click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {', '.join(paths)}"))
+    output.print_withheld(written.withheld)
+    click.echo(output.safe(f"{_sizes(written.grains, written.bytes)}: {', '.join(paths)}"))
 
 
 def _table(
@@ -262,12 +262,12 @@ def _table(
         told = {"paths": [str(written.path)], "grains": written.grains, "bytes": written.bytes}
         output.emit(told | {"withheld": written.withheld})
         return
-    output.tell_withheld(written.withheld)
-    click.echo(output.safe(f"{written.grains} grains, {written.bytes} bytes: {written.path}"))
+    output.print_withheld(written.withheld)
+    click.echo(output.safe(f"{_sizes(written.grains, written.bytes)}: {written.path}"))
 
 
 def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **given: Any) -> None:
-    """Write a tenant's memory as AIMEM bundles, and say to which files."""
+    """Write a tenant's memory as AIMEM bundles, and print their file names."""
     from omsgrain.crypto.signers import load_signer
     from omsgrain.formats.aimem.fields import ARRAYS
     from omsgrain.interchange.exported_files import export_aimem
@@ -295,7 +295,7 @@ def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **g
         added = [asdict(one) for one in report.added]
         output.emit(told | {"added": added, "withheld": report.withheld})
         return
-    _tell_left(report)
+    _print_left(report)
     counts = output.counted({name: report.counts.get(kind, 0) for name, kind in ARRAYS.items()})
     for one in written:
         of = f": {counts}" if len(written) == 1 else ""
@@ -327,15 +327,19 @@ def _document(
     if as_json:
         output.emit({"path": str(written.path), "bytes": written.bytes, **report.to_dict()})
         return
-    _tell_left(report)
+    _print_left(report)
     counts = {PLURALS.get(kind, kind): number for kind, number in report.counts.items()}
     said = ", ".join(f"{number} {name}" for name, number in counts.items())
-    click.echo(output.safe(f"{written.path}: {said or f'{written.bytes} bytes'}"))
+    click.echo(output.safe(f"{written.path}: {said or output.plural(written.bytes, 'byte')}"))
 
 
-def _tell_left(report: ExportReport) -> None:
+def _sizes(grains: int, size: int) -> str:
+    return f"{output.plural(grains, 'grain')}, {output.plural(size, 'byte')}"
+
+
+def _print_left(report: ExportReport) -> None:
     """Print what an export lost, added and withheld, and its warnings."""
-    output.tell_losses(report.losses, report.lost)
-    output.tell_added(report.added)
-    output.tell_withheld(report.withheld)
+    output.print_losses(report.losses, report.lost)
+    output.print_added(report.added)
+    output.print_withheld(report.withheld)
     output.warn([one.to_dict() for one in report.warnings])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filters of a query as options: shared by all commands that choose grains."""
+"""The filters of a query as options, shared by all commands that choose grains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MS = re.compile("0|-?[0-9]{5,18}")  # four digits alone are meant as a year, and refused
+_MS = re.compile("0|-?[0-9]{5,18}")  # four digits alone look like a year: refused
 STATUSES = get_args(Verification)
 _CURRENT = {"only_current": True, "only_past": False, "all_grains": None}
 _BYTE = re.compile("[0-9]{1,3}")
@@ -39,7 +39,9 @@ def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     except (ValueError, RecursionError):
         raise click.BadParameter("not JSON") from None
     if value is None:
-        raise click.BadParameter("null is not an object; there is no filter for an absent field")
+        raise click.BadParameter(
+            "--object-json: null is not an object; no filter finds absent fields"
+        )
     return value
 
 
@@ -58,8 +60,8 @@ _OPTIONS = (
     click.option("--relation", metavar="TEXT", help="The relation."),
     click.option("--object", metavar="TEXT", help="The object, if it is a text."),
     click.option("--object-json", metavar="JSON", callback=_json,
-                 help='The object, if it is something else: \'{"rain_mm": 0.2}\'. All of it must '
-                 "be equal; 1 and 1.0 differ."),
+                 help='The object, if it is not a text: \'{"rain_mm": 0.2}\'. All of it must be '
+                     'equal; 1 and 1.0 differ.'),
     click.option("--user", "user_id", metavar="ID", help="The user."),
     click.option("--session", "session_id", metavar="ID", help="The session."),
     click.option("--run", "run_id", metavar="ID", help="The run."),
@@ -81,7 +83,7 @@ _OPTIONS = (
     click.option("--words", metavar="TEXT",
                  help="All of these words occur in its texts, in any case and order."),
     click.option("--bookkeeping", is_flag=True,
-                 help="Include the grains that keep what stood around the records of documents."),
+                 help="Include the grains that keep the rest of documents beside their records."),
     click.option("--no-sealed", is_flag=True,
                  help="Leave out encrypted grains; then any filter can be used."),
     click.option("--current", "only_current", is_flag=True,
@@ -93,14 +95,14 @@ _OPTIONS = (
 
 
 def filter_options(command: F) -> F:
-    """All filters; the command passes their values to ``taken``."""
+    """Add all filters; the command passes their values to ``taken``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def taken(given: Mapping[str, Any]) -> Filters:
-    """The filters that were given."""
+    """Return the given filters."""
     filters = {name: value for name, value in given.items() if value is not None}
     chosen = [value for name, value in _CURRENT.items() if filters.pop(name, False)]
     if len(chosen) > 1:

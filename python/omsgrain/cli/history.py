@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain history``, ``provenance`` and ``duplicates``: grains through time."""
+"""``omsgrain history``, ``provenance`` and ``duplicates``."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool
         output.emit(_values(graph))
         return
     for node in graph.nodes:
-        says = "not here" if node.grain is None else " ".join(gist(node.grain).split())
+        says = "not in this store" if node.grain is None else " ".join(gist(node.grain).split())
         click.echo(output.safe(f"{'  ' * node.depth}{node.address}  {says}"))
     if not graph.complete:
         click.echo("there are more links: raise --depth", err=True)
@@ -119,7 +119,7 @@ def duplicates(store: Where, as_json: bool) -> None:
 
 
 def _values(graph: Graph) -> dict[str, Any]:
-    """A graph as JSON-ready values."""
+    """Return a graph as JSON-ready values."""
     return {
         "nodes": [
             {

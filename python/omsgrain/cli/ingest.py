@@ -49,7 +49,7 @@ class IngestTally:
     first_reject: OmsError | None = None
 
     def add(self, name: str, step: IngestStep) -> list[str]:
-        """Count one step of an input; returns lines to print."""
+        """Count one step of an input; return the lines to print."""
         room = output.SHOWN - len(self.first_warnings)
         new = [f"{name}, line {line}: {text}" for line, text in step.warnings[:room]]
         self.first_warnings += new
@@ -67,7 +67,7 @@ class IngestTally:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts as JSON-ready values."""
+        """Return the counts as JSON-ready values."""
         rate = round((self.stored + self.duplicates) / self.seconds) if self.seconds else 0
         return {
             "stored": self.stored,
@@ -83,7 +83,7 @@ class IngestTally:
 
 
 class Rejects:
-    """The rejects of one input as JSON lines; the first one creates the file."""
+    """The rejects of one input as JSON lines; the first reject creates the file."""
 
     def __init__(self, path: Path, tally: IngestTally, *, numbered: bool) -> None:
         self._path = path
@@ -92,7 +92,7 @@ class Rejects:
         self._file: Any = None
 
     def write(self, name: str, errors: list[OmsError]) -> None:
-        """Append one line an error: the input's name, then code, line and message."""
+        """Append one line for each error: the input's name, then code, line and message."""
         if errors and self._file is None:
             self._file = self._create()
             self._tally.reject_files.append(self._file.name)
@@ -101,7 +101,7 @@ class Rejects:
 
     def _create(self) -> Any:
         number, path = 1, self._path
-        while True:  # "x" never destroys what is there
+        while True:  # "x" never overwrites a file
             try:
                 return path.open("x", encoding="utf-8")
             except FileExistsError:
@@ -120,7 +120,7 @@ class Rejects:
     cls=Manual,
     short_help="Put grains into a store.",
     examples=EXAMPLES,
-    exits={0: "All grains are stored, now or before."},
+    exits={0: "All grains are stored, by this call or an earlier one."},
 )
 @store_argument(exists=False)
 @argument(
@@ -169,7 +169,7 @@ class Rejects:
 @click.option(
     "--require-signatures", is_flag=True, help="Accept only grains with a valid signature."
 )
-@click.option("--allow-erased", is_flag=True, help="Store also what was erased.")
+@click.option("--allow-erased", is_flag=True, help="Store also grains that were erased.")
 @plain_option
 @trust_options
 @output.json_option
@@ -186,10 +186,10 @@ def ingest(
 ) -> int:
     """Put grains from FILES into STORE.
 
-    JSON (an object or an array), JSON lines, a grain's blob, or signed grains in their envelopes,
-    one or many in a row. Lines are stored in chunks of 8 MiB. With --errors raise, nothing of the
-    chunk with the bad grain is stored; with collect, the exit code is that of the first reject.
-    With --keys, users' grains are encrypted.
+    Input is JSON (an object or an array), JSON lines, a blob, or signed grains in their envelopes,
+    one or many in a row. Lines are stored in chunks of 8 MiB. With --errors raise, no grain of the
+    chunk with the bad grain is stored. With --errors collect, the exit code is that of the first
+    reject. With --keys, users' grains are encrypted.
     """
     inputs = files or ("-",)
     if "-" in inputs and not files and sys.stdin.isatty():
@@ -197,7 +197,7 @@ def ingest(
     if errors == "collect" and rejects_path is None and "-" in inputs:
         raise click.UsageError("--errors collect needs --rejects PATH when it reads stdin")
     if rejects_path is not None and errors != "collect":
-        raise click.UsageError("--rejects goes with --errors collect")
+        raise click.UsageError("--rejects needs --errors collect")
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
     opening = partial(open_store, store, require_signatures=require_signatures)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain inspect``: a page to look at."""
+"""``omsgrain inspect``: write a store or a file as an HTML page."""
 
 from __future__ import annotations
 
@@ -48,12 +48,13 @@ A store; and the newest thousand grains of a file, each explained:
 def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_json: bool) -> None:
     """Write one HTML file that shows the content of STORE or FILE, and works offline.
 
-    The page shows the result of verification, counts by type, time and sensitivity, triples as a
-    graph, versions as chains, the signers, and the newest grains byte by byte.
+    The page shows the result of verification, and counts by type, time and sensitivity. It draws
+    triples as a graph and versions as chains, and shows the signers and the newest grains byte by
+    byte.
 
-    The page has the content of the grains, as an export does: protect it in the same way.
+    The page contains the content of the grains, as an export does: protect it in the same way.
     Restricted grains are left out, and encrypted ones show their headers unless --keys opens them.
-    Problems are shown in the page and do not change the exit code; use `omsgrain verify` and
+    Problems appear in the page and do not change the exit code; use `omsgrain verify` and
     `omsgrain check` in scripts.
     """
     from omsgrain import inspect as inspection
@@ -76,6 +77,6 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
         made = {"grains": values["grains"], "verified": values["verified"], "problems": wrong}
         output.emit({"file": str(target), **made})
         return
-    problems = f"{wrong} problem" + ("" if wrong == 1 else "s")
-    said = f"{values['grains']} grains, {values['verified']} verified, {problems}: {target}"
-    click.echo(output.safe(said))
+    problems = output.plural(wrong, "problem")
+    counts = f"{output.plural(values['grains'], 'grain')}, {values['verified']} verified"
+    click.echo(output.safe(f"{counts}, {problems}: {target}"))

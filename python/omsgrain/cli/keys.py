@@ -57,7 +57,7 @@ How many users have a key?
     omsgrain keys status people.keys --master master.key
 """
 REWRAP = """
-Once a year; then destroy the old master key, once no copy of the file needs it:
+Once a year; destroy the old master key once no copy of the file needs it:
     omsgrain keys master new.key
     omsgrain keys rewrap people.keys --master master.key --new-master new.key
 """
@@ -102,7 +102,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     """Make a private key in the new FILE, and print its DID, which signatures name.
 
     Only the owner may read FILE. It has no password: anyone with the file can sign as this DID.
-    Keep a copy: the key cannot be made again from the DID.
+    Keep a copy: the DID cannot restore a lost key.
     """
     from omsgrain.crypto.signers import SIGNERS
 
@@ -202,7 +202,7 @@ def keys() -> None:
     """Manage the key file: a key for each user, which can be destroyed for good.
 
     All keys are wrapped under a master key, which is kept elsewhere. Without both, encrypted
-    grains cannot be read any more. `keygen` makes keys to sign with. Each command has --json.
+    grains cannot be read. `keygen` makes keys to sign with. Each command has --json.
     """
 
 
@@ -212,7 +212,7 @@ def _opened(file: Path, master: str) -> KeyRing:
     return KeyRing.open(file, master=master_key(master))
 
 
-def _tell(ring: KeyRing, as_json: bool, copy: Path | None = None) -> None:
+def _print_counts(ring: KeyRing, as_json: bool, copy: Path | None = None) -> None:
     """Print the counts of a key file, or of its copy."""
     values = asdict(ring.stats())
     if copy is not None:
@@ -221,8 +221,8 @@ def _tell(ring: KeyRing, as_json: bool, copy: Path | None = None) -> None:
         output.emit(values)
         return
     live, erased, path = values["live"], values["erased"], values["path"]
-    text = f"{path}: {live} users, {erased} erased, generation {values['generation']}"
-    click.echo(output.safe(text))
+    users = f"{output.plural(live, 'user')}, {erased} erased"
+    click.echo(output.safe(f"{path}: {users}, generation {values['generation']}"))
 
 
 @keys.command(short_help="Make a random master key.", examples=MASTER)
@@ -248,7 +248,7 @@ def create(file: Path, master: str, as_json: bool) -> None:
     from omsgrain.crypto.keyring.keyring import KeyRing
 
     with KeyRing.create(file, master=master_key(master)) as ring:
-        _tell(ring, as_json)
+        _print_counts(ring, as_json)
 
 
 @keys.command(short_help="Count the users in a key file.", examples=STATUS)
@@ -258,7 +258,7 @@ def create(file: Path, master: str, as_json: bool) -> None:
 def status(file: Path, master: str, as_json: bool) -> None:
     """Count the users with a key in the key FILE, and those that were erased."""
     with _opened(file, master) as ring:
-        _tell(ring, as_json)
+        _print_counts(ring, as_json)
 
 
 def _new_master(command: Any) -> Any:
@@ -282,7 +282,7 @@ def rewrap(file: Path, master: str, new_master: str, as_json: bool) -> None:
     """
     with _opened(file, master) as ring:
         ring.rewrap(master_key(new_master))
-        _tell(ring, as_json)
+        _print_counts(ring, as_json)
 
 
 @keys.command(short_help="Rewrite a key file, so that old copies open nothing.", examples=REKEY)
@@ -293,12 +293,12 @@ def rewrap(file: Path, master: str, new_master: str, as_json: bool) -> None:
 def rekey(file: Path, master: str, new_master: str, as_json: bool) -> None:
     """Rewrite the key FILE under fresh keys and a new master key; users keep their keys.
 
-    Then destroy the old master key: copies of FILE from before an erasure, and remains of them on
-    a flash medium, open with no other key.
+    Then destroy the old master key. No other key opens copies of FILE from before an erasure, or
+    remains of them on a flash medium.
     """
     with _opened(file, master) as ring:
         ring.rekey(master_key(new_master))
-        _tell(ring, as_json)
+        _print_counts(ring, as_json)
 
 
 @keys.command(short_help="Copy a key file.", examples=BACKUP)
@@ -309,9 +309,9 @@ def rekey(file: Path, master: str, new_master: str, as_json: bool) -> None:
 def backup(file: Path, target: Path, master: str, as_json: bool) -> None:
     """Copy the key FILE to the new TARGET, which the same master key opens.
 
-    Users who are erased later can still be read with TARGET: after an erasure make another copy,
-    and destroy this one.
+    TARGET can still read users who are erased later: after an erasure make another copy, and
+    destroy this one.
     """
     with _opened(file, master) as ring:
         ring.backup(target)
-        _tell(ring, as_json, target)
+        _print_counts(ring, as_json, target)

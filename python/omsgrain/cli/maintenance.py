@@ -29,7 +29,7 @@ A store that encrypts users' grains:
     omsgrain init sealed.omsg --keys people.keys --master master.key
 """
 STATS = """
-For a person, and for a monitor:
+As a table, and as JSON for a monitor:
     omsgrain stats memory.omsg
     omsgrain stats memory.omsg --json
 """
@@ -103,16 +103,15 @@ def stats(store: Where, as_json: bool) -> None:
 def check(store: Where, as_json: bool) -> int:
     """Check all of STORE: blobs, addresses, index rows, states, counts, audit trail, text index.
 
-    It reads the whole store, in a process of its own; others can use the store meanwhile.
-    `rebuild` repairs the index; a damaged grain can only be restored from a backup or another
-    store.
+    It reads the whole store, in a separate process; others can use the store meanwhile. `rebuild`
+    repairs the index; restore a damaged grain from a backup or another store.
     """
     from omsgrain.store.context import context_of
     from omsgrain.store.maintenance import check_text
 
     home = location_of(store)
     home.must_exist()
-    report = home.check()  # in a child process: a damaged page can end the reader
+    report = home.check()  # a damaged page can kill the process that reads it
     if report.ok:
         with open_store(store, readonly=True) as grains:
             report = check_text(context_of(grains), report)
@@ -122,8 +121,13 @@ def check(store: Where, as_json: bool) -> int:
         for problem in report.problems:
             where = problem.where if problem.seq is None else f"{problem.where} {problem.seq}"
             click.echo(output.safe(f"{where}: {problem.message}"), err=True)
-        found = f"{len(report.problems)} problems" if report.problems else "no problems"
-        click.echo(f"{report.grains} grains, {report.rows} index rows: {found}")
+        found = (
+            output.plural(len(report.problems), "problem") if report.problems else "no problems"
+        )
+        counts = (
+            f"{output.plural(report.grains, 'grain')}, {output.plural(report.rows, 'index row')}"
+        )
+        click.echo(f"{counts}: {found}")
     return 0 if report.ok else StoreError.exit_code
 
 
@@ -139,8 +143,8 @@ def check(store: Where, as_json: bool) -> int:
 def rebuild(store: Where, as_json: bool) -> int:
     """Rebuild the index of STORE from its blobs, in one transaction.
 
-    It is needed only if `check` finds a problem in the index. Blobs are never changed. Damaged
-    ones are named by their sequence number and left out.
+    It is needed only if `check` finds a problem in the index. Blobs never change. Damaged blobs
+    are reported by their sequence number and left out.
     """
     with writable(store) as grains:
         report = grains.maintenance.rebuild()
@@ -150,8 +154,9 @@ def rebuild(store: Where, as_json: bool) -> int:
         for seq in report.damaged:
             click.echo(f"grain {seq}: the bytes do not match the address", err=True)
         click.echo(
-            f"{report.grains} grains, {report.rows} index rows, "
-            f"{report.readdressed} addresses rebuilt, {len(report.damaged)} damaged"
+            f"{output.plural(report.grains, 'grain')}, {output.plural(report.rows, 'index row')}, "
+            f"{output.plural(report.readdressed, 'address', 'addresses')} rebuilt, "
+            f"{len(report.damaged)} damaged"
         )
     return IntegrityError.exit_code if report.damaged else 0
 
@@ -164,8 +169,8 @@ def rebuild(store: Where, as_json: bool) -> int:
 def backup(store: Where, directory: Path, as_json: bool) -> None:
     """Copy STORE as it is now to DIRECTORY, which must not exist yet.
 
-    Others can read and write meanwhile; the copy has what was committed at its start. The copy is
-    a store; `restore` checks it and makes a new store from it.
+    Others can read and write meanwhile; the copy contains what was committed at its start. The
+    copy is a store; `restore` checks it and makes a new store from it.
     """
     with open_store(store, readonly=True) as grains:
         grains.maintenance.backup(directory)
@@ -184,8 +189,8 @@ def backup(store: Where, directory: Path, as_json: bool) -> None:
 def compact(store: Where, actor: str | None, as_json: bool) -> None:
     """Rewrite STORE without free pages, and so without the bytes of deleted grains.
 
-    Others can use it meanwhile. It needs as much space again until it is done. A crash leaves the
-    old store or the new one, whole.
+    Others can use it meanwhile. It needs as much space again until it ends. A crash leaves the old
+    store or the new one, whole.
     """
     with writable(store, actor) as grains:
         report = grains.maintenance.compact()
@@ -207,10 +212,11 @@ def compact(store: Where, actor: str | None, as_json: bool) -> None:
 def restore(
     backup: Where, store: Where, tombstones_from: Where | None, actor: str | None, as_json: bool
 ) -> None:
-    """Create a store at STORE, which must not exist yet, from BACKUP, which is not changed.
+    """Create a store at STORE, which must not exist yet, from BACKUP, which does not change.
 
-    The backup is checked first; a damaged one creates no store. What was erased since the backup
-    comes back, unless --tombstones-from names the store that was used since, or a later backup.
+    The backup is checked first; a damaged backup creates no store. Data that was erased since the
+    backup comes back, unless --tombstones-from names the store that was used since, or a later
+    backup.
     """
     import omsgrain as og
 

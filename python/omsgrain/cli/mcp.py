@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain mcp``: the memory of one user for agents, over MCP."""
+"""``omsgrain mcp``: serve the memory of one user to agents over MCP."""
 
 from __future__ import annotations
 
@@ -67,10 +67,11 @@ def mcp(
     """Serve the memory of one user in STORE to agents: MCP over stdin and stdout.
 
     Tools: remember, recall, forget, history, import and export of MIF documents. It ends when
-    stdin does, or with SIGTERM. The log on stderr has no content of grains.
+    stdin
+    ends, or with SIGTERM. The log on stderr contains no content of grains.
     """
     if not user.strip():
-        raise click.UsageError("--user needs a name")
+        raise click.UsageError("--user: expected a name")
     if create and readonly:
         raise click.UsageError("--create and --readonly exclude each other")
     with packages("mcp", "mcp", "anyio"):
@@ -87,6 +88,6 @@ def mcp(
     )
     if create:
         make_store(store, actor=actor or "mcp")
-    location_of(store).must_exist()  # or an empty directory would become a store
+    location_of(store).must_exist()  # else an empty directory would become a store
     opened = open_store(store, readonly=readonly, actor=actor or "mcp")
     run(opened, options, Log(log_format))

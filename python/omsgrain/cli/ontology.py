@@ -41,7 +41,7 @@ _PATHS = click.Path(exists=True, path_type=Path)
 def ontology() -> None:
     """Check ontologies in YAML or JSON, show them, and suggest entities by them.
 
-    Nothing is fetched: name the ontologies that one extends too. Each command has --json.
+    Nothing is fetched: name also the ontologies that yours extends. Each command has --json.
     """
 
 
@@ -71,24 +71,24 @@ def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_
     from omsgrain.interchange import ontology as verbs
 
     for file in files:
-        refuse_pipe(file)  # each is read alone, and with the others
+        refuse_pipe(file)  # each alone, then all together
     found = verbs.check(files, memories)
     if as_json:
         output.emit(found.to_dict())
     else:
         for report in (*found.reports, *found.memories):
-            _tell(report)
+            _print_report(report)
     return 0 if found.is_ok(strict=strict) else FormatError.exit_code
 
 
-def _tell(report: LoadReport) -> None:
+def _print_report(report: LoadReport) -> None:
     for problem in report.problems:
         click.echo(output.safe(line(report.source, problem)), err=True)
     for problem in report.warnings:
         click.echo(output.safe(f"warning: {line(report.source, problem)}"), err=True)
     errors, warnings = len(report.problems), len(report.warnings)
-    what = "good" if report.ok else f"{errors} error{'s' * (errors != 1)}"
-    also = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
+    what = "good" if report.ok else output.plural(errors, "error")
+    also = ", " + output.plural(warnings, "warning") if warnings else ""
     name = f" ({report.ontology})" if report.ontology else ""
     click.echo(output.safe(flat(f"{report.source}{name}: {what}{also}")))
 
@@ -154,7 +154,7 @@ def _lines(values: dict[str, Any]) -> list[str]:
     help="The ontology; repeat it for those that it extends.",
 )
 @click.option(
-    "--name", metavar="PATH", help="The path that file patterns are tried on, if not that of FILE."
+    "--name", metavar="PATH", help="The path to match against file patterns; by default FILE."
 )
 @click.option(
     "--all", "disabled", is_flag=True, help="Use ontologies whose discovery is not enabled, too."

@@ -29,37 +29,37 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 OS_ERROR = 1
-INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell reports SIGINT and SIGPIPE
+INTERRUPTED, PIPE_CLOSED = 130, 141  # the exit codes of a shell for SIGINT and SIGPIPE
 
-# Characters that make a terminal act or reorder text: C0, DEL, C1, bidirectional controls. And
-# halves of characters, which no output can write: as such a name that is not UTF-8 arrives.
+# Characters that control a terminal or reorder text: C0, DEL, C1, bidirectional controls. Also
+# half surrogates, which no output can encode: Python decodes a name that is not UTF-8 to them.
 _ACTIVE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _HALF = re.compile("[\ud800-\udfff]")
-# Of a URL; of a path that it became, too. All of the word is taken, so that a long one without "@"
-# is gone through once.
+# The login in a URL, or in a path made from a URL. The whole word matches, so that a long word
+# without "@" is scanned once.
 _LOGIN = re.compile(r"(:/{1,2}[^\s:]*):(\S*)")
 _PASSWORD = re.compile(r"(password=)[^\s&']+", re.IGNORECASE)
 _LONGEST = 1_000  # characters of a message
 
 SHOWN = 10
-"""Defects, warnings and refusals printed one by one; the rest are counted."""
+"""Defects, warnings and refusals that are printed; the rest are counted."""
 
 
 def json_option(command: F) -> F:
-    """The ``--json`` that every command has."""
+    """Add ``--json``."""
     text = "One JSON document on stdout; an error is JSON on stderr."
     return click.option("--json", "as_json", is_flag=True, help=text)(command)
 
 
 def safe(text: str) -> str:
-    """The text with control characters escaped: a grain must not control the reader's terminal."""
+    """Escape control characters: a grain must not control the reader's terminal."""
     return _ACTIVE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
 def halved(text: str) -> bool:
-    """Whether a text has half a character, as an argument that is not UTF-8 has."""
+    """Whether a text has half a surrogate pair, as an argument that is not UTF-8 has."""
     return _HALF.search(text) is not None
 
 
@@ -76,27 +76,27 @@ def _mask_login(found: re.Match[str]) -> str:
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """JSON text, non-ASCII letters as they are, active characters escaped."""
+    """Return JSON text: non-ASCII letters unescaped, control characters escaped."""
     return safe(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def emit(value: Any, indent: int | None = None) -> None:
-    """Print JSON to stdout, in UTF-8 whatever the locale is."""
+    """Print JSON to stdout, always in UTF-8."""
     click.echo((dumps(value, indent) + "\n").encode(), nl=False)
 
 
 def report(error: Exception, *, as_json: bool) -> int | None:
-    """Print the error to stderr and return the exit code; None if it is not one we know."""
+    """Print the error to stderr and return the exit code; None if the class is unknown."""
     if isinstance(error, OmsError):
         text, values, code = str(error), error.to_dict(), error.exit_code
-        if isinstance(error, HashLengthError):  # most often one that a table has cut
-            text += "; whole ones are shown by --full and --json"
-        if error.rule is not None:  # as often as not it is all that tells why
+        if isinstance(error, HashLengthError):  # most often cut from a table
+            text += "; --full and --json show whole addresses"
+        if error.rule is not None:  # often only the rule gives the reason
             text += f"; rule {error.rule}"
     elif isinstance(error, click.ClickException):
         text, code = error.format_message(), error.exit_code
         if not as_json:
-            # Of a group without a command the message is the page of help.
+            # For a group without a command the message is its help page.
             shown = text if type(error).__name__ == "NoArgsIsHelpError" else masked(text)
             error.format_message = lambda: shown  # type: ignore[method-assign]
             error.show()
@@ -110,8 +110,11 @@ def report(error: Exception, *, as_json: bool) -> int | None:
         text = error.strerror or str(error) or name
         if error.filename is not None:
             text += f": {os.fspath(error.filename)!r}"
-        if type(error).__module__ == "ssl":  # its numbers are its own, and its words OpenSSL's
-            name, text = "TLS", f"certificates and keys are PEM, and belong together; found {text}"
+        if type(error).__module__ == "ssl":  # errno does not apply, and the text is OpenSSL's
+            name, text = (
+                "TLS",
+                f"certificates and keys must be PEM and belong together; found {text}",
+            )
         values, code = {"code": name, "message": text}, OS_ERROR
     else:
         return None
@@ -124,7 +127,7 @@ def report(error: Exception, *, as_json: bool) -> int | None:
 
 
 def exit_of(code: str | None, reason: str | None = None) -> int:
-    """The exit code of an import that refused a record."""
+    """Return the exit code of an import that refused a record."""
     if code in BY_CODE:
         return BY_CODE[code].exit_code
     known: dict[str | None, type[OmsError]] = {"erased": ErasedError, "invalid": FormatError}
@@ -138,12 +141,12 @@ def close_stdout() -> int:
 
 
 def done(as_json: bool, text: str, **values: Any) -> None:
-    """Report a change."""
+    """Print the result of a change."""
     emit(values) if as_json else click.echo(safe(text))
 
 
 def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
-    """Print the first warnings to stderr, and how many there are; of a file, if it is named."""
+    """Print the first warnings to stderr, and how many more there are."""
     of = f"{name}: " if name else ""
     for one in warnings[:SHOWN]:
         line = f"line {one['line']}" if one.get("line") is not None else ""
@@ -155,29 +158,38 @@ def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
         click.echo(safe(f"{of}… and {len(warnings) - SHOWN} more warnings"), err=True)
 
 
-def tell_losses(losses: Sequence[Loss], total: int) -> None:
+def print_losses(losses: Sequence[Loss], total: int) -> None:
     """Print the losses to stderr, each field once."""
     counts = Counter((one.field, one.reason) for one in losses)
     for (field, reason), number in counts.most_common():
-        click.echo(safe(f"lost: {field}, {number} times: {reason}"), err=True)
+        click.echo(safe(f"lost: {field}{_times(number)}: {reason}"), err=True)
     if total > len(losses):
         click.echo(f"… and {total - len(losses)} more losses", err=True)
 
 
-def tell_added(added: Sequence[Loss]) -> None:
+def print_added(added: Sequence[Loss]) -> None:
     """Print the added values to stderr, each field once."""
     counts = Counter((one.field, one.reason) for one in added)
     for (field, reason), number in counts.most_common():
-        click.echo(safe(f"added: {field}, {number} times: {reason}"), err=True)
+        click.echo(safe(f"added: {field}{_times(number)}: {reason}"), err=True)
 
 
-def tell_withheld(withheld: Mapping[str, int]) -> None:
+def print_withheld(withheld: Mapping[str, int]) -> None:
     """Print to stderr how many records the store withholds, and why."""
     for reason, number in withheld.items():
         click.echo(f"withheld: {number}, {reason}", err=True)
 
 
+def _times(number: int) -> str:
+    return f", {number} times" if number > 1 else ""
+
+
+def plural(number: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun, such as "1 grain" or "2 grains"."""
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def counted(records: Mapping[str, int]) -> str:
-    """Numbers of records, by kind."""
+    """Return numbers of records by kind, as text."""
     words = {"chunk_entities": "links"}
     return ", ".join(f"{number} {words.get(name, name)}" for name, number in records.items())

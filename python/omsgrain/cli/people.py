@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain erase``, ``report``, ``consent``, ``due``, ``restrict``: the rights of people."""
+"""``omsgrain erase``, ``report``, ``consent``, ``due``, ``restrict``: people's rights."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LIMIT = 4 << 20  # bytes; a thousand names are far fewer
+_LIMIT = 4 << 20  # bytes; far more than a thousand names take
 
 ERASE = r"""
 A dry run, then the erasure, with names that do not appear in the shell's history:
@@ -80,7 +80,7 @@ List what is queued; and the run that a timer starts once a day:
     omsgrain due memory.omsg --run --policy gdpr
 """
 RESTRICT = """
-A person contests a grain; it is left out of results until that is settled:
+A person contests a grain; leave it out of results until that is settled:
     omsgrain restrict memory.omsg ADDRESS --reason gdpr18
 """
 UNRESTRICT = """
@@ -96,7 +96,7 @@ _code = click.option(
 
 
 def identity_options(command: F) -> F:
-    """The names of a person."""
+    """Add the names of a person."""
     text = 'More names, one a line; "-" is stdin.'
     command = click.option("--identity-file", type=click.File("rb"), metavar="FILE", help=text)(
         command
@@ -106,13 +106,13 @@ def identity_options(command: F) -> F:
 
 
 def allow_none_option(command: F) -> F:
-    """``--allow-none``, of commands about a person."""
-    text = "Exit with 0 if nothing in the store belongs to the names."
+    """Add ``--allow-none`` to a command about a person."""
+    text = "Exit with 0 if the store has nothing of these names."
     return click.option("--allow-none", is_flag=True, help=text)(command)
 
 
 def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
-    """The names that were given, on the command line and in a file."""
+    """Return the names given on the command line and in a file."""
     found = list(identity)
     if file is not None:
         data = file.read(_LIMIT + 1)
@@ -123,10 +123,12 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
         except ValueError:
             lines = None
         if lines is None:
-            raise FormatError("not a file of names", expected="a name on a line, in UTF-8")
+            raise FormatError(
+                "--identity-file is not a list of names", expected="one name a line, in UTF-8"
+            )
         found += [line.strip() for line in lines if line.strip()]
     if not found:
-        raise click.UsageError("name the person with IDENTITY or --identity-file")
+        raise click.UsageError("no person: give IDENTITY or --identity-file")
     return found
 
 
@@ -135,9 +137,9 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     short_help="Erase a person, or a tenant.",
     examples=ERASE,
     exits={
-        41: "A hold or a retention kept grains; the rest is erased.",
+        41: "A hold or a retention protects some grains; the rest is erased.",
         53: "Keys or grains could not be opened.",
-        61: "Nothing in the store belongs to the names.",
+        61: "The store has nothing of these names.",
         60: "The files could not be rewritten; the next `due --run` tries again.",
     },
 )
@@ -216,29 +218,29 @@ def erase(
 ) -> int:
     """Erase the person whose names are IDENTITY from STORE.
 
-    The keys are destroyed first, so that encrypted grains and all their copies cannot be read any
-    more. Then unencrypted grains are removed, and the files are rewritten. Holds and minimum
-    retentions keep a grain, restricted; locks do not. Grains of others that name the person are
-    listed by their addresses.
+    The keys are destroyed first, so that encrypted grains and all their copies become unreadable.
+    Then unencrypted grains are removed, and the files are rewritten. Grains under a hold or a
+    minimum retention stay, restricted; a lock protects no grain. Grains of others that name the
+    person are listed by their addresses.
 
     A name given as an argument appears in your shell's history and in the list of processes;
     --identity-file keeps it out of both. The output contains no names.
 
-    Tokens that open the memory (`token`) stay and are counted. They name the tenant;
+    Tokens that open the memory (`token`) stay, and the report counts them. They name the tenant;
     --forget-tokens deletes them.
 
-    With --tenant, erase all that belongs to a tenant, as its AIMEM bundles would contain it. No
-    import brings erased records back, unless it has --allow-erased.
+    With --tenant, erase all that belongs to a tenant, as its AIMEM bundles would contain it. An
+    import skips erased records unless it has --allow-erased.
 
-    The certificate says when and why, counts keys and grains, lists what was kept and why, and
-    has a checkpoint of the audit trail.
+    The certificate contains the time, the reason, the numbers of keys and grains, what was kept
+    and why, and a checkpoint of the audit trail.
     """
     from omsgrain.crypto.signers import load_signer
     from omsgrain.interchange.aimem import erase_tenant
     from omsgrain.memory import removal
 
     if (certificate is None) != (key is None):
-        raise click.UsageError("--certificate and --key go together")
+        raise click.UsageError("--certificate and --key need each other")
     if certificate is not None and dry_run:
         raise click.UsageError("--certificate does not go with --dry-run")
     signer = None if key is None else load_signer(key)
@@ -263,7 +265,7 @@ def erase(
     given |= {"reason_code": reason, "rekey": rekey}
     removal.check_erasure(people, keys_in_use(), reason_code=reason, rekey=rekey)
     forgotten = 0
-    if forget_tokens:  # after the checks, and before the files are rewritten
+    if forget_tokens:  # after the checks, before the files are rewritten
         with open_tokens(store, actor=actor) as tokens:
             forgotten = tokens.forget(people)
     with writable(store, actor, policy=policy) as grains:
@@ -279,14 +281,17 @@ def erase(
     if as_json:
         output.emit(report.to_dict() | {"tokens": left, "in_earlier_copies": in_copies})
     else:
-        _tell(report)
+        _print_erasure(report)
         if in_copies:
             text = (
-                "earlier copies of the store still contain what was removed: it was not encrypted"
+                "earlier copies of the store still contain the removed grains: they were not "
+                "encrypted"
             )
             click.echo(text, err=True)
         if left:
-            click.echo(f"{left} tokens still open this memory: see --forget-tokens", err=True)
+            click.echo(
+                f"tokens that still open this memory: {left}; see --forget-tokens", err=True
+            )
     if certificate is not None and signer is not None and (matched or allow_none):
         of: Any = "person" if tenant is None else "tenant"
         with open_store(store, readonly=True) as grains:
@@ -301,17 +306,18 @@ def erase(
 
 
 def _none(allow_none: bool, matched: bool) -> int:
-    """Refuse names that match nothing: they are probably misspelt."""
+    """Refuse names that match nothing: they may be misspelt."""
     if matched or allow_none:
         return 0
-    text = "nothing in the store belongs to these names"
+    text = "the store has nothing of these names"
     raise NotFoundError(text, expected="another spelling, or --allow-none")
 
 
-def _tell(report: ErasureReport) -> None:
+def _print_erasure(report: ErasureReport) -> None:
     click.echo(
-        f"{report.keys} keys destroyed, {report.sealed} encrypted grains made unreadable, "
-        f"{report.erased} grains removed"
+        f"{output.plural(report.keys, 'key')} destroyed, "
+        f"{output.plural(report.sealed, 'encrypted grain')} made unreadable, "
+        f"{output.plural(report.erased, 'grain')} removed"
     )
     for address, fields in report.named:
         click.echo(output.safe(f"names the person: {address}  {', '.join(fields)}"))
@@ -319,7 +325,7 @@ def _tell(report: ErasureReport) -> None:
         click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
     for what in report.incomplete:
         if what == "unopened":
-            click.echo("grains were not checked: no key opens them", err=True)
+            click.echo("some grains were not checked: no key opens them", err=True)
         elif what == "key":
             click.echo("a key was not destroyed: it is in another key file", err=True)
         elif what == "rekey":
@@ -327,10 +333,10 @@ def _tell(report: ErasureReport) -> None:
     if report.rekeyed:
         click.echo("the key file is rewritten; destroy the old master key")
     if report.scrubbed:
-        click.echo("the files contain no bytes of what was removed")
+        click.echo("the files no longer contain the removed bytes")
     elif report.scrub_due is not None:
         by = time_text(report.scrub_due)
-        click.echo(f"free pages may contain its bytes: run `due --run` by {by}", err=True)
+        click.echo(f"free pages may contain the removed bytes: run `due --run` by {by}", err=True)
 
 
 def _exit_code(report: ErasureReport, *, queued: bool) -> int:
@@ -344,11 +350,11 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
 
 @click.command(
     cls=Manual,
-    short_help="Report all that a store has about a person.",
+    short_help="Report all data of a person in a store.",
     examples=REPORT,
     exits={
-        53: "Grains could not be read, or may not be exported; the rest is written.",
-        61: "Nothing in the store belongs to the names.",
+        53: "Some grains could not be read, or may not be exported; the rest is written.",
+        61: "The store has nothing of these names.",
     },
 )
 @_store
@@ -375,19 +381,19 @@ def report(
     allow_none: bool,
     as_json: bool,
 ) -> int:
-    """Gather all that STORE has about the person whose names are IDENTITY, as JSON.
+    """Gather all data in STORE about the person whose names are IDENTITY, as JSON.
 
-    Encrypted grains are decrypted, so the output is as personal as the store: only you can read
-    the new file. For names on the command line see `erase`.
+    The output is decrypted, and as personal as the store: only you can read the new file. For
+    names on the command line see `erase`.
     """
     people = names(identity, identity_file)
     if target is not None:
-        refuse_existing(target, replace=False)  # before anything is gathered for it
-    with open_to_read(store, actor=actor, policy=policy) as grains:  # the audit trail tells of it
+        refuse_existing(target, replace=False)  # refuse before the report is made
+    with open_to_read(store, actor=actor, policy=policy) as grains:  # it writes an audit entry
         found = grains.privacy.report(people)
         _write(found, target)
     if target is None:
-        pass  # it is printed
+        pass  # printed instead
     elif as_json:
         counts = {"own": found.own, "named": found.named, "complete": found.complete}
         lacks = list(found.incomplete)
@@ -457,11 +463,11 @@ def withdraw(
     click.echo(f"withdrawn by {found.withdrawal}")
     if found.deadline is not None:
         by = time_text(found.deadline)
-        click.echo(f"{len(found.queued)} grains to be erased by {by}")
+        click.echo(f"{output.plural(len(found.queued), 'grain')} to erase by {by}")
     for other in found.others:
         click.echo(f"without consent now: {other}")
     if not found.complete:
-        click.echo("grains were not checked: no key opens them", err=True)
+        click.echo("some grains were not checked: no key opens them", err=True)
 
 
 @click.command(
@@ -469,7 +475,7 @@ def withdraw(
     short_help="List or run the erasures that are due.",
     examples=DUE,
     exits={
-        41: "With --run: a hold or a retention keeps something.",
+        41: "With --run: a hold or a retention protects some grains.",
         60: "With --run: something else failed; the next run tries it again.",
     },
 )
@@ -492,11 +498,11 @@ def due(
 ) -> int:
     """List what STORE must erase and by when, or with --run erase what is due. Run it once a day.
 
-    It covers what withdrawn consents allowed, unfinished erasures of people, and with --policy
-    what exceeds its retention.
+    It covers withdrawn consents, unfinished erasures of people, and with --policy grains past
+    their retention.
     """
     if everything and not run:
-        raise click.UsageError("--everything goes with --run")
+        raise click.UsageError("--everything needs --run")
     if not run:
         entries = _due(store, policy)
         if as_json:
@@ -520,7 +526,7 @@ def due(
         )
         if report.scrub_due is not None:
             click.echo(
-                "Free space still contains erased bytes; compact removes them now.", err=True
+                "Free pages still contain erased bytes; `compact` removes them now.", err=True
             )
         for address, rule in report.kept:
             click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
@@ -530,7 +536,7 @@ def due(
 
 
 def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
-    """The queued erasures, by deadline; then grains past the retention of the preset."""
+    """Return the queued erasures by deadline, then grains past the retention of the preset."""
     with open_store(store, readonly=True, policy=policy) as grains:
         queued = [asdict(entry) for entry in grains.privacy.due()]
         expired: list[dict[str, Any]] = [
@@ -542,7 +548,7 @@ def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
 
 @click.command(
     cls=Manual,
-    short_help="Restrict a grain: keep it, and leave it out of results.",
+    short_help="Restrict a grain: leave it out of results, and keep it.",
     examples=RESTRICT,
 )
 @_store

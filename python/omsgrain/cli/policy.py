@@ -76,5 +76,5 @@ def policy(presets: tuple[str, ...], store: Where | None, as_json: bool) -> int:
     if as_json:
         output.emit(problems)
     else:
-        click.echo(f"{count} grains break the rules", err=True)
+        click.echo(f"grains that break the rules: {count}", err=True)
     return SchemaError.exit_code if count else 0

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from omsgrain.storage.records import GrainStatus
     from omsgrain.store import GrainStore
 
-SHORT = 12  # digits of an address that tell it apart on a screen
-WIDEST_TYPE = 20  # an opaque grain's own name may be longer
+SHORT = 12  # digits that identify an address on a screen
+WIDEST_TYPE = 20  # the name of an opaque grain may be longer
 
 
 QUERY = r"""
@@ -95,13 +95,13 @@ def query(
     """Find the grains of STORE that match every filter; without filters, all current ones.
 
     Filters match whole values, except a namespace that ends in ":*". A query finds a grain as soon
-    as it was put. Superseded, retracted and restricted grains are left out, unless --past, --all,
-    --known-at or --status includes them; the results then have states. Without --json the results
-    are a table, and their number, the next cursor and the plan go to stderr.
+    as its put returned. Superseded, retracted and restricted grains are left out, unless --past,
+    --all, --known-at or --status includes them; the results then have states. Without --json the
+    results are a table on stdout; their number, the next cursor and the plan go to stderr.
     """
     filters = taken(given)
     asked = filters.keys() & {"known_at", "verification_status"}
-    states = None  # where all results are sure to be current
+    states = None  # None if all results are current
     with open_store(store, readonly=True) as grains:
         page = grains.query(
             **filters,
@@ -126,14 +126,14 @@ def query(
 def _state(grains: GrainStore, address: str) -> GrainStatus | None:
     try:
         return grains.status(address)
-    except NotFoundError:  # another process has deleted it since
+    except NotFoundError:  # another process has deleted it
         return None
 
 
 def table(
     page: Page, states: Sequence[GrainStatus | None] | None = None, *, full: bool = False
 ) -> TextTable:
-    """Make a table with a line for each result, of which there is at least one."""
+    """Make a table with a line for each result; there is at least one."""
     kinds = max(len(hit.grain.type) for hit in page.results)
     widths = {"address": 64 if full else SHORT, "type": min(kinds, WIDEST_TYPE), "created at": 24}
     standings = None if states is None else [standing(state) for state in states]
@@ -152,7 +152,7 @@ def table(
 
 
 def remarks(page: Page) -> list[str]:
-    """What is said about a page: how many, how, and how to go on."""
+    """Return what stderr shows about a page: the number of results, the plan, the next cursor."""
     number = f"{len(page.results)} found"
     said = [number if page.total is None else f"{number} of {page.total}"]
     if page.plan is not None:
@@ -163,7 +163,7 @@ def remarks(page: Page) -> list[str]:
 
 
 def plan_text(plan: Plan) -> str:
-    """A plan in words."""
+    """Describe a plan."""
     text = f"plan: walked {plan.index!r}, a list of {plan.estimate}; read {plan.rows} of its rows"
     if plan.looked_up:
         text += "; looked each up in " + ", ".join(map(repr, plan.looked_up))
@@ -191,8 +191,8 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
     """Find the grains of STORE that match the filters and best match the words of TEXT.
 
     Any word can match, and rare words count more. +word is required, -word is excluded, "two
-    words" must be adjacent, and mem* matches any word that begins so. Encrypted grains cannot be
-    ranked: in a store with --keys, use --no-sealed, or `query --words`.
+    words" must be adjacent, and mem* matches any word that begins with mem. Encrypted grains
+    cannot be ranked: in a store with --keys, use --no-sealed, or `query --words`.
 
     Matches are in [brackets]; if they are not in the shown text, their field is named.
     """
@@ -211,9 +211,9 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
 
 
 def _marked(hit: Hit, text: str) -> str:
-    """The gist of a grain on one line, with the words of the search in brackets.
+    """Return the gist of a grain on one line, with the words of the search in brackets.
 
-    If they are not in it, the field in which they were found follows.
+    If they are not in it, the field that contains them follows.
     """
     from omsgrain.search.snippet import piece, show
     from omsgrain.search.text import read_query

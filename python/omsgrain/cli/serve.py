@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain serve``: a store over HTTP."""
+"""``omsgrain serve``: serve a store over HTTP."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="The address to listen on; 0.0.0.0 is all.",
+    help="The address to listen on; 0.0.0.0 listens on all.",
 )
 @click.option(
     "--port",
@@ -60,7 +60,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     type=click.IntRange(0, 65_535),
     metavar="N",
-    help="The port; 0 takes a free one.",
+    help="The port; 0 chooses a free one.",
 )
 @click.option(
     "--producer",
@@ -88,7 +88,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--sign", "sign_with", type=_existing, help="Sign exports with this private key.")
 @click.option("--did", metavar="DID", help="Sign as this DID, such as a did:web of the key.")
 @click.option("--tls-cert", type=_existing, help="Certificate and chain, PEM.")
-@click.option("--tls-key", type=_existing, help="Its private key, PEM.")
+@click.option("--tls-key", type=_existing, help="The certificate's private key, PEM.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server handles TLS.")
 @size_option("--body-limit", "64MB", "The largest body of one document, uncompressed.")
 @size_option("--lines-limit", "8GB", "The largest bundle by lines, uncompressed.")
@@ -106,7 +106,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a client may be idle: 0.1 to 3600.",
+    help="How many seconds a client may be idle: 0.1 to 3600.",
 )
 @click.option(
     "--grace",
@@ -114,7 +114,7 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default=10.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long running requests may take when the server stops: 0 to 3600.",
+    help="How many seconds running requests may take when the server stops: 0 to 3600.",
 )
 @click.option(
     "--workers",
@@ -161,8 +161,8 @@ def serve(
     """Serve STORE over HTTP, until SIGTERM or Ctrl-C.
 
     It imports and exports AIMEM bundles, reads and writes grains, and syncs with other stores.
-    Create access tokens with `omsgrain token`. The server prints its URL once it listens. On other
-    addresses than those of this machine it requires TLS, its own or that of a proxy.
+    Create access tokens with `omsgrain token`. The server prints its URL once it listens. On
+    addresses other than this machine's own it requires TLS, its own or that of a proxy.
     """
     if require_signature and not trust:
         raise click.UsageError("--require-signature needs --trust")
@@ -197,7 +197,7 @@ def serve(
 
     if create:
         make_store(store, actor=actor)
-    location_of(store).must_exist()  # one error, not one per worker
+    location_of(store).must_exist()  # report one error, not one per worker
 
     def stores() -> Stores:
         opened = open_store(
@@ -206,7 +206,7 @@ def serve(
             policy=policy,
             hold_authorities=hold_authorities,
             erasure_authorities=erasure_authorities,
-            count_access=False,  # a request for another tenant's grain must leave no trace on it
+            count_access=False,  # a request must leave no trace on another tenant's grain
         )
         return Stores(opened)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omsgrain import Grain
     from omsgrain.inspect.explain import Explanation
 
-ROW = 16  # bytes on a line of the dump
+ROW = 16  # bytes per line of the dump
 VALUE_WIDTH = 72
 
 GET = """
@@ -52,7 +52,7 @@ Why is this file refused?
 @click.option(
     "--envelope",
     is_flag=True,
-    help="Print the signed grain in its envelope instead, as it was stored.",
+    help="Print the stored envelope of a signed grain instead.",
 )
 @click.option("--signer", metavar="DID", help="With --envelope: the signer, if there are several.")
 @click.option(
@@ -96,7 +96,7 @@ def get(
 
 
 def _text(grain: Grain, as_json: bool) -> bytes:
-    """The fields of a grain as JSON, for a person or for a program."""
+    """Return the fields of a grain as JSON; indented for a person."""
     if grain.sealed:
         raise KeyMissingError("the grain is encrypted; give --keys")
     fields = plain(grain.to_dict())
@@ -120,7 +120,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
 
     file = source if isinstance(source, Path) and not source.is_dir() else None
     if file is not None and address is not None:
-        raise click.UsageError("a FILE takes no ADDRESS")
+        raise click.UsageError("FILE needs no ADDRESS")
     signers: list[dict[str, Any]] = []
     if file is not None:
         from omsgrain.interchange.ingest import one_grain, read_blob
@@ -128,7 +128,7 @@ def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_j
         blob = one_grain(read_blob(file))
         explanation = explain(blob, lenient=lenient)
     elif address is None:
-        raise click.UsageError("a store needs an ADDRESS")
+        raise click.UsageError("STORE needs an ADDRESS")
     else:
         with open_store(source, readonly=True) as grains:
             grain = grains.get(address)
@@ -186,9 +186,9 @@ def print_explanation(console: Console, it: Explanation) -> None:
 
 
 def dump(it: Explanation) -> Iterator[str]:
-    """Lines of offset, bytes and meaning; a compressed blob is decompressed first."""
+    """Yield lines of offset, bytes and meaning; a compressed blob is decompressed first."""
     if it.size != len(it.blob):
-        yield f"(unpacked: {it.size} bytes are {len(it.blob)} without compression)"
+        yield f"(decompressed: {len(it.blob)} bytes; the blob has {it.size})"
     for part in it.header:
         yield from _rows(it.blob, part.offset, part.offset + part.size, part.name)
     at = sum(part.size for part in it.header)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain sync``: two stores brought together."""
+"""``omsgrain sync``: sync two stores, or a store and a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TOKEN = "OMSGRAIN_TOKEN"
 _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 RIGHTS = ("all", "grains", "states", "holds", "releases", "restrictions", "erasures")
-SHOWN = 10  # refusals printed one by one; the rest are counted
+SHOWN = 10  # refusals that are printed; the rest are counted
 
 EXAMPLES = """
 Two directories, both ways; then only from the robot to the hub:
@@ -72,8 +72,8 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     "namespaces",
     multiple=True,
     metavar="NAME",
-    help="Only grains of this namespace; robots:* is every namespace that begins with robots:. "
-    "Repeatable.",
+    help="Only grains of this namespace; robots:* matches every namespace that begins with "
+    "robots:. Repeatable.",
 )
 @click.option("--full", is_flag=True, help="Compare everything, also what was synced before.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; report what would be sent.")
@@ -88,7 +88,7 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     "--for",
     "answers",
     type=_existing,
-    help="With a FILE as TARGET: a file from the store that shall import it.",
+    help="With a FILE as TARGET: a file from the store that will import it.",
 )
 @click.option(
     "--share-keys",
@@ -99,10 +99,10 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     "--rights",
     multiple=True,
     metavar="LIST",
-    help="What the other side may change in stores of this machine: all, or a list of grains, "
-    "states, holds, releases (the ends of holds), restrictions, erasures, with commas. Default: "
-    "all for a server and for a FILE with --trust; grains,states for any other FILE; all but "
-    "releases between two stores.",
+    help="What the other side may change in stores of this machine: all, or a list with commas "
+    "of grains, states, holds, releases (ends of holds), restrictions, erasures. The "
+    "default is all for a server and for a FILE with --trust. It is grains,states for any "
+    "other FILE, and all but releases between two stores.",
 )
 @click.option(
     "--trust",
@@ -114,7 +114,7 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     "--trust-state-from",
     multiple=True,
     metavar="SOURCE",
-    help="The same, to accept also the verification statuses in the FILE.",
+    help="As --trust, and accept also the verification statuses in the FILE.",
 )
 @authority_options
 @click.option(
@@ -153,12 +153,12 @@ def sync(
     """Sync the stores SOURCE and TARGET: grains, their states, and erasures.
 
     Each is a store's path or the URL of `omsgrain serve` (https://hub.example). One of them may be
-    a .mg file: as TARGET it is written, as SOURCE imported.
+    a .mg file: sync writes it as TARGET, and imports it as SOURCE.
 
     Sync sends only what the other side lacks, and resumes after an interruption. A grain that was
-    erased on one side is erased on the other, unless a hold or a minimum retention keeps it there.
-    What a store refuses is listed and does not stop the rest; the exit code is then that of the
-    first refusal.
+    erased on one side is erased on the other, unless a hold or a minimum retention protects it
+    there. What a store refuses is listed and does not stop the rest; the exit code is then that of
+    the first refusal.
     """
     from omsgrain.errors import BY_CODE, StoreError
     from omsgrain.sync.bundle import is_bundle
@@ -169,7 +169,7 @@ def sync(
         raise click.UsageError("--token-file and --ca need the URL of a server")
     if create and (is_url(target) or is_bundle(target) or direction == "pull"):
         raise click.UsageError(
-            "--create needs a store of this machine as TARGET, and grains that are sent to it"
+            "--create needs a store of this machine as TARGET, and a direction that sends to it"
         )
     if is_bundle(source) or is_bundle(target):
         direction = "push" if direction == "both" else direction
@@ -205,13 +205,13 @@ def sync(
     else:
         _show(report, direction)
     refused = report.refused
-    # A newer server may have codes that are unknown here.
+    # A newer server may have codes that this version does not know.
     return BY_CODE.get(refused[0].code, StoreError).exit_code if refused else 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """How a store, or the server of one, is opened as a side of the sync."""
+    """How a store, or its server, is opened as a side of the sync."""
 
     purpose: Purpose
     policy: str | None
@@ -230,7 +230,7 @@ class _Endpoint:
         create: bool = False,
         rights: Iterable[Right] | None = None,
     ) -> Peer:
-        """Open the side that a path or a URL names."""
+        """Open the side of a path or URL."""
         from omsgrain.sync.http import HttpPeer, is_url
         from omsgrain.sync.local import LocalPeer
         from omsgrain.sync.peer import EVERYTHING
@@ -270,7 +270,7 @@ def _sync(
     trust_state_from: Sequence[str],
     progress: OnProgress,
 ) -> SyncReport:
-    """Bring two stores together, or a store and a file."""
+    """Sync two stores, or a store and a file."""
     import omsgrain as og
     from omsgrain.storage.memory import MemoryStorage
     from omsgrain.sync import LocalPeer, sync
@@ -281,9 +281,11 @@ def _sync(
     reads, writes = is_bundle(source), is_bundle(target)
     _check_files(reads, writes, direction, namespaces is not None or full)
     if not writes and (answers is not None or share_keys):
-        raise UnsupportedError("only a file answers another one, or holds keys")
+        raise UnsupportedError("--for and --share-keys need a .mg file as TARGET")
     if not reads and (trust or trust_state_from):
-        raise UnsupportedError("only a file that is taken in is signed", expected="FILE STORE")
+        raise UnsupportedError(
+            "--trust and --trust-state-from need a .mg file as SOURCE", expected="FILE STORE"
+        )
     may = None if rights is None else tuple(rights)
     if may is None and not reads and not is_url(source) and not is_url(target):
         may = tuple(right for right in EVERYTHING if right != "releases")
@@ -306,7 +308,7 @@ def _sync(
             left = opened.enter_context(closing(peer))
         right: Peer
         if dry_run and create and not ("://" in target or os.path.lexists(target)):
-            right = LocalPeer(og.GrainStore(MemoryStorage()))  # all would be new to it
+            right = LocalPeer(og.GrainStore(MemoryStorage()))  # every grain is new to it
         else:
             made, lets = create and not dry_run, None if reads else may
             peer = side.open(target, takes=takes, create=made, rights=lets)
@@ -334,19 +336,21 @@ def _sync(
 
 
 def _check_files(reads: bool, writes: bool, direction: Direction, narrowed: bool) -> None:
-    """Refuse what cannot be done with a file."""
+    """Refuse options that do not apply to a file."""
     if (reads and writes) or ((reads or writes) and direction == "pull"):
         expected = "STORE FILE, or FILE STORE"
-        raise UnsupportedError("a file is written, or taken in", expected=expected)
+        raise UnsupportedError(
+            "a file is either SOURCE or TARGET, and has no --direction pull", expected=expected
+        )
     if reads and narrowed:
-        raise UnsupportedError("a file is taken in whole")
+        raise UnsupportedError("--namespace and --full do not apply to a file as SOURCE")
 
 
 def _rights(given: tuple[str, ...], *, ends: bool) -> Any:
-    """The rights that are named; None where none are. All are those that can be given."""
+    """Return the given rights, or None; "all" includes releases only with ``ends``."""
     named = [word.strip() for one in given for word in one.split(",")]
     if unknown := [word for word in named if word not in RIGHTS]:
-        found = f"{unknown[0][:40]!r} is no right"
+        found = f"{unknown[0][:40]!r} is not a right"
         raise click.UsageError(f"--rights: {found}. Use {', '.join(RIGHTS)}.")
     if "all" in named:
         named = [*RIGHTS[1:]]
@@ -356,24 +360,24 @@ def _rights(given: tuple[str, ...], *, ends: bool) -> Any:
 
 
 def _token(file: Path | None) -> str | None:
-    """The token of a file, or of the environment; never one of the command line."""
+    """Return the token of a file or of the environment; a command line would show it."""
     if file is None:
         return os.environ.get(TOKEN) or None
     token = first_line(file, "--token-file").strip()
     if not token.isascii() or not token.isprintable() or not token:
-        raise click.UsageError("--token-file holds no token")
+        raise click.UsageError("--token-file contains no token")
     return token
 
 
 class _Advance:
-    """A bar of the bytes that crossed, both ways together."""
+    """A progress bar of the bytes in both directions."""
 
     def __init__(self, advance: Any) -> None:
         self._advance = advance
         self._before = {"sent": 0, "received": 0}
 
     def __call__(self, progress: Progress) -> None:
-        """Move on to where the sync is."""
+        """Advance to the current state of the sync."""
         self._advance(progress.bytes - self._before[progress.way])
         self._before[progress.way] = progress.bytes
 
@@ -395,6 +399,8 @@ def _show(report: SyncReport, direction: str) -> None:
 
 def _line(passed: Passed) -> str:
     return (
-        f"{passed.grains} grains, {passed.bytes} bytes, {passed.states} states, "
-        f"{passed.tombstones} tombstones, {passed.erased} erased, {len(passed.refused)} refused"
+        f"{output.plural(passed.grains, 'grain')}, {output.plural(passed.bytes, 'byte')}, "
+        f"{output.plural(passed.states, 'state')}, "
+        f"{output.plural(passed.tombstones, 'tombstone')}, "
+        f"{passed.erased} erased, {len(passed.refused)} refused"
     )

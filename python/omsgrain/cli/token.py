@@ -51,13 +51,13 @@ def token() -> None:
 
     A token opens the memory of one tenant, for its scopes: import, export, admin (which can
     erase). A token for another store can read (sync:read), write grains and states (sync:write),
-    and write holds, restrictions and erasures (sync:admin), for some namespaces or for the whole
+    and write holds, restrictions and erasures (sync:admin). It covers some namespaces or the whole
     store. The store keeps only the SHA-256 of a token. A running server sees all changes at once.
     Each command has --json.
     """
 
 
-@token.command(short_help="Make a token.", examples=ADD)
+@token.command(short_help="Create a token.", examples=ADD)
 @_new
 @_name
 @click.option("--tenant", metavar="ID", help="The tenant: a UUID or a URI.")
@@ -88,7 +88,7 @@ def token() -> None:
     "--expires",
     type=Until(),
     metavar="WHEN",
-    help="When the token expires: a time such as 2027-01-31T00:00:00Z, or a span: 12h, 30d.",
+    help="When the token expires: a time such as 2027-01-31T00:00:00Z, or a time span: 12h, 30d.",
 )
 @create_option
 @actor_option
@@ -106,17 +106,19 @@ def add(
     actor: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token called NAME for STORE, and print it or write it to a file.
+    """Create a token called NAME for STORE, and print it or write it to a file.
 
-    The token is shown only this once. Anyone who has it has its access.
+    The command shows the token only this once. Anyone with the token has its access.
     """
     from omsgrain.formats.aimem.fields import is_tenant
 
     if tenant is not None and not is_tenant(tenant):
-        raise SchemaError("not a tenant", field="/tenant", expected="a UUID or a URI")
+        raise SchemaError(
+            "--tenant {tenant!r} is not a tenant", field="/tenant", expected="a UUID or a URI"
+        )
     if bool(tenant or namespaces) == whole_store:
-        expected = "a tenant, namespaces, or the whole store"
-        raise SchemaError("what the token opens was not said", field="/tenant", expected=expected)
+        expected = "--tenant, --namespace, or --whole-store"
+        raise SchemaError("the token has no owner, or two", field="/tenant", expected=expected)
     if create:
         make_store(store, actor=actor)
     given: Any = {"namespaces": namespaces, "expires": expires}
@@ -124,7 +126,7 @@ def add(
         if target is None:
             secret = tokens.add(name, tenant, scopes, **given)
         else:
-            with new_file(target) as handle:  # first: without the file the token would be lost
+            with new_file(target) as handle:  # without the file the token would be lost
                 secret = tokens.add(name, tenant, scopes, **given)
                 write_at(handle, secret.encode() + b"\n", 0)
     if as_json:
@@ -146,16 +148,16 @@ def list_(store: Where, as_json: bool) -> None:
         return
     for one in found:
         times = {"expires": one.expires, "used": one.used, "revoked": one.revoked}
-        told = "".join(f"  {n} {time_text(t)}" for n, t in times.items() if t is not None)
+        dates = "".join(f"  {n} {time_text(t)}" for n, t in times.items() if t is not None)
         scopes = ",".join(one.scopes)
         whose = ",".join(filter(None, (one.tenant, *one.namespaces))) or "whole store"
-        click.echo(output.safe(f"{one.name}  {scopes}  {whose}  {time_text(one.created)}{told}"))
+        click.echo(output.safe(f"{one.name}  {scopes}  {whose}  {time_text(one.created)}{dates}"))
 
 
 @token.command(short_help="Revoke a token.", examples=REVOKE)
 @_store
 @_name
-@click.option("--forget", is_flag=True, help="Delete also its entry, with the tenant.")
+@click.option("--forget", is_flag=True, help="Delete its entry too, with the tenant.")
 @actor_option
 @output.json_option
 def revoke(store: Where, name: str, forget: bool, actor: str | None, as_json: bool) -> None:

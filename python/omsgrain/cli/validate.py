@@ -29,14 +29,14 @@ Warnings beyond the schemas:
     cls=Manual,
     short_help="Find the defects of documents, with hints.",
     examples=EXAMPLES,
-    exits={0: "All are valid, perhaps with warnings.", 70: "One is not valid."},
+    exits={0: "All are valid, perhaps with warnings.", 70: "At least one is not valid."},
 )
 @argument("files", nargs=-1, required=True, metavar="FILE...",
           type=click.Path(exists=True, readable=True, path_type=Path),
           help="Documents of any format, or directories of them.")  # fmt: skip
 @click.option("--mode", type=click.Choice(("schema", "lenient", "extra")), default="schema",
-              show_default=True, help="As strict as the schemas; lenient with citations; or with "
-              "warnings beyond the schemas.")  # fmt: skip
+              show_default=True, help="As strict as the schemas; lenient with citations; or "
+                                      "with warnings beyond the schemas.")  # fmt: skip
 @click.option("--kind", type=click.Choice(
                   ("memory", "citation", "entity-reference", "ontology", "corpus")
               ), help="The kind of MIF in JSON-LD; by default from its content.")  # fmt: skip
@@ -51,16 +51,16 @@ def validate(
 ) -> int:
     """Find the defects of documents: the place, the value, and how to fix it.
 
-    For MIF in JSON-LD: memories of shape 0.1 and 1.x, citations, references to entities, and
-    ontologies, also in YAML; one in a file, several in an array, by lines or in a corpus, and
-    memories in Markdown. Documents of other formats are checked by their own rules, as verify
-    does. In a directory, the files with the names of memory files are checked.
+    For MIF in JSON-LD it checks memories of shape 0.1 and 1.x, citations, references to entities,
+    and ontologies, also in YAML. A file has one document, an array, lines, a corpus, or a memory
+    in Markdown. Documents of other formats are checked by their own rules, as `verify` does. In a
+    directory, the files with the names of memory files are checked.
 
     Each defect is reported once, with a stable code. In mode lenient, a citation that cannot be
     repaired is an error, and the memory is read without it. Mode extra also compares the times of
     memories in all FILEs with one another.
 
-    The exit code is that of the first file with an error; an unknown format is an error.
+    The exit code is that of the first file with an error. An unknown format is an error.
     """
     from omsgrain.interchange.validate import files_of
     from omsgrain.interchange.validate import validate as validate_files
@@ -72,14 +72,14 @@ def validate(
         output.emit({"files": [one.to_dict() for one in found]})
     else:
         for one in found:
-            _tell(one, quiet)
+            _print_findings(one, quiet)
         if not quiet:
             bad = sum(one.exit_code != 0 for one in found)
             click.echo(f"{len(found) - bad} good, {bad} bad")
     return next((one.exit_code for one in found if one.exit_code), 0)
 
 
-def _tell(checked: FileFindings, quiet: bool) -> None:
+def _print_findings(checked: FileFindings, quiet: bool) -> None:
     for problem in checked.errors:
         click.echo(output.safe(line(checked.name, problem)), err=True)
     if checked.total > len(checked.errors):
@@ -92,12 +92,12 @@ def _tell(checked: FileFindings, quiet: bool) -> None:
 
 
 def flat(text: str) -> str:
-    """A text on one line: a name or a key with a line end must not look like another finding."""
+    """Return a text on one line; a line end in a name must not look like another finding."""
     return text.replace("\n", "\\n")
 
 
 def line(name: str, problem: Problem) -> str:
-    """A problem on one line, with the value."""
+    """Return a problem on one line, with the value."""
     where = f"{name}, line {problem.line}" if problem.line is not None else name
     if problem.pointer:
         where += f":{problem.pointer}"

@@ -74,23 +74,23 @@ def verify(
 ) -> int:
     """Check blobs, .mg containers, bundles, MIF documents, signatures, stores, and directories.
 
-    For each grain: canonical form, schema, address. For a container also every other byte: header,
-    index, frames, manifest and the hash at its end. A defect is named by its part and number, and
-    a grain by the address of its bytes.
+    For each grain it checks canonical form, schema and address. For a container it also checks
+    every other byte: header, index, frames, manifest and the final hash. A defect is named by its
+    part and number, and a grain by the address of its bytes.
 
-    For envelopes, one or many in a row, also the signature. The signature next to a file,
-    FILE.sig, must be valid. The signer is named. The time of signing is the signer's claim;
-    nothing proves it.
+    For envelopes, one or many in a row, it also checks the signature. The signature next to a
+    file, FILE.sig, must be valid. The output names the signer. The time of signing is the signer's
+    claim; no proof of it exists.
 
-    With --trust everything must be signed by a trusted key: each file, by the signature next to it
+    With --trust a trusted key must have signed everything: each file, by the signature next to it
     or in it; each envelope; each grain of a store. Anything unsigned fails.
 
-    For a bundle or a MIF document, every rule of the format: each defect is listed with its rule
-    and place. For a checkpoint or a certificate, its signature.
+    For a bundle or a MIF document it checks every rule of the format, and lists each defect with
+    its rule and place. For a checkpoint or a certificate it checks the signature.
 
-    In a directory, the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson, .mif.json,
-    .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md are checked, and those
-    named by an address, also against their name. A file that cannot be read is a failure.
+    In a directory it checks the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson,
+    .mif.json, .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md. It also
+    checks files named by an address, against their name. A file that cannot be read is a failure.
     """
     from omsgrain.crypto.trust import Trust
     from omsgrain.interchange.verify import VerifyOptions
@@ -154,7 +154,7 @@ def _verified(
 
 
 def _line(signed: SignedBy) -> str:
-    """A signature on one line."""
+    """Return a signature on one line."""
     at = None if signed.iat is None else time_text(signed.iat * 1000)
     when = (
         "" if signed.iat is None else f", {at or 'at some time'} as the signer says (not proven)"

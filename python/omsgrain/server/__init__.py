@@ -5,9 +5,9 @@ process   the process: address, connections, workers
 app       the ASGI application: access log, requests to routes
 routes    the table of routes, and OpenAPI
 request   one request: token, parameters, body
-service   what requests share: store, limits, threads, queues
+service   shared by requests: store, limits, threads, queues
 export    exports of bundles               grains   put, get, delete, query, search, verify
-bundles   imports of bundles, erasure      sync     questions of another store
+bundles   imports of bundles, erasure      sync     requests of another store
 errors    refusals and statuses            log      the lines of the log
 """
 

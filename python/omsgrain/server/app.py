@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ASGI application: the access log, requests to their routes, errors to problem details."""
+"""The ASGI application: the access log, the routing, errors as problem details."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from omsgrain.server.service import HttpService, Stopped
 
 HEAD: Final = 64 << 10
 """The most bytes of a request line and its headers."""
-_REFUSED = 400  # a status from here on
+_REFUSED = 400  # first status that counts as an error
 ROUTE = "omsgrain.route"
 """Key in the scope of a request: the template of its path."""
 TOKEN = "omsgrain.token"
-"""Key in the scope of a request: the name of its token, if the log shall have it."""
+"""Key in the scope of a request: the name of its token, for the log."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -64,8 +64,8 @@ async def _no_route(request: Request, error: Exception) -> Response:
 class _Framed:
     """Refuses requests with two lengths, and those with too many headers.
 
-    uvicorn accepts both: it reads the chunks of a body that has a length too, and limits headers
-    only until all of them have come.
+    uvicorn accepts both: it reads the chunks even if the body has a length, and limits headers
+    only until all of them have arrived.
     """
 
     def __init__(self, app: ASGIApp, timeout: float) -> None:
@@ -75,7 +75,7 @@ class _Framed:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, close = Headers(scope=scope), {"connection": "close"}
         if "content-length" in headers and "transfer-encoding" in headers:
-            detail = "a Content-Length and a Transfer-Encoding"
+            detail = "both Content-Length and Transfer-Encoding are given"
             refusal = HttpRefusal("invalid_request", detail, headers=close)
         elif head_size(scope) > HEAD:
             refusal = HttpRefusal("headers_too_large", f"at most {HEAD} bytes", headers=close)
@@ -86,7 +86,7 @@ class _Framed:
 
 
 def head_size(scope: Scope) -> int:
-    """The bytes of the request line and the headers, without optional spaces."""
+    """Return the bytes of the request line and the headers, without optional spaces."""
     path = scope.get("raw_path") or scope["path"].encode()
     line = len(scope["method"]) + len(path) + len(scope["query_string"]) + len("  HTTP/1.1")
     return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
@@ -113,15 +113,15 @@ class _Resource:
             response = answer(refusal)
         except OmsError as error:
             response = answer(refusal_of(error, service.options.retry_after))
-        except OSError:  # such as a full disk, for a body
+        except OSError:  # such as a full disk while a body arrives
             retry = {"retry-after": str(service.options.retry_after)}
             response = answer(HttpRefusal("store_unavailable", headers=retry))
         except (Gone, Stopped):
-            return  # the client has gone
+            return  # the client disconnected
         if response.status_code >= _REFUSED:
             await answer_early(response, scope, body, send, service.options.timeout)
             return
-        with suppress(HttpRefusal):  # the server ends in the middle of the answer
+        with suppress(HttpRefusal):  # the server stops in the middle of the response
             await service.until_cut(response(scope, body, send))
 
     async def _answer(self, scope: Scope, body: Body) -> Response:
@@ -170,7 +170,7 @@ def _without_body(send: Send) -> Send:
 
 @dataclass(slots=True)
 class _RequestLog:
-    """What the log says of an answer."""
+    """The facts about a response for the log."""
 
     status: int | None = None
     size: int = 0
@@ -179,7 +179,7 @@ class _RequestLog:
 
     @property
     def whole(self) -> bool:
-        """Whether all of it was sent; a client may leave when it has the announced length."""
+        """Whether all of it was sent; a client may disconnect when it has the announced length."""
         return self.ended or self.size == self.length
 
 
@@ -198,13 +198,13 @@ class AccessLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, request, told = self._clock(), token_hex(8), _RequestLog()
+        began, request, sent = self._clock(), token_hex(8), _RequestLog()
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":
-                told.status = message["status"]
+                sent.status = message["status"]
                 length = dict(message.get("headers", ())).get(b"content-length")
-                told.length = None if length is None else int(length)
+                sent.length = None if length is None else int(length)
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", request.encode()),
@@ -212,15 +212,15 @@ class AccessLog:
                     (b"cache-control", b"no-store"),
                 ]
             elif message["type"] == "http.response.body":
-                told.size += len(message.get("body", b""))
-                told.ended = not message.get("more_body", False)
+                sent.size += len(message.get("body", b""))
+                sent.ended = not message.get("more_body", False)
             await send(message)
 
         try:
             await self._app(scope, receive, tell)
         except Exception as error:
             self._log.defect(error, request)
-            if told.status is None:
+            if sent.status is None:
                 await answer(HttpRefusal("internal"))(scope, receive, tell)
         finally:
             names = {"token": TOKEN, "code": CODE}
@@ -231,8 +231,8 @@ class AccessLog:
                 request=request,
                 method=method,
                 route=scope.get(ROUTE, "-"),
-                status=told.status if told.whole else f"{told.status or '-'} aborted",
+                status=sent.status if sent.whole else f"{sent.status or '-'} aborted",
                 **known,
-                bytes=told.size,
+                bytes=sent.size,
                 ms=round((self._clock() - began) * 1000, 1),
             )

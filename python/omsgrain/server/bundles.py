@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles into the store, and the erasure of a tenant. Spec: AIMEM §3.2, §5.2."""
+"""Imports of bundles, and the erasure of a tenant. Spec: AIMEM §3.2, §5.2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from omsgrain.store.import_batch import note_import
 _REASON = "tenant_request"
 _LARGER = "send a larger bundle by lines, as application/x-ndjson"
 _TOO_LARGE = 413
-_OURS = 500  # statuses from here on are no fault of the bundle
+_OURS = 500  # statuses from here on are not the bundle's fault
 
 
 async def import_(call: RequestContext) -> Response:
@@ -50,16 +50,16 @@ def _audited(call: RequestContext, work: Callable[[Flag], Response], flag: Flag)
         return work(flag)
     except (HttpRefusal, OmsError) as error:
         refusal = error if isinstance(error, HttpRefusal) else refusal_of(error)
-        if refusal.status < _OURS:  # else the store could not note it
-            told: dict[str, int | str] = {"refused": refusal.rule, "status": refusal.status}
-            note_import(context_of(call.service.stores.main), FORMAT, told, actor=call.actor)
+        if refusal.status < _OURS:  # else the store could not write the entry
+            details: dict[str, int | str] = {"refused": refusal.rule, "status": refusal.status}
+            note_import(context_of(call.service.stores.main), FORMAT, details, actor=call.actor)
         if call.media != LINES and refusal.status == _TOO_LARGE:
             raise _to_lines(refusal) from None
         raise
 
 
 def _to_lines(refusal: HttpRefusal) -> HttpRefusal:
-    """Add to the refusal of a large document what to send instead."""
+    """Add to the refusal of a large document the format to send instead."""
     if refusal.status == _TOO_LARGE:
         refusal.detail = "; ".join(filter(None, (refusal.detail, _LARGER)))
     return refusal
@@ -91,7 +91,7 @@ def _import_lines(call: RequestContext, file: IO[bytes], flag: Flag) -> Response
 
 
 def _check_signature(call: RequestContext, text: Callable[[], bytes | Pieces]) -> Checked:
-    """Check the signature of a bundle: a broken or false one is always refused."""
+    """Check the signature of a bundle: a malformed or invalid one is always refused."""
     options, given = call.service.options, call.headers.getlist(signature.HEADER)
     if not given and not options.require_signature:
         return "missing"
@@ -102,7 +102,7 @@ def _check_signature(call: RequestContext, text: Callable[[], bytes | Pieces]) -
         raise HttpRefusal("signature_invalid", "two headers with a signature", status=status)
     try:
         made = signature.from_header(given[0])
-        read(made)  # refuse a broken one before the text is made
+        read(made)  # refuse a malformed one before the text is made
         trust = Trust() if options.trust is None else options.trust
         return look(made, text(), trust, required=options.require_signature)
     except OmsError as error:
@@ -161,10 +161,10 @@ async def erase(call: RequestContext) -> Response:
     def work(_: Flag) -> Response:
         store = call.service.stores.of(call.actor)
         report = erase_tenant(store, call.tenant, reason_code=_REASON)
-        # Not the addresses: one of them may be a grain of another tenant.
-        told = report.to_dict()
+        # Without the addresses: one of them may be another tenant's grain.
+        counts = report.to_dict()
         names = ("complete", "erased", "sealed", "keys", "scrubbed", "scrub_due", "incomplete")
         more = {"kept": len(report.kept), "tokens": call.service.tokens.count([call.tenant])}
-        return as_json({name: told[name] for name in names} | more)
+        return as_json({name: counts[name] for name in names} | more)
 
     return await call.do(work)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused, as problem details: one table of rules, and a status for every error there is.
+"""Refusals as problem details: one table of rules, and a status for every error.
 
-What goes wrong here is told to nobody but the log, and there without content: an answer of 500 or
-503 says only that it is one. Spec: RFC 9457 (which replaces RFC 7807), AIMEM §3
+The response to a defect has no details: 500 or 503 says only that. The log has the details,
+without content. Spec: RFC 9457 (which replaces RFC 7807), AIMEM §3
 """
 
 from __future__ import annotations
@@ -28,60 +28,60 @@ from omsgrain.formats.problems import DocumentError
 MEDIA: Final = "application/problem+json"
 _PAGES = "https://github.com/omsgrain/omsgrain/blob/main/docs/"
 _REST = "invalid_grain"
-"""What is told of the rules of presets, and of others that no page has."""
+"""The rule in the docs for rules of presets, and for others without a page."""
 _CONFLICT, _NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 409, 404, 422, 503
 
 
 class ServerRule(NamedTuple):
-    """One rule of the server: its status, and what its breach is called."""
+    """A rule of the server: its status, and the title of a violation."""
 
     status: int
     title: str
 
 
 RULES: Final[dict[str, ServerRule]] = {
-    "invalid_request": ServerRule(400, "not a request of HTTP whose end is certain"),
+    "invalid_request": ServerRule(400, "not a valid HTTP request"),
     "missing_token": ServerRule(401, "a token is needed"),
     "malformed_token": ServerRule(401, "not a bearer token"),
-    "invalid_token": ServerRule(401, "the token does not hold"),
-    "missing_scope": ServerRule(403, "the token is not good for this"),
+    "invalid_token": ServerRule(401, "the token is unknown, expired or revoked"),
+    "missing_scope": ServerRule(403, "the token lacks the scope"),
     "other_tenant": ServerRule(403, "the grain does not belong to the tenant of the token"),
-    "not_let": ServerRule(403, "not something that the token lets another store do"),
-    "not_found": ServerRule(404, "there is nothing here"),
-    "method_not_allowed": ServerRule(405, "not a method of this resource"),
-    "slow_request": ServerRule(408, "the body came too slowly"),
-    "erased": ServerRule(409, "it was erased, and does not come back"),
+    "not_let": ServerRule(403, "the token does not allow this sync"),
+    "not_found": ServerRule(404, "not found"),
+    "method_not_allowed": ServerRule(405, "the resource does not have this method"),
+    "slow_request": ServerRule(408, "the body arrived too slowly"),
+    "erased": ServerRule(409, "the grain was erased, and is not stored again"),
     "refused_by_policy": ServerRule(409, "a policy or a hold refuses"),
-    "body_too_large": ServerRule(413, "the body is larger than is taken"),
-    "unsupported_media_type": ServerRule(415, "not a media type that is taken here"),
-    "unsupported_encoding": ServerRule(415, "not an encoding that is taken"),
-    "unsupported_media_version": ServerRule(415, "not a version of the media type that is known"),
-    "headers_too_large": ServerRule(431, "the request line and headers are larger than is taken"),
-    "invalid_encoding": ServerRule(422, "the body is not what its encoding says"),
-    "unknown_parameter": ServerRule(422, "not a parameter of this resource"),
-    "invalid_parameter": ServerRule(422, "not a value of this parameter"),
-    "invalid_message": ServerRule(422, "not a message of a sync"),
-    "unknown_reference": ServerRule(422, "the grain names one that the tenant does not have"),
-    "invalid_grain": ServerRule(422, "not a grain that can be stored, or not an address"),
+    "body_too_large": ServerRule(413, "the body is too large"),
+    "unsupported_media_type": ServerRule(415, "unsupported media type"),
+    "unsupported_encoding": ServerRule(415, "unsupported content encoding"),
+    "unsupported_media_version": ServerRule(415, "unsupported version of the media type"),
+    "headers_too_large": ServerRule(431, "the request line and headers are too large"),
+    "invalid_encoding": ServerRule(422, "the body does not match its encoding"),
+    "unknown_parameter": ServerRule(422, "unknown parameter"),
+    "invalid_parameter": ServerRule(422, "invalid value of a parameter"),
+    "invalid_message": ServerRule(422, "not a valid sync message"),
+    "unknown_reference": ServerRule(422, "the grain names a grain that the tenant does not have"),
+    "invalid_grain": ServerRule(422, "not a valid grain or address"),
     "too_many_requests": ServerRule(429, "too many requests are waiting"),
     "internal": ServerRule(500, "a defect of the server"),
-    "store_unavailable": ServerRule(503, "the store cannot do it now"),
+    "store_unavailable": ServerRule(503, "the store is not available now"),
     "stopping": ServerRule(503, "the server is stopping"),
 }
-"""The rules of the server. Those of bundles stand in ``formats.aimem.rules``."""
+"""The rules of the server. Those of bundles are in ``formats.aimem.rules``."""
 
 
 class HttpRefusal(Exception):
-    """A request that is not done, and why.
+    """A refused request.
 
     Attributes:
-        rule: of ``RULES``, or of those of bundles.
-        status: the answer's.
-        detail: one sentence, without content.
-        pointer: where in the body.
-        code: of the error behind it; the rule, if there is none.
-        more: further members of the answer.
-        headers: of the answer.
+        rule: A rule of ``RULES``, or of bundles.
+        status: The status of the response.
+        detail: One sentence, without content.
+        pointer: The place in the body.
+        code: The code of the error behind it; the rule, if there is none.
+        more: Further members of the response.
+        headers: Headers of the response.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class HttpRefusal(Exception):
 
 
 def refusal_of(error: OmsError, retry_after: int = 1) -> HttpRefusal:
-    """The refusal that an error of the library becomes."""
+    """Return the refusal for an error of the library."""
     if isinstance(error, DocumentError):
         rule = error.rule or "not_json"
         found = AIMEM.get(rule)
@@ -138,7 +138,7 @@ def _refusal(
 
 
 def _about(rule: str) -> tuple[str, str]:
-    """The type of a problem, which is the place in the docs that explains it, and its title."""
+    """Return the type of a problem, a link to its explanation in the docs, and its title."""
     if rule in AIMEM:
         return f"{_PAGES}formats.md#{rule}", AIMEM[rule].says
     known = rule if rule in RULES else _REST
@@ -146,7 +146,7 @@ def _about(rule: str) -> tuple[str, str]:
 
 
 def answer(refusal: HttpRefusal) -> Response:
-    """The answer that tells of a refusal."""
+    """Make the response of a refusal."""
     rule = refusal.rule
     type_, title = _about(rule)
     body: dict[str, Any] = {

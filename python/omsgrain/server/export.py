@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports of a tenant's memory as bundles. Spec: AIMEM §3.1.
 
-An answer is made piece by piece in threads, as fast as the client reads it. If the client goes
-away, reads nothing for too long, or something fails in the middle, the answer is cut short: its
-last chunk is missing, and the access log has the code of the error.
+Threads make a response piece by piece, as fast as the client reads it. If the client disconnects,
+reads nothing for too long, or something fails, the response is cut short: its last chunk is
+missing, and the access log has the code of the error.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 PRODUCERS: Final = "aimem-producers"
 """Header: the producers in an export."""
 WITHHELD: Final = "aimem-withheld"
-"""Header: how many grains stay in the store, by reason."""
+"""Header: the number of withheld grains, by reason."""
 LOST: Final = "aimem-lost"
-"""Header: how many values the format cannot hold, by field."""
+"""Header: the number of values that the format cannot represent, by field."""
 ADDED: Final = "aimem-added"
-"""Header: how many values the server added, by field."""
+"""Header: the number of values that the server added, by field."""
 LEFT_OUT: Final = {"aimem-signature-omitted": "too-large"}
-"""Header: the answer is too large to be signed."""
+"""Header: the response is too large to be signed."""
 _TOLD = 100
-_FIELDS = 20  # how many a header names; the others are counted together
-_FIELD = re.compile(r"[A-Za-z0-9_.:/$-]{1,64}")  # no name that a person may have chosen
+_FIELDS = 20  # fields in a header; the others are counted together
+_FIELD = re.compile(r"[A-Za-z0-9_.:/$-]{1,64}")  # excludes names that a person may have chosen
 _OTHER = "other"
 _IN_MEMORY = 1 << 20
 _NAMES: Final = {kind: name for name, kind in ARRAYS.items()}
@@ -65,13 +65,13 @@ _STARTS: Final = {
 _DIGEST = "content-digest"
 _LIMIT = "aimem-document-limit"
 _IGNORED = "aimem-ignored"
-_GZIP = 31  # of zlib: a gzip header
+_GZIP = 31  # for zlib: a gzip header
 PIECE = 256 << 10
 """Bytes that a thread makes in one step."""
 
 
 async def export(call: RequestContext) -> Response:
-    """The tenant's memory as one bundle."""
+    """Return the tenant's memory as one bundle."""
     asked = wanted(call.given)
     if call.head:
         return _head(BUNDLE)
@@ -89,7 +89,7 @@ async def export(call: RequestContext) -> Response:
 
 
 async def export_lines(call: RequestContext) -> Response:
-    """The same by lines, of any length, in bounded memory."""
+    """Return the same by lines, of any length, in bounded memory."""
     asked = wanted(call.given)
     if call.head:
         return _head(LINES)
@@ -108,7 +108,7 @@ async def export_lines(call: RequestContext) -> Response:
                     making_sent = partial(_sent, file, _packs(call), flag)
                     sent, known = await service.step(flag, making_sent)
                     held.callback(sent.close)
-            if not whole:  # the work goes on while the client reads
+            if not whole:  # the work continues while the client reads
                 held.push_async_callback(work.pop_all().aclose)
                 headers |= LEFT_OUT if options.signer is not None else {}
                 pieces = _pieces(call, file, (flag, lines))
@@ -121,15 +121,15 @@ async def export_lines(call: RequestContext) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class BundleRequest:
-    """What an export asks for.
+    """The parameters of an export.
 
     Attributes:
         scope: FULL, DNA_ONLY or SINCE.
-        since: with SINCE, the least created_at.
-        include_embeddings: with vectors.
-        embedding_model: vectors of this model.
-        embedding_dim: refuse vectors of another length.
-        producer: only grains of this producer.
+        since: With SINCE, the least created_at.
+        include_embeddings: Include vectors.
+        embedding_model: Only vectors of this model.
+        embedding_dim: Refuse vectors of another length.
+        producer: Only grains of this producer.
     """
 
     scope: str
@@ -147,7 +147,7 @@ def wanted(given: Mapping[str, Any]) -> BundleRequest:
         asked = replace(asked, since=None)
     aimem_export.wanted(asked.scope, asked.since)
     if asked.embedding_model is not None and not asked.include_embeddings:
-        raise HttpRefusal("invalid_parameter", "embedding_model goes with include_embeddings=true")
+        raise HttpRefusal("invalid_parameter", "embedding_model needs include_embeddings=true")
     return asked
 
 
@@ -159,9 +159,9 @@ def lines_of(
     options: ServerOptions,
     flag: Flag,
 ) -> tuple[Iterator[bytes], dict[str, str]]:
-    """The lines of an export, and its headers.
+    """Return the lines of an export, and its headers.
 
-    Without a producer the bundle has the grains of all; a header names them.
+    Without a producer the bundle has the grains of all producers; a header names them.
     """
     report = AimemExportReport()
     try:
@@ -202,7 +202,7 @@ def lines_of(
 
 
 def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
-    """A header with the most frequent fields and their counts; none without fields."""
+    """Return a header with the most frequent fields and their counts; none without fields."""
     shown = {
         field: count for field, count in fields.most_common(_FIELDS) if _FIELD.fullmatch(field)
     }
@@ -212,7 +212,7 @@ def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
 
 
 def watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
-    """The same pieces, until the work must stop."""
+    """Yield the same pieces, until the work must stop."""
     for piece in pieces:
         flag.check()
         yield piece
@@ -247,7 +247,7 @@ def _array(kind: Kind) -> bytes:
 
 
 def spooled(parts: Iterator[bytes], most: int | None = None) -> tuple[IO[bytes], int, bool]:
-    """Write parts to a file without a name: the file, its size, and whether all fitted."""
+    """Write parts to an unnamed file; return the file, its size, and whether all fitted."""
     file = spool(_IN_MEMORY)
     size, whole = 0, True
     try:
@@ -264,7 +264,7 @@ def spooled(parts: Iterator[bytes], most: int | None = None) -> tuple[IO[bytes],
 
 
 def _head(media: str) -> Response:
-    """The answer to HEAD, without a length: nothing is made."""
+    """Respond to HEAD, without a length: no bundle is made."""
     response = Response(media_type=media)
     del response.headers["content-length"]
     return response
@@ -273,7 +273,7 @@ def _head(media: str) -> Response:
 def _lines(
     call: RequestContext, asked: BundleRequest, flag: Flag
 ) -> tuple[Generator[bytes, None, None], dict[str, str]]:
-    """The lines of an export, and its headers."""
+    """Return the lines of an export, and its headers."""
     lines, headers = lines_of(
         call.service.stores.main, call.tenant, call.actor, asked, call.service.options, flag
     )
@@ -292,9 +292,9 @@ def _document(
 
 
 def _sent(file: IO[bytes], packs: bool, flag: Flag) -> tuple[IO[bytes], dict[str, str]]:
-    """The bytes to send, and the headers with their coding, length and hash.
+    """Return the bytes to send, and the headers with their coding, length and hash.
 
-    The hash is that of the coded bytes. Spec: RFC 9530 §2, RFC 9110 §6.4
+    The hash covers the coded bytes. Spec: RFC 9530 §2, RFC 9110 §6.4
     """
     headers = {}
     if packs:
@@ -337,7 +337,7 @@ async def _signed(call: RequestContext, size: int, text: Callable[[], bytes]) ->
 
 
 def signed(text: Callable[[], bytes], options: ServerOptions) -> dict[str, str]:
-    """The header with the signature of the server; none without a signer."""
+    """Return the header with the signature of the server; none without a signer."""
     if options.signer is None:
         return {}
     made = signature.sign_bundle(text(), options.signer, iat=int(time.time()))
@@ -362,10 +362,10 @@ async def _stream(
     check: Callable[[], Awaitable[None]],
     pieces: AsyncIterator[bytes],
 ) -> Response:
-    """Make the answer, which takes over what is held."""
+    """Make the response, which takes over the held resources."""
     try:
         await check()
-    except Stopped:  # later the answer can only be cut short
+    except Stopped:  # later the response can only be cut short
         raise HttpRefusal("erased", "the tenant was erased meanwhile") from None
     timeout = call.service.options.timeout
     headers = headers | {"vary": "accept-encoding"}
@@ -396,7 +396,7 @@ async def _packed(call: RequestContext, pieces: AsyncIterator[bytes]) -> AsyncIt
 
 
 async def _unerased(call: RequestContext) -> Callable[[], Awaitable[None]]:
-    """A check that stops the answer once the tenant was erased."""
+    """Return a check that stops the response if the tenant was erased."""
     service, tenant = call.service, call.tenant
     before = await service.erasures(tenant)
 
@@ -409,7 +409,7 @@ async def _unerased(call: RequestContext) -> Callable[[], Awaitable[None]]:
 
 @asynccontextmanager
 async def _stopping(call: RequestContext, flag: Flag) -> AsyncIterator[None]:
-    """Stop the work of the block if the client goes away."""
+    """Stop the work of the block if the client disconnects."""
 
     async def watch() -> None:
         await is_gone(call.receive)
@@ -436,7 +436,7 @@ def gathered(parts: Iterator[bytes], size: int = PIECE) -> bytes:
 
 
 class Stream(Response):
-    """An answer in pieces. Unlike starlette's it ends if the client reads nothing for too long."""
+    """A response in pieces. It ends if the client reads nothing for too long."""
 
     def __init__(
         self,

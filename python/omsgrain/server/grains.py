@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The grains of the token's tenant: put, get, delete, query, search, verify, changes.
 
-A request for another tenant's grain gets the same answer as for a missing one. A new grain may
-derive from, or withdraw, only grains of the tenant: others could no longer be deleted.
+A request for another tenant's grain gets the same response as for a missing grain. A new grain may
+derive from, or withdraw, only the tenant's grains: other tenants could otherwise not delete
+theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from omsgrain.server.request import BLOB, BUNDLE, JSON, RequestContext, as_json,
 from omsgrain.server.service import Flag
 
 _DEPTH = 64
-_MOST = 1_000  # problems in an answer
+_MOST = 1_000  # problems in a response
 
 
 def theirs(store: og.GrainStore, address: str, tenant: str) -> og.Grain:
@@ -75,7 +76,7 @@ async def delete(call: RequestContext) -> Response:
 
     def work(_: Flag) -> Response:
         theirs(store, address, tenant)
-        removal.delete(store, address, reason="asked for over the network")
+        removal.delete(store, address, reason="a request of the HTTP API")
         return as_json({"deleted": address})
 
     return await call.do(work)
@@ -92,7 +93,7 @@ async def put(call: RequestContext) -> Response:
             flag.check()
             _check_references(store, made, tenant, foreign)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # they are for authors of code
+                warnings.simplefilter("ignore")  # they are meant for authors of code
                 report = store.put_many(items)
             return as_json(
                 {
@@ -108,13 +109,13 @@ async def put(call: RequestContext) -> Response:
 def _items(
     file: IO[bytes], call: RequestContext, flag: Flag
 ) -> tuple[Sequence[bytes | og.Grain], list[og.Grain], set[str]]:
-    """The items to put, the same as grains, and the addresses of blobs that were adapted.
+    """Return the items to put, the same as grains, and the addresses of adapted blobs.
 
-    An adapted blob stands inside its grain; no store has it.
+    An adapted blob is kept inside its new grain; no store has it.
     """
     tenant, adapt = call.tenant, call.given["adapt"]
     if adapt and call.media != BLOB:
-        raise HttpRefusal("invalid_parameter", "adapt: for a blob as application/octet-stream")
+        raise HttpRefusal("invalid_parameter", "adapt: needs a blob as application/octet-stream")
     if call.media == BLOB:
         data = given = file.read()
         try:
@@ -145,7 +146,7 @@ def _items(
 
 
 def _dicts(file: IO[bytes], call: RequestContext, flag: Flag) -> Iterable[Any]:
-    """The objects of a JSON document, or of lines."""
+    """Yield the objects of a JSON document, or of lines."""
     data, options = file.read(), call.service.options
     known: dict[str, Any] = {
         "most": len(data),
@@ -176,11 +177,11 @@ def _by_lines(data: bytes, known: dict[str, Any]) -> Iterator[Any]:
 
 def _made(fields: Any, tenant: str, i: int) -> og.Grain:
     if not isinstance(fields, dict):
-        raise HttpRefusal("invalid_grain", "a grain is an object", pointer=f"/{i}")
+        raise HttpRefusal("invalid_grain", "expected a JSON object for a grain", pointer=f"/{i}")
     try:
         fields = revive(fields)
     except ValueError:
-        detail = "$bytes that are not base64, or a $float that is none"
+        detail = "$bytes is not base64, or $float is not a float"
         raise HttpRefusal("invalid_grain", detail, pointer=f"/{i}") from None
     grain = make(fields)
     if "user_id" not in grain:
@@ -193,7 +194,7 @@ def _made(fields: Any, tenant: str, i: int) -> og.Grain:
 def _check_references(
     store: og.GrainStore, grains: Sequence[og.Grain], tenant: str, inside: set[str]
 ) -> None:
-    """Refuse grains that derive from, or withdraw, others than the tenant's."""
+    """Refuse grains that derive from, or withdraw, other tenants' grains."""
     ours = {grain.address for grain in grains} | inside
     for i, grain in enumerate(grains):
         for name in ("derived_from", "prior_consent"):
@@ -208,7 +209,7 @@ def _check_references(
 
 
 def _refused(bad: Sequence[tuple[int, OmsError]]) -> HttpRefusal:
-    """The refusal of a list: the first error, and all problems."""
+    """Make the refusal of a list: the first error, and all problems."""
     first = refusal_of(bad[0][1])
     if first.status >= 500:
         return first
@@ -234,13 +235,13 @@ def _prefers_blob(headers: Headers) -> bool:
 
 
 _CURRENT = {"true": True, "false": False, "all": None}
-_BYTES: Final = 8 << 20  # of grains, after which a page ends: each may have 1 MiB
+_BYTES: Final = 8 << 20  # bytes of grains, after which a page ends: each may have 1 MiB
 _QUESTION: Final = 4 << 10  # bytes of a body with an address
 _TOGETHER: Final = 100  # grains that are read before their bytes are counted
 
 
 async def query(call: RequestContext) -> Response:
-    """Return a page of grains that match all filters; fewer than asked for if they are large."""
+    """Return a page of grains that match all filters; fewer than the limit if they are large."""
     given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
 
     def work(flag: Flag) -> Response:
@@ -254,23 +255,24 @@ async def query(call: RequestContext) -> Response:
 
 def _page(call: RequestContext, given: dict[str, Any], flag: Flag) -> dict[str, Any]:
     store, tenant, left, size = call.service.stores.main, call.tenant, given["limit"], 0
-    told: dict[str, Any] = {"results": [], "total": None}
+    found: dict[str, Any] = {"results": [], "total": None}
     while True:
         page = store.query(**given | {"limit": min(left, _TOGETHER)}, user_id=tenant)
-        told["results"] += _told(page)["results"]
-        told["total"] = told["total"] if page.total is None else page.total
+        found["results"] += _values(page)["results"]
+        found["total"] = found["total"] if page.total is None else page.total
         size += sum(len(hit.grain.blob) for hit in page.results)
         left -= len(page.results)
         given |= {"cursor": page.next_cursor, "count": False}
         if page.next_cursor is None or not left or size >= _BYTES:
-            return told | {"next_cursor": page.next_cursor}
+            return found | {"next_cursor": page.next_cursor}
         flag.check()
 
 
 async def search(call: RequestContext) -> Response:
     """Return the grains that best match words; unranked if sealed grains cannot be ranked.
 
-    If grains are large it returns fewer than asked for, and says so: a search has no cursor.
+    If grains are large, it returns fewer than the limit and sets ``incomplete``: a search has no
+    cursor.
     """
     store, tenant = call.service.stores.main, call.tenant
     filters = {name: call.given[name] for name in ("type", "namespace")}
@@ -281,10 +283,10 @@ async def search(call: RequestContext) -> Response:
         try:
             page = store.search(text, user_id=tenant, most_bytes=_BYTES, **asked)
         except UnsupportedError:
-            told = _page(call, asked | {"words": text}, flag)
-            cut = told["next_cursor"] is not None and len(told["results"]) < limit
-            return told | {"ranked": False, "incomplete": "bytes" if cut else None}
-        return _told(page) | {"ranked": True, "incomplete": page.incomplete}
+            found = _page(call, asked | {"words": text}, flag)
+            cut = found["next_cursor"] is not None and len(found["results"]) < limit
+            return found | {"ranked": False, "incomplete": "bytes" if cut else None}
+        return _values(page) | {"ranked": True, "incomplete": page.incomplete}
 
     def work(flag: Flag) -> Response:
         try:
@@ -296,7 +298,7 @@ async def search(call: RequestContext) -> Response:
 
 
 def _query_refused(error: OmsError) -> Exception:
-    """The refusal of a query names a parameter, not a grain."""
+    """Make the refusal of a query: it names a parameter, not a grain."""
     found = refusal_of(error)
     if found.rule != "invalid_grain":
         return error
@@ -304,12 +306,12 @@ def _query_refused(error: OmsError) -> Exception:
     return HttpRefusal("invalid_parameter", detail, pointer=pointer, code=error.code)
 
 
-def _told(page: Page) -> dict[str, Any]:
-    """A page without scores: they depend on the words of all tenants."""
-    told = envelope(page)
-    for row in told["results"]:
+def _values(page: Page) -> dict[str, Any]:
+    """Return a page without scores: they depend on the words of all tenants."""
+    values = envelope(page)
+    for row in values["results"]:
         del row["score"]
-    return {name: told[name] for name in ("results", "total", "next_cursor")}
+    return {name: values[name] for name in ("results", "total", "next_cursor")}
 
 
 async def verify(call: RequestContext) -> Response:
@@ -347,7 +349,7 @@ async def verify(call: RequestContext) -> Response:
 
 
 def _asked(data: bytes) -> str:
-    """The address in a body."""
+    """Return the address in a body."""
     value = parse(data, most=_QUESTION, depth=8)
     if not isinstance(value, dict) or value.keys() != {"address"}:
         raise HttpRefusal("invalid_type", 'expected {"address": ...}', status=422)
@@ -359,14 +361,14 @@ def _asked(data: bytes) -> str:
 
 
 def _problem(error: OmsError) -> dict[str, Any]:
-    told = {"code": error.code, "rule": error.rule, "pointer": error.field}
-    return told | {"message": error.message}
+    values = {"code": error.code, "rule": error.rule, "pointer": error.field}
+    return values | {"message": error.message}
 
 
 async def changes(call: RequestContext) -> Response:
     """Return the changes to the tenant's grains after a number.
 
-    A deleted grain has no tenant any more, so its deletion is not listed.
+    A deleted grain has no tenant, so its deletion is not listed.
     """
     store, tenant, since = call.service.stores.main, call.tenant, call.given["since"]
     most = call.service.options.scanned

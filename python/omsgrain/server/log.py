@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of a server: a line for what happens, without content.
+"""The log of a server: a line for each event, without content.
 
-What a server does not expect is told by its class and its place in our code: its text could have
-content in it.
+An unexpected error is logged by its class and its place in our code: its text may contain content.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ class Log:
         if self._json:
             line = json.dumps({"time": now, "event": event, **values})
         else:
-            told = (f"{k}={v}" for k, v in values.items() if v is not None)
-            line = " ".join([now, event, *told])
+            pairs = (f"{k}={v}" for k, v in values.items() if v is not None)
+            line = " ".join([now, event, *pairs])
         stream = self._stream or sys.stderr
         try:
             stream.write(line + "\n")
             stream.flush()
         except (OSError, ValueError):
-            pass  # nobody reads the log any more: no reason to stop serving
+            pass  # the log cannot be written; the server continues
 
     def defect(self, error: BaseException, request: str) -> None:
-        """Tell of something that was not expected."""
+        """Log an unexpected error."""
         frames = traceback.extract_tb(error.__traceback__)
         ours = [f for f in frames if "omsgrain" in f.filename] or list(frames)
         place = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process of a server: its socket, connections and workers, from the first to the last."""
+"""The process of a server: its socket, connections and workers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from omsgrain.sync.http import is_loopback
 _TOO_LARGE: Final = 431
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 2_048
-_LAST = 2  # seconds for the answers of requests that are cut
+_LAST = 2  # seconds for the responses of cancelled requests
 _IDLE = 15  # seconds that a connection may be idle between two requests
 
 
@@ -40,12 +40,12 @@ class Listening:
     """The address of a server.
 
     Attributes:
-        host: a name or an address.
-        port: 0 takes a free one.
-        certificate: file of the TLS certificate and its chain, PEM.
-        key: file of its private key, PEM.
-        behind_proxy: a proxy handles TLS.
-        grace: seconds that requests at work have when the server stops.
+        host: A name or an address.
+        port: 0 chooses a free one.
+        certificate: The file of the TLS certificate and its chain, PEM.
+        key: The file of its private key, PEM.
+        behind_proxy: A proxy handles TLS.
+        grace: Seconds that running requests have when the server stops.
     """
 
     host: str = "127.0.0.1"
@@ -56,17 +56,17 @@ class Listening:
     grace: float = 10.0
 
     def check(self) -> None:
-        """Refuse an address at which tokens would cross a network unencrypted."""
+        """Refuse an address if tokens would cross a network unencrypted."""
         if (self.certificate is None) != (self.key is None):
-            raise SchemaError("a certificate goes with its key", field="/tls")
+            raise SchemaError("--tls-cert and --tls-key need each other", field="/tls")
         if self.certificate is None and not self.behind_proxy and not is_loopback(self.host):
             raise UnsupportedError(
-                "tokens would cross the network unencrypted",
+                "the server would accept tokens over the network unencrypted",
                 expected="--tls-cert and --tls-key, or --behind-proxy if a proxy handles TLS",
             )
 
     def url(self, port: int) -> str:
-        """The URL of the server."""
+        """Return the URL of the server."""
         scheme = "http" if self.certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{port}"
@@ -121,14 +121,14 @@ def _serve(
             ssl_keyfile=listening.key,
         )
         server = _Server(config, service, listening.grace, ready)
-        config.load()  # read the certificate before saying that it listens
+        config.load()  # read the certificate before the server reports that it listens
         asyncio.run(server.serve([bound]))
     finally:
         service.close()
 
 
 class _Server(uvicorn.Server):
-    """A server that ends with exit code 0 after a signal; uvicorn's raises the signal again."""
+    """A server with exit code 0 after a signal; uvicorn's raises the signal again."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class _Server(uvicorn.Server):
                 signal.signal(handled, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; requests at work have the grace, a second SIGINT ends them."""
+        """Stop; running requests have the grace, a second SIGINT ends them."""
         super().handle_exit(sig, frame)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop, self._loop)
@@ -166,7 +166,7 @@ class _Server(uvicorn.Server):
         loop.call_later(self._grace, self._service.cut)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Listen, and report it."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._ready()
@@ -174,15 +174,16 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def bound_socket(listening: Listening) -> Generator[socket.socket, None, None]:
-    """A socket that listens."""
+    """Yield a listening socket."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        # With the protocol named asyncio sets TCP_NODELAY; else answers wait 40 ms for an ACK.
+        # asyncio sets TCP_NODELAY only if the protocol is named; otherwise responses wait 40 ms
+        # for an ACK.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError:
-        raise StoreError("no such address to listen on") from None
+        raise StoreError("the address to listen on does not exist") from None
     try:
         # On Windows another program could take over an address that is bound for reuse.
         alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
@@ -198,12 +199,12 @@ def bound_socket(listening: Listening) -> Generator[socket.socket, None, None]:
 
 
 class WatchedConnection(H11Protocol):
-    """A connection that is closed if nothing moves on it for a while.
+    """A connection that closes if it is idle for a while.
 
     uvicorn has no limit for slow headers, and none for clients that do not read.
 
     Attributes:
-        patience: seconds between two looks.
+        patience: Seconds between two checks.
     """
 
     patience: ClassVar[float]
@@ -211,20 +212,20 @@ class WatchedConnection(H11Protocol):
     _seen: tuple[Any, int] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start looking."""
+        """Start checking."""
         super().connection_made(transport)
         self._look = self.loop.call_later(self.patience, self.look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop looking."""
+        """Stop checking."""
         if self._look is not None:
             self._look.cancel()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a broken request with problem details, and end the connection.
+        """Answer a malformed request with problem details, and end the connection.
 
-        A request before it on the connection still gets its answer.
+        An earlier request on the connection still gets its response.
         """
         cycle = self.cycle
         if cycle is not None and not (cycle.more_body or cycle.response_complete):
@@ -233,20 +234,23 @@ class WatchedConnection(H11Protocol):
             return
         hint = getattr(sys.exc_info()[1], "error_status_hint", None)
         rule = "headers_too_large" if hint == _TOO_LARGE else "invalid_request"
-        told = answer(HttpRefusal(rule, headers={"connection": "close"}))
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):  # else it is answered already
+        response = answer(HttpRefusal(rule, headers={"connection": "close"}))
+        if self.conn.our_state in (
+            h11.IDLE,
+            h11.SEND_RESPONSE,
+        ):  # else it has its response
             headless = self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD"
-            head = h11.Response(status_code=told.status_code, headers=told.raw_headers)
-            body = h11.Data(data=b"" if headless else bytes(told.body))
+            head = h11.Response(status_code=response.status_code, headers=response.raw_headers)
+            body = h11.Data(data=b"" if headless else bytes(response.body))
             for event in (head, body, h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         if cycle is not None and not cycle.response_complete:
-            cycle.disconnected = True  # its answer has been given, or cannot be
+            cycle.disconnected = True  # its response was sent, or cannot be
             cycle.message_event.set()
         self.transport.close()
 
     def look(self) -> None:
-        """Close it if, since the last look, no request came and nothing of an answer was read."""
+        """Close the connection if nothing arrived or was read since the last check."""
         works = self.cycle is not None and not self.cycle.response_complete
         if works and not self.transport.is_closing():
             self._seen = None
@@ -254,7 +258,7 @@ class WatchedConnection(H11Protocol):
             seen = self.cycle, self.transport.get_write_buffer_size()
             if seen == self._seen:
                 if seen[1] or self.transport.is_closing():
-                    self.transport.abort()  # close() would wait until all is read
+                    self.transport.abort()  # close() would wait until the client reads everything
                     return
                 self.transport.close()
             self._seen = seen
@@ -262,7 +266,7 @@ class WatchedConnection(H11Protocol):
 
 
 def patient(seconds: float) -> type[WatchedConnection]:
-    """The class of connections with a patience."""
+    """Return the connection class with this patience."""
 
     class Patient(WatchedConnection):
         patience = seconds
@@ -273,9 +277,9 @@ def patient(seconds: float) -> type[WatchedConnection]:
 class Workers:
     """Forks the workers, and replaces those that end.
 
-    uvicorn's own workers go on when their parent is killed, are killed if they do not answer a
-    ping in time, hide the error that keeps a store from opening, and are spawned, so that a
-    signing key would have to be pickled.
+    uvicorn's own workers survive their parent, are killed if they miss a ping, and hide the error
+    that keeps a store from opening. They are spawned, so that a signing key would have to be
+    pickled.
     """
 
     def __init__(self, ready: Callable[[], None], log: Log) -> None:
@@ -289,14 +293,14 @@ class Workers:
         self._alive = os.pipe()  # it closes when this process ends
 
     def keep(self, count: int) -> Callable[[], None] | None:
-        """Run workers until a signal; in a worker return what says that it listens."""
+        """Run workers until a signal; in a worker return the function that reports it ready."""
         before = {handled: signal.signal(handled, self._stop) for handled in _SIGNALS}
         try:
             while not self._ending:
                 if len(self._workers) == count:
                     self._wait()
-                elif (told := self._fork()) is not None:
-                    return told
+                elif (ready := self._fork()) is not None:
+                    return ready
             while self._workers:
                 self._wait()
             return None
@@ -314,7 +318,7 @@ class Workers:
         if not worker:
             self._workers = set()
             os.close(reading)
-            for handled in _SIGNALS:  # a signal ends it until it serves
+            for handled in _SIGNALS:  # a signal ends it before it listens
                 signal.signal(handled, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             return _WorkerReady(writing, self._alive[0])
@@ -331,7 +335,7 @@ class Workers:
             self._stop()
             while self._workers:
                 self._wait()
-            raise StoreError("a worker ended before it served")
+            raise StoreError("a worker ended before it listened")
         return None
 
     def _wait(self) -> None:
@@ -341,7 +345,7 @@ class Workers:
             self._log.write("worker", ended=worker, code=os.waitstatus_to_exitcode(status))
 
     def _stop(self, number: int = signal.SIGTERM, frame: FrameType | None = None) -> None:
-        """End all workers; requests at work have the grace."""
+        """End all workers; running requests have the grace."""
         self._ending = True
         for worker in self._workers:
             with suppress(ProcessLookupError):
@@ -349,7 +353,7 @@ class Workers:
 
 
 class _WorkerReady:
-    """Says that a worker listens, and from then on ends it with its parent."""
+    """Reports that a worker listens, and then ends it with its parent."""
 
     def __init__(self, pipe: int, alive: int) -> None:
         self._pipe = pipe

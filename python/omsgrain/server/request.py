@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request on its way through a route: its token, parameters and body.
+"""One request of a route: its token, parameters and body.
 
-A body is received piece by piece into a file without a name, unpacked on the way, with limits of
-size, speed and compression.
+A body is received piece by piece into an unnamed file and decompressed, with limits of size, speed
+and compression.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ COSE_KEY: Final = "application/cose-key"
 VERSION: Final = "1"
 """The parameter ``version`` of the media type of bundles."""
 CODE: Final = "omsgrain.code"
-"""Key in the scope of a request: the code of the error that ended an answer in its middle."""
+"""Key in the scope of a request: the code of the error that cut its response short."""
 _REALM: Final = 'Bearer realm="omsgrain"'
 _SCHEME = "bearer"
 _IN_MEMORY = 1 << 20  # bytes of a body that stays in memory
 _PIECE = 256 << 10  # bytes that a thread writes in one step
-_UNPACKED = 1 << 20  # the most bytes that one step uncompresses
+_UNPACKED = 1 << 20  # the most bytes that one step decompresses
 _BIT = 4 << 10  # bytes for the decompressor in one call
 _BUFFERED = 1 << 20  # bytes of a compressed body before its ratio counts
-_DRAINED = 64 << 20  # bytes that are read and dropped, so that a client sees the refusal
-_SHORT = 64 << 10  # bytes of a body that is read before a refusal, to keep the connection
+_DRAINED = 64 << 20  # bytes that are read and dropped, so that the client reads the refusal
+_SHORT = 64 << 10  # bytes of a body read before a refusal, to keep the connection
 _MEDIA = 256  # characters of a Content-Type: its parser takes quadratic time
 _LENGTH = re.compile("[0-9]+")
-_DIGITS = 18  # of a length; int() refuses those of thousands
-_GZIP: Final = 31  # of zlib: a gzip header is needed
+_DIGITS = 18  # digits of a length; int() refuses thousands
+_GZIP: Final = 31  # for zlib: a gzip header is needed
 _LONGEST = 4_096
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
@@ -65,14 +65,14 @@ class RequestContext:
     """One request.
 
     Attributes:
-        service: what all requests share.
-        headers: of the request.
-        receive: receives its body.
-        head: the request wants only the headers of the answer.
-        path: the named parts of the path.
-        given: the checked parameters.
-        media: the media type of the body; empty without a body.
-        token: of the client; None if the route needs none.
+        service: Shared by all requests.
+        headers: The headers of the request.
+        receive: Receives its body.
+        head: Whether only the headers of the response are wanted.
+        path: The named parts of the path.
+        given: The checked parameters.
+        media: The media type of the body; empty without a body.
+        token: The client's token; None if the route needs none.
     """
 
     service: HttpService
@@ -86,18 +86,20 @@ class RequestContext:
 
     @property
     def tenant(self) -> str:
-        """The tenant of the token."""
-        assert self.token is not None and self.token.tenant is not None, "the route asks for one"
+        """Return the tenant of the token."""
+        assert self.token is not None and self.token.tenant is not None, (
+            "the route requires a tenant"
+        )
         return self.token.tenant
 
     @property
     def actor(self) -> str:
-        """The actor for the audit trail."""
+        """Return the actor for the audit trail."""
         return f"token:{self._who}"
 
     @property
     def _who(self) -> str:
-        assert self.token is not None, "the route asks for a token"
+        assert self.token is not None, "the route requires a token"
         return self.token.name
 
     async def body(self, limit: int) -> IO[bytes]:
@@ -112,13 +114,13 @@ class RequestContext:
     async def do(
         self, function: Callable[[Flag], Response], body: IO[bytes] | None = None
     ) -> Response:
-        """Do the work in a thread, when there is a place for it.
+        """Do the work in a thread, once there is a place for it.
 
-        It ends at its next step if the client goes away.
+        It ends at its next step if the client disconnects.
 
         Args:
-            function: the work.
-            body: the received body; a large one needs a place of its own.
+            function: The work.
+            body: The received body; a large one needs an extra place.
         """
         large = body is not None and size_of(body) > self.service.options.large
 
@@ -148,20 +150,20 @@ Handler = Callable[[RequestContext], Awaitable[Response]]
 
 
 def size_of(file: IO[bytes]) -> int:
-    """The size of a file, which is then at its beginning."""
+    """Return the size of a file, and go to its beginning."""
     size = file.seek(0, 2)
     file.seek(0)
     return size
 
 
 async def is_gone(receive: Receive) -> None:
-    """Return when the client goes away."""
+    """Return when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Make an answer in JSON."""
+    """Make a JSON response."""
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     return Response(data, status, headers, media_type="application/json")
 
@@ -207,15 +209,15 @@ class Parameter:
     """A parameter of a resource.
 
     Attributes:
-        name: its name.
-        says: what it is for.
-        kind: of its value. A time is ms since 1970, or RFC 3339 text.
-        choices: its possible values; empty: any.
-        low: the least number.
-        high: the greatest number.
-        default: its value if it is not given.
-        rule: the rule that a wrong choice breaks.
-        required: it must be given.
+        name: Its name.
+        says: Its description.
+        kind: The type of its value. A time is ms since 1970, or RFC 3339 text.
+        choices: Its possible values; empty: any.
+        low: The least number.
+        high: The greatest number.
+        default: Its default value.
+        rule: The rule that a wrong choice breaks.
+        required: Whether it is required.
     """
 
     name: str
@@ -240,9 +242,9 @@ def read(query: bytes, known: Sequence[Parameter]) -> dict[str, Any]:
         key, text = _text(name), _text(value)
         if key is None or key not in table:
             expected = ", ".join(table) or "none"
-            raise HttpRefusal("unknown_parameter", f"known are: {expected}")
+            raise HttpRefusal("unknown_parameter", f"expected one of {expected}")
         if key in found:
-            raise HttpRefusal("invalid_parameter", f"{key} stands twice")
+            raise HttpRefusal("invalid_parameter", f"{key} is given twice")
         found[key] = _value(table[key], text)
     for one in known:
         if one.required and one.name not in found:
@@ -292,13 +294,13 @@ def _wrong(known: Parameter, expected: str) -> HttpRefusal:
 
 
 def media_of(headers: Headers, known: Sequence[str]) -> str:
-    """Return the media type of a body, one of those that a route knows."""
+    """Return the media type of a body, one of those that a route accepts."""
     given = headers.getlist("content-type")
     if len(given) != 1:
-        raise HttpRefusal("unsupported_media_type", "the body has no media type")
+        raise HttpRefusal("unsupported_media_type", "the Content-Type is missing")
     found = HTTP.header_factory("content-type", given[0]) if len(given[0]) <= _MEDIA else None
     if found is None or found.defects:
-        raise HttpRefusal("unsupported_media_type", "the media type cannot be read")
+        raise HttpRefusal("unsupported_media_type", "the Content-Type cannot be read")
     if found.params.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
         raise HttpRefusal("unsupported_media_type", "texts must be in UTF-8")
     name: str = found.content_type
@@ -310,7 +312,7 @@ def media_of(headers: Headers, known: Sequence[str]) -> str:
 
 
 def weights(headers: Headers, name: str) -> dict[str, float]:
-    """The values in a header such as ``Accept``, in lower case, with their weights."""
+    """Return the values of a header such as ``Accept``, in lower case, with their weights."""
     found: dict[str, float] = {}
     for part in ",".join(headers.getlist(name)).split(","):
         value, *parameters = (piece.strip().lower() for piece in part.split(";"))
@@ -323,11 +325,11 @@ def weights(headers: Headers, name: str) -> dict[str, float]:
 
 
 class Gone(Exception):
-    """The client went away."""
+    """The client disconnected."""
 
 
 class Body:
-    """Receives the messages of a body, and knows when it is complete."""
+    """Receives the messages of a body until it is complete."""
 
     __slots__ = ("_receive", "over")
 
@@ -351,7 +353,7 @@ def check_length(headers: Headers, limit: int) -> None:
 
 
 def _length(headers: Headers) -> int | None:
-    """The Content-Length; a huge number for one with too many digits; None without one."""
+    """Return the Content-Length; a huge number if it has too many digits; None without one."""
     given = headers.get("content-length", "")
     if not _LENGTH.fullmatch(given):
         return None
@@ -361,10 +363,10 @@ def _length(headers: Headers) -> int | None:
 async def receive_body(
     receive: Receive, headers: Headers, limit: int, options: ServerOptions, step: Step
 ) -> IO[bytes]:
-    """Receive a body into a file, which is then at its beginning."""
+    """Receive a body into a file, and go to its beginning."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip"):
-        raise HttpRefusal("unsupported_encoding", "identity and gzip are taken")
+        raise HttpRefusal("unsupported_encoding", "expected identity or gzip")
     check_length(headers, limit)
     sink = _Sink(limit, options.ratio, packed=encoding != "identity")
     loop = asyncio.get_running_loop()
@@ -397,11 +399,12 @@ async def receive_body(
 async def answer_early(
     response: Response, scope: Scope, body: Body, send: Send, timeout: float
 ) -> None:
-    """Answer a request before its body was read.
+    """Respond to a request before its body was read.
 
-    A short body is read first, and the connection stays open. Otherwise the answer is sent at once
-    and ends the connection; the server reads on for a while, since a client that still sends would
-    not see the answer. A client with ``Expect: 100-continue`` gets the answer and sends no body.
+    A short body is read first, and the connection stays open. Otherwise the response is sent at
+    once and ends the connection. The server continues to read for a while, since a client that
+    still sends would not see the response. A client with ``Expect: 100-continue`` gets the
+    response and sends no body.
     """
     headers = Headers(scope=scope)
     if body.over or not ("content-length" in headers or "transfer-encoding" in headers):
@@ -440,7 +443,7 @@ async def _drain(body: Body, timeout: float) -> bool:
 
 
 class _Sink:
-    """Writes the bytes of a body to a file, uncompressed and within limits."""
+    """Writes the bytes of a body to a file, decompressed and within limits."""
 
     def __init__(self, limit: int, ratio: int, packed: bool) -> None:
         self.file = spool(_IN_MEMORY)
@@ -468,7 +471,7 @@ class _Sink:
             try:
                 self._put(self._unpacker.decompress(data, _UNPACKED))
             except zlib.error:
-                raise HttpRefusal("invalid_encoding", "not gzip") from None
+                raise HttpRefusal("invalid_encoding", "the body is not gzip") from None
             self._begun = True
             data = self._unpacker.unconsumed_tail or self._unpacker.unused_data
 
@@ -476,10 +479,10 @@ class _Sink:
         """Return the file, at its beginning."""
         if self._unpacker is not None and self._begun:
             while not self._unpacker.eof:
-                # The decompressor keeps bytes back, until a call returns none.
+                # The decompressor holds bytes back until a call returns none.
                 rest = self._unpacker.decompress(b"", _UNPACKED)
                 if not rest:
-                    raise HttpRefusal("invalid_encoding", "the gzip was cut short")
+                    raise HttpRefusal("invalid_encoding", "the gzip data ends too early")
                 self._put(rest)
         self._measure()
         self.file.seek(0)
@@ -496,7 +499,9 @@ class _Sink:
     def _measure(self) -> None:
         """Refuse a body with too high a compression ratio."""
         if self.packed and self._size > self._came * self._ratio:
-            raise HttpRefusal("body_too_large", "it unpacks to more than such a body can hold")
+            raise HttpRefusal(
+                "body_too_large", "the body decompresses to more than the allowed ratio"
+            )
 
 
 def _too_large(limit: int) -> HttpRefusal:

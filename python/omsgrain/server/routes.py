@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes of the server: one table, by which requests are handled and OpenAPI is written."""
+"""The routes of the server: one table, for the router and for OpenAPI."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from omsgrain.sync.protocol import MEDIA as SYNC
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a method of a path does.
+    """A method of a path.
 
     Attributes:
-        method: GET, POST or DELETE; a GET answers HEAD too.
-        path: with names in braces.
-        handler: does it.
-        says: in one sentence.
-        scopes: a token needs one of these; empty: no token is needed.
-        parameters: of the query string.
-        bodies: media types of the request.
-        answers: media types of the answer.
-        shape: the schema of a JSON answer.
-        refuses: rules that it can break, beside those of all routes.
-        bundle: the body is a bundle, which has rules of its own.
+        method: GET, POST or DELETE; a GET also handles HEAD.
+        path: A path with names in braces.
+        handler: Its function.
+        says: A description in one sentence.
+        scopes: The token needs one of these; empty: no token is needed.
+        parameters: Parameters of the query string.
+        bodies: Media types of the request.
+        answers: Media types of the response.
+        shape: The schema of a JSON response.
+        refuses: Rules that it can break, beside those of all routes.
+        bundle: Whether the body is a bundle, which has more rules.
     """
 
     method: str
@@ -67,14 +67,14 @@ class Route:
 
 _SCOPES: Final = ("FULL", "DNA_ONLY", "SINCE")
 _EXPORT: Final = (
-    Parameter("scope", "which chunks", choices=_SCOPES, default="FULL", rule="invalid_scope"),
-    Parameter("since", "with scope SINCE: the least created_at; else passed over"),
-    Parameter("include_embeddings", "with vectors", "boolean", default=False),
-    Parameter("embedding_model", "of which model; may be left out where there is one"),
     Parameter(
-        "embedding_dim", "how many floats each has; refused if it has others", "integer", low=1
+        "scope", "Which chunks to export.", choices=_SCOPES, default="FULL", rule="invalid_scope"
     ),
-    Parameter("producer", "only what this producer has named; what all have by default"),
+    Parameter("since", "With scope SINCE: the least created_at; ignored otherwise."),
+    Parameter("include_embeddings", "Include vectors.", "boolean", default=False),
+    Parameter("embedding_model", "The model of the vectors; needed if there are several."),
+    Parameter("embedding_dim", "The length of the vectors; others are refused.", "integer", low=1),
+    Parameter("producer", "Only grains of this producer; by default of all."),
 )
 _KINDS: Final[dict[FilterKind, dict[str, Any]]] = {
     "type": {"choices": tuple(kind.name for kind in TYPES)},
@@ -84,33 +84,37 @@ _KINDS: Final[dict[FilterKind, dict[str, Any]]] = {
     "fraction": {"kind": "number", "low": 0, "high": 1},
     "flag": {"kind": "boolean", "default": False},
 }
-"""Kind of a filter -> what its parameter is beside a text."""
+"""Kind of a filter -> the kind of its parameter, if it is not text."""
 _FILTERS: Final = {
     name: Parameter(name, one.says, **_KINDS.get(one.kind, {})) for name, one in FILTERS.items()
 }
 _QUERY: Final = (
-    # The user is the token's tenant, and its sealed grains are its own.
+    # The user is the token's tenant, and only its own sealed grains are visible.
     *(one for name, one in _FILTERS.items() if name not in ("user_id", "sealed")),
-    Parameter("order", "of the results", choices=("newest", "oldest"), default="newest"),
-    Parameter("limit", "results a page", "integer", low=1, high=1_000, default=50),
-    Parameter("cursor", "next_cursor of the page before"),
-    Parameter("count", "count all that match", "boolean", default=False),
+    Parameter(
+        "order", "The order of the results.", choices=("newest", "oldest"), default="newest"
+    ),
+    Parameter("limit", "The most results on a page.", "integer", low=1, high=1_000, default=50),
+    Parameter("cursor", "The next_cursor of the page before."),
+    Parameter("count", "Count all matches.", "boolean", default=False),
 )
 _SEARCH: Final = (
-    Parameter("text", "something to search for", required=True),
+    Parameter("text", "The words to search for.", required=True),
     Parameter("limit", "results", "integer", low=1, high=1_000, default=10),
     _FILTERS["type"],
     _FILTERS["namespace"],
 )
 _ADAPT: Final = Parameter(
     "adapt",
-    "of a blob: convert what another engine wrote its own way",
+    "For a blob: convert the form of another engine.",
     "boolean",
     default=False,
 )
-_LAST: Final = 2**53 - 1  # that all readers of JSON can count to
+_LAST: Final = 2**53 - 1  # the largest integer that all JSON readers represent
 _CHANGES: Final = (
-    Parameter("since", "next of the answer before", "integer", low=0, high=_LAST, default=0),
+    Parameter(
+        "since", "The next of the response before.", "integer", low=0, high=_LAST, default=0
+    ),
 )
 _BODY: Final = (
     "slow_request", "body_too_large", "unsupported_media_type", "unsupported_encoding",
@@ -127,13 +131,13 @@ async def pubkey(call: RequestContext) -> Response:
     """Return the key that signs exports. Spec: AIMEM §5.3."""
     signer = call.service.options.signer
     if signer is None:
-        raise HttpRefusal("not_found", "the server signs nothing")
+        raise HttpRefusal("not_found", "the server has no signing key")
     key: PublicKey = getattr(signer, "public_key", None) or resolve(signer.did)
     return Response(signers.dumps_public(key, signer.did), media_type=COSE_KEY)
 
 
 async def health(call: RequestContext) -> Response:
-    """Answer if the store can be read."""
+    """Succeed if the store can be read."""
     call.service.check_running()
     await call.service.quick(lambda: len(call.service.stores.main))
     return as_json({"status": "ok"})
@@ -146,21 +150,23 @@ async def openapi(call: RequestContext) -> Response:
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
-        "GET", "/v1/brain/export", export.export, "The tenant's memory as one bundle.",
+        "GET", "/v1/brain/export", export.export, "Export the tenant's memory as one bundle.",
         ("export",), _EXPORT, answers=(BUNDLE,), shape="Bundle",
         refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
-        "GET", "/v1/brain/export/stream", export.export_lines, "The same by lines.", ("export",),
-        _EXPORT, answers=(LINES,), refuses=("since_missing", "erased", "refused_by_policy"),
+        "GET", "/v1/brain/export/stream", export.export_lines,
+        "Export the tenant's memory by lines.",
+        ("export",), _EXPORT, answers=(LINES,),
+        refuses=("since_missing", "erased", "refused_by_policy"),
     ),
     Route(
-        "POST", "/v1/brain/import", bundles.import_, "Take a bundle in.", ("import",),
+        "POST", "/v1/brain/import", bundles.import_, "Import a bundle.", ("import",),
         bodies=(BUNDLE, JSON, LINES), shape="Summary", bundle=True,
         refuses=(*_BODY, "unsupported_media_version"),
     ),
     Route(
-        "DELETE", "/v1/brain", bundles.erase, "Erase the tenant's memory, for good.", ("admin",),
+        "DELETE", "/v1/brain", bundles.erase, "Erase the tenant's memory for good.", ("admin",),
         shape="Erasure", refuses=("refused_by_policy",),
     ),
     Route(
@@ -169,11 +175,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         refuses=(*_BODY, "other_tenant", "erased", "refused_by_policy", "unknown_reference"),
     ),
     Route(
-        "GET", "/v1/grains", grains.query, "Grains that match all filters.", ("export",),
+        "GET", "/v1/grains", grains.query, "Find the grains that match all filters.", ("export",),
         _QUERY, shape="Page",
     ),
     Route(
-        "GET", "/v1/grains/{address}", grains.get, "One grain.", ("export",),
+        "GET", "/v1/grains/{address}", grains.get, "Get one grain.", ("export",),
         answers=(JSON, BLOB), shape="Grain", refuses=("not_found",),
     ),
     Route(
@@ -181,20 +187,21 @@ ROUTES: Final[tuple[Route, ...]] = (
         shape="Deleted", refuses=("not_found", "refused_by_policy"),
     ),
     Route(
-        "GET", "/v1/search", grains.search, "Grains that best match words.", ("export",),
+        "GET", "/v1/search", grains.search, "Find the grains that best match words.", ("export",),
         _SEARCH, shape="Page",
     ),
     Route(
-        "POST", "/v1/verify", grains.verify, "Say what is wrong with a blob, a bundle, or a "
-        "stored grain; nothing is stored.", ("export",),
+        "POST", "/v1/verify", grains.verify,
+        "List the problems of a blob, a bundle, or a stored grain; store nothing.", ("export",),
         bodies=(BLOB, BUNDLE, JSON), shape="Verdict", refuses=(*_BODY, "not_found"),
     ),
     Route(
-        "GET", "/v1/changes", grains.changes, "What happened to grains.", ("export",),
-        _CHANGES, shape="Changes",
+        "GET", "/v1/changes", grains.changes, "List the changes to the tenant's grains.",
+        ("export",), _CHANGES, shape="Changes",
     ),
     Route(
-        "POST", "/v1/sync/greet", sync.handler("greet"), "Who is here, and how far it has come.",
+        "POST", "/v1/sync/greet", sync.handler("greet"),
+        "Introduce two stores: ids, positions and rights.",
         ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
@@ -202,35 +209,36 @@ ROUTES: Final[tuple[Route, ...]] = (
         ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/changes", sync.handler("changes"), "What came after a position.",
+        "POST", "/v1/sync/changes", sync.handler("changes"),
+        "Get the rows after a position of the feed.",
         ("sync:read",), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/ranges", sync.handler("ranges"), "Digests over ranges of items.",
+        "POST", "/v1/sync/ranges", sync.handler("ranges"), "Get digests of ranges of items.",
         ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/listing", sync.handler("listing"), "The items in ranges.",
+        "POST", "/v1/sync/listing", sync.handler("listing"), "List the items in ranges.",
         ("sync:read",), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/lacking", sync.handler("lacking"), "Which of some items are not here.",
+        "POST", "/v1/sync/lacking", sync.handler("lacking"), "Find which items the store lacks.",
         ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/give", sync.handler("give"), "Items by their keys.",
+        "POST", "/v1/sync/give", sync.handler("give"), "Get items by their keys.",
         ("sync:read",), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/take", sync.handler("take"), "Take a batch in.",
+        "POST", "/v1/sync/take", sync.handler("take"), "Write a batch.",
         ("sync:write",), **_MESSAGE,
     ),
     Route(
-        "GET", "/.well-known/aimem-pubkey", pubkey, "The key that signs our exports.",
+        "GET", "/.well-known/aimem-pubkey", pubkey, "Get the key that signs exports.",
         answers=(COSE_KEY,), refuses=("not_found",),
     ),
-    Route("GET", "/healthz", health, "Whether the server works.", shape="Health"),
-    Route("GET", "/openapi.json", openapi, "This document."),
+    Route("GET", "/healthz", health, "Report whether the server works.", shape="Health"),
+    Route("GET", "/openapi.json", openapi, "Get this document."),
 )  # fmt: skip
 """Every route."""
 
@@ -241,7 +249,7 @@ _TOKEN = ("missing_token", "missing_scope", "too_many_requests")
 
 
 def statuses(route: Route) -> list[int]:
-    """Every status that a route can answer with beside 200."""
+    """Return every status beside 200 of a route."""
     rules = [*_ALL, *(_TOKEN if route.scopes else ()), *route.refuses]
     found = {(RULES.get(rule) or AIMEM[rule]).status for rule in rules}
     if route.bundle:
@@ -325,9 +333,9 @@ _GRAINS: Final = {
 _OWN: Final[dict[tuple[str, str], Any]] = {
     ("/v1/grains", JSON): _GRAINS,
     ("/v1/verify", JSON): _object("address", address=_ADDRESS) | {"additionalProperties": False},
-    ("/v1/verify", BUNDLE): {},  # whatever it is, the answer says what is wrong with it
+    ("/v1/verify", BUNDLE): {},  # of any type: the response lists the problems
 }
-"""Bodies that are not what their media type alone says."""
+"""Schemas of bodies, where the media type does not say enough."""
 _TAKEN: Final[dict[str, Any]] = {
     BUNDLE: {"$ref": "#/components/schemas/Bundle"},
     JSON: {"$ref": "#/components/schemas/Bundle"},
@@ -340,7 +348,7 @@ _TAKEN: Final[dict[str, Any]] = {
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole description."""
+    """Return the whole OpenAPI document."""
     paths: dict[str, Any] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -399,8 +407,8 @@ def _parameter(known: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": kinds.get(known.kind, "string")}
     if known.choices:
         schema["enum"] = list(known.choices)
-    if known.kind != "time":  # which can be a text too
+    if known.kind != "time":  # which can be text too
         bounds = {"minimum": known.low, "maximum": known.high, "default": known.default}
         schema |= {name: value for name, value in bounds.items() if value is not None}
-    told = {"name": known.name, "in": "query", "description": known.says, "schema": schema}
-    return told | ({"required": True} if known.required else {})
+    values = {"name": known.name, "in": "query", "description": known.says, "schema": schema}
+    return values | ({"required": True} if known.required else {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all requests share: the store, its tokens, limits, threads, and the queues before them."""
+"""The service that requests share: the store, its tokens, limits, threads, and queues."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_QUICK = 16  # threads for short work: looking up tokens, writing bodies
+_QUICK = 16  # threads for short work: lookups of tokens, writes of bodies
 _KEPT = 8
-"""Idle peers that are kept: each takes some 50 bytes a grain."""
+"""Idle peers that stay open: each takes some 50 bytes a grain."""
 _WAITING = 8
-"""Requests of one token that may wait: a client that syncs asks one after the other."""
+"""Requests of one token that may wait: a syncing client sends one after the other."""
 _RIGHTS: Final[Mapping[Scope, tuple[Right, ...]]] = {
     "sync:read": ("give",),
     "sync:write": ("grains", "states"),
     "sync:admin": ("holds", "releases", "restrictions", "erasures"),
 }
-"""What the scopes of a token allow another store."""
+"""The rights that a scope of a token gives another store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +49,26 @@ class ServerOptions:
     """The settings and limits of a server.
 
     Attributes:
-        producer: the namespace of the server's own grains, and the producer of its bundles.
-        purpose: the purpose of exports, for the rules of a policy.
-        signer: signs exports.
-        trust: whose signatures on imports count.
-        require_signature: refuse imports without a signature of one in ``trust``.
-        document: the most bytes of a JSON document or a list of grains, uncompressed.
-        lines: the most bytes of a bundle by lines, uncompressed.
-        signed: the most bytes of an export to sign: a signature needs it in one piece.
-        large: a body of more bytes counts as large: parsed, it takes ten times as much.
-        values: the most values of one JSON document, keys not counted.
-        ratio: how many times larger a compressed body may get.
-        timeout: seconds without a byte after which a client is disconnected.
-        slowest: bytes a second of a body, over all of it, below which a client is refused.
-        at_work: how many requests work at once.
-        at_large: how many of them may have a large body.
-        uploads: how many bodies are received at once.
-        waiting: how many requests may wait for each of these; more are refused for now.
-        retry_after: seconds after which they should retry.
-        scanned: how many changes one request for changes looks at.
-        log_tokens: write the names of tokens to the access log.
+        producer: The namespace of the server's own grains, and the producer of its bundles.
+        purpose: The purpose of exports, for the rules of a policy.
+        signer: Signs exports.
+        trust: Trusted signers of imports.
+        require_signature: Refuse imports without a signature of a DID in ``trust``.
+        document: The most bytes of a JSON document or a list of grains, decompressed.
+        lines: The most bytes of a bundle by lines, decompressed.
+        signed: The most bytes of an export to sign: a signature needs the whole text.
+        large: A body of more bytes counts as large: parsed, it takes ten times as much.
+        values: The most values of one JSON document, without keys.
+        ratio: The most times that decompression may multiply a body.
+        timeout: Seconds without a byte until a client is disconnected.
+        slowest: The least bytes per second, averaged over a body.
+        at_work: How many requests run at once.
+        at_large: How many of them may have a large body.
+        uploads: How many bodies are received at once.
+        waiting: How many requests may wait for each of these; further requests are refused.
+        retry_after: Seconds after which they should retry.
+        scanned: The most changes that one request for changes examines.
+        log_tokens: Write the names of tokens to the access log.
     """
 
     producer: str = "omsgrain"
@@ -94,13 +94,15 @@ class ServerOptions:
 
 
 def check_producer(producer: str) -> None:
-    """Refuse what cannot be the namespace of bundles."""
+    """Refuse an invalid namespace of bundles."""
     if not is_producer(producer):
-        raise SchemaError("not a producer", field="/producer", expected="1 to 63 of a-z, 0-9, -")
+        raise SchemaError(
+            "invalid name of a producer", field="/producer", expected="1 to 63 of a-z, 0-9, -"
+        )
 
 
 class Stores:
-    """One store, with a handle for each actor, whom the audit trail names."""
+    """One store, with a handle for each actor of the audit trail."""
 
     def __init__(self, main: og.GrainStore) -> None:
         self._lock = threading.Lock()
@@ -109,17 +111,17 @@ class Stores:
         self.tokens = Tokens(context_of(main).inner)
 
     def of(self, actor: str) -> og.GrainStore:
-        """The handle of an actor; there is one for each name of a token."""
+        """Return the handle of an actor; there is one for each name of a token."""
         with self._lock:
             if actor not in self._by_actor:
                 self._by_actor[actor] = self.main.as_actor(actor)
             return self._by_actor[actor]
 
     def peer(self, token: Token) -> Peer:
-        """The store as another store with a token sees it."""
+        """Return the store as a peer with the rights of a token."""
         rights = [right for scope in token.scopes for right in _RIGHTS.get(scope, ())]
         if not rights:
-            raise UnsupportedError("the token is not for sync")
+            raise UnsupportedError("the token has no sync scope")
         store, whole = self.of(f"token:{token.name}"), not token.namespaces
         allowed = [right for right in rights if whole or right != "erasures"]
         shares = whole and "give" in rights
@@ -133,9 +135,9 @@ class Stores:
 
 
 class FairSemaphore:
-    """Admits some requests at once, in order of arrival, and half of them at most of one token.
+    """Admits some requests at once, in order of arrival; one token gets half of the places.
 
-    For one event loop. With a single place, or a queue of one, a token can have it all.
+    For one event loop. With a single place, or a queue of one, a token can have all of it.
     """
 
     def __init__(self, inside: int, waiting: int, retry_after: int) -> None:
@@ -150,7 +152,7 @@ class FairSemaphore:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Return the number of waiting requests."""
         return len(self._queue)
 
     @asynccontextmanager
@@ -163,9 +165,9 @@ class FairSemaphore:
             self._leave(who)
 
     def close(self) -> None:
-        """Refuse the waiting requests, and let none wait from now on.
+        """Refuse the waiting requests, and let no more wait.
 
-        A request that runs still gets a free place: it takes several, one after the other.
+        A running request still gets a free place: it takes several, one after the other.
         """
         self._closed = True
         queue, self._queue = self._queue, []
@@ -189,7 +191,7 @@ class FairSemaphore:
             await admitted
         except asyncio.CancelledError:
             if admitted.done() and not admitted.cancelled() and admitted.exception() is None:
-                self._leave(who)  # it was admitted while it was being cancelled
+                self._leave(who)  # it was admitted during its cancellation
             elif place in self._queue:
                 self._queue.remove(place)
             raise
@@ -219,7 +221,7 @@ class FairSemaphore:
 
 
 class _KeptPeer:
-    """A peer, opened in a thread when it is first needed."""
+    """A peer, opened in a thread at first use."""
 
     __slots__ = ("lock", "peer", "users")
 
@@ -230,7 +232,7 @@ class _KeptPeer:
 
 
 class Peers:
-    """The peers of a server, one a token. For one event loop, except ``close``."""
+    """The peers of a server, one per token. For one event loop, except ``close``."""
 
     def __init__(self, make: Callable[[Token], Peer], retry_after: int = 1) -> None:
         self._make = make
@@ -239,9 +241,9 @@ class Peers:
 
     @asynccontextmanager
     async def exclusive(self, token: Token) -> AsyncIterator[Callable[[], Peer]]:
-        """Wait until no other request has the token's peer, and keep it for the block."""
+        """Wait until no other request uses the token's peer, and keep it for the block."""
         kept = self._kept.pop(token, None) or _KeptPeer()
-        self._kept[token] = kept  # the latest stands last
+        self._kept[token] = kept  # the latest is the last
         if kept.users >= _WAITING:
             raise HttpRefusal("too_many_requests", headers=self._retry)
         kept.users += 1
@@ -253,7 +255,7 @@ class Peers:
             self._forget()
 
     def close(self) -> None:
-        """Close all peers; no request has one any more."""
+        """Close all peers; no request uses one any more."""
         while self._kept:
             _, kept = self._kept.popitem()
             if kept.peer is not None:
@@ -274,7 +276,7 @@ class Peers:
 
 
 class Stopped(Exception):
-    """The work must stop: its client went away, or the server ends."""
+    """The work must stop: its client disconnected, or the server stops."""
 
 
 class Flag:
@@ -286,17 +288,17 @@ class Flag:
         self._set = False
 
     def set(self) -> None:
-        """Ask it to stop."""
+        """Ask the work to stop."""
         self._set = True
 
     def check(self) -> None:
-        """Raise ``Stopped`` if it was asked to stop."""
+        """Raise ``Stopped`` if the work must stop."""
         if self._set:
             raise Stopped
 
 
 class HttpService:
-    """What all requests share."""
+    """The service that all requests share."""
 
     def __init__(self, stores: Stores, options: ServerOptions) -> None:
         self.stores = stores
@@ -318,7 +320,7 @@ class HttpService:
         return await _run(self._quick, None, function)
 
     def note_use(self, secret: str) -> None:
-        """Note in a thread that a token was used; no request waits for it."""
+        """Write in a thread that a token was used; no request waits for it."""
 
         def work() -> None:
             with suppress(OmsError, OSError):
@@ -346,13 +348,13 @@ class HttpService:
                 self._flags.discard(flag)
 
     def stop(self) -> None:
-        """Refuse new and waiting requests; those at work go on."""
+        """Refuse new and waiting requests; running ones continue."""
         self._stopping = True
         for semaphore in (self.work, self.large, self.uploads):
             semaphore.close()
 
     async def until_cut(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something that ``cut`` ends with a refusal, if it began before."""
+        """Run something that ``cut`` ends with a refusal, if it began before."""
         if self._cut:
             return await work
         task = asyncio.ensure_future(work)
@@ -367,7 +369,7 @@ class HttpService:
             self._answers.discard(task)
 
     def cut(self) -> None:
-        """End the requests at work, each at its next step."""
+        """End the running requests, each at its next step."""
         self._cut = True
         for task in list(self._answers):
             task.cancel()
@@ -382,7 +384,7 @@ class HttpService:
         self.stores.close()
 
     async def erasures(self, tenant: str) -> int:
-        """How often a tenant was erased, by other processes too."""
+        """Return how often a tenant was erased, also by other processes."""
         return await self.quick(partial(erasures, self.stores.main, tenant))
 
     def check_running(self) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sync: the questions of another store, one request each.
+"""Sync: the requests of another store.
 
-Every question may be repeated. A request whose client goes away while it waits is dropped; one
-that has begun runs to its end, since a batch is one commit.
+Every request may be repeated. If the client disconnects, a waiting request is dropped. A running
+request finishes, since a batch is one commit.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _CALLS: Final[dict[str, Callable[[Peer, Any], Any]]] = {
     "give": lambda peer, q: peer.get(q.space, q.keys, q.hello),
     "take": lambda peer, batch: peer.put(batch),
 }
-"""Name of a question on the wire -> the method of a peer."""
+"""Name of a request on the wire -> the method of a peer."""
 
 
 def handler(name: str) -> Handler:
-    """Make the handler of a question; OpenAPI shows its name."""
+    """Make the handler of a request; OpenAPI shows its name."""
 
     async def answer(call: RequestContext) -> Response:
         return await _answer(call, name)
@@ -43,9 +43,9 @@ def handler(name: str) -> Handler:
 
 
 async def _answer(call: RequestContext, name: str) -> Response:
-    """Read a question, wait for the peer of the token, and answer."""
+    """Read a request, wait for the peer of the token, and respond."""
     token = call.token
-    assert token is not None, "the route asks for one"
+    assert token is not None, "the route requires a token"
     with await call.body(protocol.MOST) as file:
         async with call.service.peers.exclusive(token) as peer:
 

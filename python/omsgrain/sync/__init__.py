@@ -6,13 +6,13 @@
 
 peer        the contract of a side, and the values that cross
 protocol    these values as bytes, and their limits
-run         what the sides ask each other, and in which order
+run         the requests of a sync, in their order
 reconcile   what differs: positions in the feed, digests of ranges
 local       a store of this process as a peer
 http        a store behind a server as a peer
 bundle      sync by file
 batch       batches out of a store and into one
-states      states of grains: told to others, merged from others
+states      states of grains: sent to others, merged from others
 erasures    erase here what other stores erased
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches: made out of a snapshot of a store, and written into a store in one commit.
+"""Batches: read from a snapshot of a store, and written to a store in one commit.
 
 A batch is written in this order:
 
@@ -9,7 +9,8 @@ A batch is written in this order:
     states       as the policies of the store allow
     restrictions and the holds of new grains
 
-What the store refuses is listed and does not stop the rest; an error of the store rolls back all.
+Refused items are listed and do not stop the rest; an error of the store rolls back the whole
+batch.
 """
 
 from __future__ import annotations
@@ -75,24 +76,24 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
     from omsgrain.store.context import Settings
 
-_TOLD: Final = 2 << 20
-"""About how many bytes of states a batch has: as Python objects they take many times as much."""
+_STATE_BYTES: Final = 2 << 20
+"""About how many bytes of states a batch has; as Python objects they take many times as much."""
 _MOST_GIVEN: Final = ITEMS  # grains, states or events of a batch
 _PROFILE: Final = b"profile:"
 _SHARING: Final = export_filter.SHARING.encode()
 _OWN: Final = ("move", "access")
-"""Purposes for which restricted grains go along."""
+"""Purposes for which restricted grains are sent."""
 _REASON = "sync"
 _MARKS = _core.Marks([b"\xa4hold", b"\x64hold"])
-"""The name of the mode as MessagePack and CBOR write it: nearly no grain has it."""
+"""The name of the mode in MessagePack and CBOR; very few grains contain it."""
 
 
 Row = tuple[int, bytes, bytes]
-"""A row of the feed: its number, and a blob or an event; the other is empty."""
+"""A row of the feed: its number, and a blob or an event; the other part is empty."""
 
 
 def digests(grains: Sequence[bytes]) -> list[bytes]:
-    """Return the addresses of blobs and envelopes; of a broken envelope its own hash."""
+    """Return the addresses of blobs and envelopes; for a broken envelope its own hash."""
     return [sha256(_blob_of(grain)).digest() for grain in grains]
 
 
@@ -105,7 +106,7 @@ def _blob_of(grain: bytes) -> bytes:
 def changes(
     reader: Reader, settings: Settings, since: Position, hello: Hello, size: int, purpose: Purpose
 ) -> Batch:
-    """Make the batch of what came after a position of the feed."""
+    """Make the batch of the rows after a position of the feed."""
     own = reconcile.store_id(reader) or b""
     last = reader.last_seq()
     if since != START and (
@@ -146,7 +147,7 @@ def items(
     size: int,
     purpose: Purpose,
 ) -> Batch:
-    """Make the batch of some items; grains come in order of arrival."""
+    """Make the batch of some items; grains are in order of arrival."""
     own = reconcile.store_id(reader) or b""
     if space == "tombstones":
         rows = ((key, reader.row(TOMBSTONES, key)) for key in keys)
@@ -166,7 +167,7 @@ def items(
             making.state(seq, int.from_bytes(key[KEY:], "big"))
         else:
             making.holds(seq, int.from_bytes(key[KEY:], "big"))
-    # The rest of a grain's state is found when the states are compared.
+    # The comparison of states finds the rest of a grain's state.
     pieces = () if space in ("grains", "signatures") else making.rest
     return making.batch(own, hello, rest=(*rest, *pieces))
 
@@ -174,11 +175,11 @@ def items(
 def _rows(
     reader: Reader, after: int, last: int, spans: reconcile.Spans, chosen: Sequence[int] | None
 ) -> tuple[Iterator[Row], int]:
-    """The next rows of the feed that are not in the spans, and the number they reach."""
+    """Return the next rows of the feed outside the spans, and the last number read."""
     starts = [first for first, _ in spans]
 
     def within(seq: int) -> int:
-        """The end of the span of a number; 0 without one."""
+        """Return the end of the span that contains a number; 0 without one."""
         i = bisect_right(starts, seq) - 1
         return spans[i][1] if i >= 0 and seq <= spans[i][1] else 0
 
@@ -201,14 +202,14 @@ def _rows(
 
 
 def _page(reader: Reader, chosen: Sequence[int], after: int) -> list[tuple[int, bytes]]:
-    """The next of the chosen grains."""
+    """Return the next of the chosen grains."""
     start = bisect_right(chosen, after)
     blobs = ((seq, reader.blob_at(seq)) for seq in chosen[start : start + PAGE_GRAINS])
     return [(seq, blob) for seq, blob in blobs if blob is not None]
 
 
 class _BatchMaker:
-    """Makes a batch out of one snapshot."""
+    """Makes a batch from one snapshot."""
 
     def __init__(
         self,
@@ -226,24 +227,24 @@ class _BatchMaker:
         self._known: dict[int, GrainState | None] = {}
         self._withheld: dict[bytes, Refusal] = {}
         self._met: set[int] = set()
-        self._bytes = self._told = 0
+        self._bytes = self._state_bytes = 0
         self._over = erasure_queue.retention_over(reader, settings.clock())
         self.with_states: set[int] | None = None
         """The grains that may have a state; None: any."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the batch has enough."""
+        """Whether the batch is full."""
         count = len(self._met) + len(self._states) + len(self._rest)
         return self._bytes >= self._size or self._has_states or count >= _MOST_GIVEN
 
     @property
     def _has_states(self) -> bool:
-        return self._told >= min(self._size, _TOLD)
+        return self._state_bytes >= min(self._size, _STATE_BYTES)
 
     @property
     def rest(self) -> tuple[bytes, ...]:
-        """The states that are not complete, and where the rest of each begins."""
+        """Return the keys of incomplete states, each with the offset of its rest."""
         return tuple(
             key + at.to_bytes(PLACE, "big") if at else key for key, at in self._rest.items()
         )
@@ -256,20 +257,20 @@ class _BatchMaker:
         digest = sha256(blob).digest()
         more = self.with_states is None or seq in self.with_states
         try:
-            told = self._state_of(seq, digest) if more else None
+            state = self._state_of(seq, digest) if more else None
             frames = in_envelopes(self._reader, seq, blob)
-        except IntegrityError as damage:  # the others go on
+        except IntegrityError as damage:  # the other grains are still sent
             self._withheld[digest] = Refusal("grain", digest, damage.code, damage.rule)
             return
-        rule = self._kept(seq, blob, told)
+        rule = self._kept(seq, blob, state)
         if rule is not None:
             code = UnsupportedError.code
             self._withheld[digest] = Refusal("grain", digest, code, rule)
             return
         self._grains += frames
         self._bytes += sum(map(len, frames))
-        if told is not None:
-            self._add(told)
+        if state is not None:
+            self._add(state)
         for n, (old, address) in enumerate(states.predecessors(self._reader, seq) if more else ()):
             if n and (self._has_states or len(self._states) >= _MOST_GIVEN):
                 self._rest.setdefault(address, 0)  # it may have superseded thousands
@@ -277,13 +278,13 @@ class _BatchMaker:
                 self._before(old, address, digest)
 
     def _before(self, old: int, address: bytes, new: bytes) -> None:
-        """Add the state of a grain that one in the batch superseded."""
-        if (told := self._told_of(old)) is None:
+        """Add the state of a grain that a grain of the batch superseded."""
+        if (state := self._state_at(old)) is None:
             return
-        self._add(told)
+        self._add(state)
         if not any(new in one.successors for one in self._states[address]):
-            if new in told.successors:
-                self._states[address].append(replace(told, successors=(new,), holds=()))
+            if new in state.successors:
+                self._states[address].append(replace(state, successors=(new,), holds=()))
 
     def event(self, row: bytes) -> None:
         """Add the state of the grain of an event."""
@@ -291,21 +292,23 @@ class _BatchMaker:
         if kind in (DELETED, EMBEDDED):
             return
         if kind == RESTRICTED and self._purpose not in _OWN:
-            self.grain(seq, self._reader.blob_at(seq) or b"")  # the restriction may have kept it
+            self.grain(
+                seq, self._reader.blob_at(seq) or b""
+            )  # the restriction may have withheld it
         blob = self._reader.blob_at(seq) or b""
-        if kind == SIGNED and blob and blob[1] & SIGNED_BIT:  # signatures inside a seal stay
+        if kind == SIGNED and blob and blob[1] & SIGNED_BIT:  # encrypted signatures are not sent
             self.grain(seq, blob)
         self.state(seq)
 
     def state(self, seq: int, start: int = 0) -> None:
-        """Add the state of a grain, even if the grain may not leave: others may have it."""
-        if (told := self._told_of(seq)) is not None:
-            self._add(told, start)
+        """Add the state of a grain, even if the grain may not be sent: others may have it."""
+        if (state := self._state_at(seq)) is not None:
+            self._add(state, start)
 
     def holds(self, seq: int, start: int = 0) -> None:
         """Add the holds of a grain."""
-        if (told := self._told_of(seq)) is not None and told.holds:
-            self._add(GrainState(told.address, holds=told.holds), start)
+        if (state := self._state_at(seq)) is not None and state.holds:
+            self._add(GrainState(state.address, holds=state.holds), start)
 
     def batch(
         self,
@@ -331,7 +334,7 @@ class _BatchMaker:
             more,
         )
 
-    def _told_of(self, seq: int) -> GrainState | None:
+    def _state_at(self, seq: int) -> GrainState | None:
         blob = self._reader.blob_at(seq)
         if blob is None or not self._scope.takes(self._reader, seq, blob):
             return None
@@ -343,39 +346,39 @@ class _BatchMaker:
             return None
 
     def _state_of(self, seq: int, digest: bytes) -> GrainState | None:
-        """The state of a grain; several that superseded the same grain need it."""
+        """Return the state of a grain, cached: all grains that superseded it need it."""
         if seq not in self._known:
-            self._known[seq] = states.state_told(self._reader, seq, digest)
+            self._known[seq] = states.reported_state(self._reader, seq, digest)
         return self._known[seq]
 
-    def _add(self, told: GrainState, start: int = 0) -> None:
+    def _add(self, state: GrainState, start: int = 0) -> None:
         """Add a state, or as many pieces of it as fit, at least one."""
-        if told.address in self._states:
+        if state.address in self._states:
             return
-        self._rest.pop(told.address, None)
-        pieces = self._states[told.address] = []
+        self._rest.pop(state.address, None)
+        pieces = self._states[state.address] = []
         while True:
-            piece, start = states.cut(told, start)
+            piece, start = states.cut(state, start)
             pieces.append(piece)
-            self._told += states.weight(piece)
+            self._state_bytes += states.weight(piece)
             if not start or self._has_states:
                 break
         if start:
-            self._rest[told.address] = start
+            self._rest[state.address] = start
 
-    def _kept(self, seq: int, blob: bytes, told: GrainState | None) -> str | None:
-        """The rule that keeps a grain in the store, if there is one."""
-        held = told is not None and any(hold.epoch % 2 for hold in told.holds)
-        if told is not None and told.restricted % 2 and self._purpose not in _OWN:
+    def _kept(self, seq: int, blob: bytes, state: GrainState | None) -> str | None:
+        """Return the rule that keeps a grain in the store, if there is one."""
+        held = state is not None and any(hold.epoch % 2 for hold in state.holds)
+        if state is not None and state.restricted % 2 and self._purpose not in _OWN:
             return "restricted"
         if seq in self._over and not (held and self._purpose in _OWN):
             return "retention"
         if self._settings.preset is None and not blob[1] & (ENCRYPTED_BIT | COMPRESSED_BIT):
             if _PROFILE not in blob and _SHARING not in blob:
-                return None  # no rule applies to it
+                return None  # no rule applies
         grain = self._open(seq)
         if grain is None or grain.sealed:
-            return None  # it leaves as ciphertext; its rules bind those who can read it
+            return None  # sent as ciphertext; its rules bind the key's owner
         try:
             export_filter.check(self._settings, grain, held, self._purpose)
         except UnsupportedError as error:
@@ -394,11 +397,11 @@ class _BatchMaker:
 def put(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
     """Write a batch into a store."""
     with context_of(store).storage.read() as reader:
-        told = [state for state in batch.states if not _was_erased(reader, state.address)]
-    given = _sort(store, batch.grains, told, binds="holds" in terms.rights)
+        reported = [state for state in batch.states if not _was_erased(reader, state.address)]
+    given = _sort(store, batch.grains, reported, binds="holds" in terms.rights)
     new = [
         Claim(state.address.hex(), one, "unverified", given.apart[one])
-        for state in told
+        for state in reported
         for one in map(bytes.hex, state.successors)
         if one in given.apart
     ]
@@ -407,7 +410,7 @@ def put(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
     incoming = PreparedGrains.joined([given.given, coming.given])
 
     def work(writer: Writer) -> BatchResult:
-        return _PutTransaction(store, writer, batch, given, terms).run(told, incoming, coming)
+        return _PutTransaction(store, writer, batch, given, terms).run(reported, incoming, coming)
 
     return write_grains(context_of(store), incoming, work)
 
@@ -417,10 +420,10 @@ class _SortedGrains:
     """The grains of a batch, verified.
 
     Attributes:
-        given: those to write.
-        digests: their addresses.
-        refused: those that do not verify.
-        apart: those that only superseding can store, by address, as the batch has them.
+        given: The grains to write.
+        digests: Their addresses.
+        refused: The grains that fail verification.
+        apart: Grains that only a supersession can store, by address, as the batch has them.
     """
 
     given: PreparedGrains
@@ -430,18 +433,20 @@ class _SortedGrains:
 
 
 def _sort(
-    store: GrainStore, grains: Sequence[bytes], told: Sequence[GrainState], *, binds: bool
+    store: GrainStore, grains: Sequence[bytes], reported: Sequence[GrainState], *, binds: bool
 ) -> _SortedGrains:
-    """Verify grains, and set those apart that supersede others."""
+    """Verify grains, and separate those that supersede others."""
     found = _SortedGrains(PreparedGrains([]), [], [], {})
     grains, blobs = _blobs(grains, found.refused)
     if not binds and (wide := _wide_holds(blobs)):
-        denied = InvalidationDeniedError("a hold over other grains", rule="reach")
+        denied = InvalidationDeniedError(
+            "a grain of the batch is a hold over other grains", rule="reach"
+        )
         found.refused += [_refusal(sha256(blobs[i]).digest(), denied) for i in sorted(wide)]
         grains = [grain for i, grain in enumerate(grains) if i not in wide]
         blobs = [blob for i, blob in enumerate(blobs) if i not in wide]
     digests = [sha256(blob).digest() for blob in blobs]
-    named = {successor for state in told for successor in state.successors}
+    named = {successor for state in reported for successor in state.successors}
     marked = superseding(blobs)
     resolver = context_of(store).settings.resolver
     plain = [i for i in range(len(grains)) if i not in marked]
@@ -454,7 +459,7 @@ def _sort(
         if digests[i] in named:
             found.apart[address] = (*found.apart.get(address, ()), grains[i])
             continue
-        try:  # what it superseded was erased: it is a grain like others
+        try:  # the predecessor was erased: stored as a new grain
             parts.append(prepare_one(grains[i], replacing=True, resolver=resolver))
             found.digests.append(digests[i])
         except OmsError as error:
@@ -465,19 +470,19 @@ def _sort(
 
 
 def _wide_holds(blobs: list[bytes]) -> set[int]:
-    """The positions of the grains with a hold over other grains."""
+    """Return the positions of the grains with a hold over other grains."""
     found = set()
     for i in _MARKS.find(blobs):
         if blobs[i][1] & ENCRYPTED_BIT:  # only a holder of the key could write it
             continue
-        with suppress(OmsError):  # a broken grain is refused as such
+        with suppress(OmsError):  # verification refuses a broken grain
             if policy.holds_others(Grain(blobs[i])):
                 found.add(i)
     return found
 
 
 def _blobs(grains: Sequence[bytes], refused: list[Refusal]) -> tuple[list[bytes], list[bytes]]:
-    """The grains that can be read, and their blobs."""
+    """Return the readable grains and their blobs; add the others to ``refused``."""
     kept, blobs = list[bytes](), list[bytes]()
     for grain in grains:
         try:
@@ -506,7 +511,7 @@ class _PutTransaction:
 
     def run(
         self,
-        told: Sequence[GrainState],
+        reported: Sequence[GrainState],
         incoming: PreparedGrains,
         coming: state_merge.ClaimedGrains,
     ) -> BatchResult:
@@ -515,17 +520,17 @@ class _PutTransaction:
         stones = erasures.take_tombstones(writer, batch.tombstones) if batch.tombstones else 0
         fresh = self._absent()
         done = StateMerge(writer, context_of(self._store).settings, self._terms, self._note)
-        done.merge_holds(told)
+        done.merge_holds(reported)
         put = len(self._given.digests)
         stored, duplicates = self._put(incoming.only(range(put)))
         middle = writer.last_seq()
         arrivals = coming.split(incoming.only(range(put, len(incoming.pairs))))
-        done.merge(told, self._given.apart, arrivals, fresh, first - 1)
-        done.merge_holds(told)
+        done.merge(reported, self._given.apart, arrivals, fresh, first - 1)
+        done.merge_holds(reported)
         changed = done.changed | self._signed(first)
         last = writer.last_seq()
         spans = [(first, last)]
-        if not self._agrees(told, middle):  # the grains came from there, the states did not
+        if not self._agrees(reported, middle):  # the grains are from there, the states are not
             late = writer.find([bytes.fromhex(address) for address in self._given.apart])
             came = sorted(seq for seq in late if seq is not None and seq > middle)
             spans = [(first, middle), *((seq, seq) for seq in came)]
@@ -550,13 +555,13 @@ class _PutTransaction:
         )
 
     def _absent(self) -> frozenset[bytes]:
-        """The grains of the batch that the store does not have."""
+        """Return the grains of the batch that the store does not have."""
         digests = [*self._given.digests, *map(bytes.fromhex, self._given.apart)]
         found = self._writer.find(digests) if digests else ()
         return frozenset(one for one, seq in zip(digests, found, strict=True) if seq is None)
 
     def _put(self, given: PreparedGrains) -> tuple[int, int]:
-        """Write grains: how many are new, and how many the store had."""
+        """Write grains; return how many are new, and how many the store had."""
         writer = self._writer
         below: Reader = getattr(writer, "inner", writer)
         digests = [digest for digest, _ in given.pairs]
@@ -575,18 +580,18 @@ class _PutTransaction:
         return stored, len(digests) - len(refused) - stored
 
     def _signed(self, first: int) -> set[bytes]:
-        """The grains that got a further signature since a number."""
+        """Return the grains that got another signature since a number."""
         events = (event_of(row) for _, row in self._writer.rows(EVENTS, SEQUENCE.pack(first - 1)))
         return {address for kind, _, address in events if kind == SIGNED}
 
-    def _agrees(self, told: Sequence[GrainState], middle: int) -> bool:
-        """Whether the states that changed are now as the other side told them."""
+    def _agrees(self, reported: Sequence[GrainState], middle: int) -> bool:
+        """Whether the changed states now equal those of the other side."""
         writer = self._writer
-        said = {key: states.version(one) for key, one in states.joined(told).items()}
+        theirs = {key: states.version(one) for key, one in states.joined(reported).items()}
         events = (event_of(row) for _, row in writer.rows(EVENTS, SEQUENCE.pack(middle)))
         for seq, address in {seq: address for _, seq, address in events}.items():
-            mine = states.state_told(writer, seq, address)
-            if mine is not None and states.version(mine) != said.get(address):
+            mine = states.reported_state(writer, seq, address)
+            if mine is not None and states.version(mine) != theirs.get(address):
                 return False
         return True
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sync by file, for machines without a network: write what is new, import it elsewhere, answer.
+"""Sync by file, for machines without a network: write the news, import it elsewhere, answer.
 
     write_bundle(peer_of_a, "a.mg")                     everything, for any store
     take_bundle("a.mg", peer_of_b)
@@ -8,8 +8,8 @@
     write_bundle(peer_of_a, "a2.mg", answers="b.mg")    only what is new since
 
 A file names the store it comes from, the store it is for, and the part of the feed that it covers.
-Importing it twice changes nothing. A file for another store, or one that skips a part of the feed,
-is refused: what it leaves out would be missing.
+Importing it twice changes nothing. The import refuses a file for another store, and one that skips
+a part of the feed: grains would be missing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", "BundleHead", "BundleTail", "Batch")
 
 VERSION: Final = 1
-"""Version of the file format."""
+"""The version of the file format."""
 _PART: Final = 512 << 10  # bytes of a value in one record: a grain has at most 1 MiB
 _PARTS: Final = 64
 _MOST_KEYS = 1_000
@@ -90,17 +90,18 @@ class BundleHead:
     """The head of a file.
 
     Attributes:
-        version: of the file format.
-        store: id of the store that it comes from; empty if that has none.
-        to: id of the store that it is for; what came from there is left out. Empty: for any.
-        namespaces: it has only grains of these; None: of all.
-        since: the position in the feed after which it has everything.
-        anew: it begins from the start, since the store has another history than before.
-        taken: how far the store has read the feed of the store that this is for.
-        tombstones: digest of its tombstones; empty without any.
-        followed: digest of the tombstones of the store that this is for, when all were read.
-        keys: of tombstones, with ``share_keys``.
-        written: when, ms since 1970.
+        version: The version of the file format.
+        store: The id of the store that wrote it; empty if it has none.
+        to: The id of the store that it is for; grains from that store are left out. Empty: any
+            store.
+        namespaces: Only grains of these; None: all.
+        since: It contains everything after this position in the feed.
+        from_start: It begins from the start, since the history of the store changed.
+        taken: How far the store has read the feed of the store that this is for.
+        tombstones: The digest of its tombstones; empty without any.
+        followed: The digest of the tombstones of the store that this is for, when all were read.
+        keys: The keys of tombstones, with ``share_keys``.
+        written: The time, ms since 1970.
     """
 
     version: int
@@ -108,7 +109,7 @@ class BundleHead:
     to: bytes
     namespaces: tuple[str, ...] | None
     since: Position
-    anew: bool
+    from_start: bool
     taken: Position | None
     tombstones: bytes
     followed: bytes
@@ -121,9 +122,9 @@ class BundleTail:
     """The end of a file.
 
     Attributes:
-        until: the position up to which it has everything.
-        batches: how many.
-        grains: how many in all batches.
+        until: It contains everything up to this position.
+        batches: The number of batches.
+        grains: The number of grains in all batches.
     """
 
     until: Position
@@ -141,10 +142,10 @@ def write_file(
         tail = BundleTail(head.since, 0, 0)
         yield from _records("head", head, head.written)
         for batch in batches:
-            told = replace(batch, grains=())
+            rest = replace(batch, grains=())
             # An older store may have stored a record as a grain; no reader accepts it here.
             grains = [grain for grain in batch.grains if not is_sync_record(grain)]
-            yield from _records("batch", told, head.written, len(grains))
+            yield from _records("batch", rest, head.written, len(grains))
             yield from grains
             until = tail.until if batch.until is None else batch.until
             tail = BundleTail(until, tail.batches + 1, tail.grains + len(grains))
@@ -174,7 +175,7 @@ def _records(
 
 
 class BundleFile:
-    """An open file, of which every byte and every count was verified."""
+    """An open file; every byte and every count is verified."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._files: list[container.Container] = []
@@ -183,7 +184,7 @@ class BundleFile:
                 self._files.append(container.read(part))
                 self._files[-1].verify()
             if (first := next(self._grains(), None)) is None or not is_sync_record(first):
-                raise SchemaError("a .mg file, but not of a sync", expected=SYNC_TYPE)
+                raise SchemaError("this .mg file was not written by a sync", expected=SYNC_TYPE)
             self.head: BundleHead = _BundleReader(self._grains()).record("head", BundleHead)[0]
             for _ in self.batches():  # verify all before the first batch is used
                 pass
@@ -192,13 +193,13 @@ class BundleFile:
             raise
 
     def signer(self, trust: Trust | None = None, resolver: Resolver | None = None) -> str | None:
-        """Return the signer of the whole file; arguments and errors as of ``signer_of``."""
+        """Return the signer of the whole file; arguments and errors are those of ``signer_of``."""
         from omsgrain.crypto.detached import signer_of
 
         return signer_of(((one.path, one.inside.data) for one in self._files), trust, resolver)
 
     def batches(self) -> Iterator[Batch]:
-        """Walk its batches."""
+        """Yield its batches."""
         reading = _BundleReader(self._grains())
         reading.record("head", BundleHead)
         seen = BundleTail(self.head.since, 0, 0)
@@ -208,7 +209,7 @@ class BundleFile:
                 self.head.store,
                 self.head.namespaces,
             ):
-                raise CorruptError("a batch of another file")
+                raise CorruptError("a batch belongs to another file")
             batch = replace(batch, grains=reading.grains(count))
             until = seen.until if batch.until is None else batch.until
             seen = BundleTail(until, seen.batches + 1, seen.grains + count)
@@ -263,21 +264,21 @@ class _BundleReader:
                 and isinstance(many, int)
                 and len(parts) < many <= _PARTS
             ):
-                raise CorruptError("a record of another kind", expected=kind)
+                raise CorruptError("a record has the wrong kind", expected=kind)
             parts.append(value)
             self._ahead = next(self._grains, None)
             if len(parts) == many:
                 return _value(cls, b"".join(parts)), grains
 
     def grains(self, count: int) -> tuple[bytes, ...]:
-        """Read grains."""
+        """Read that many grains."""
         found: list[bytes] = []
         size = 0
         for _ in range(count):
             if self._ahead is None:
                 raise CorruptError("grains of a batch are missing")
             if is_sync_record(self._ahead):
-                raise CorruptError("a record in the place of a grain")
+                raise CorruptError("a record where a grain is expected")
             size += len(self._ahead)
             if size > _BATCH:
                 expected = f"at most {_BATCH} bytes of grains"
@@ -289,13 +290,13 @@ class _BundleReader:
 
 def _fields(blob: bytes) -> dict[str, object]:
     if not is_sync_record(blob):
-        raise CorruptError("a grain in the place of a record")
+        raise CorruptError("a grain where a record is expected")
     fields: dict[str, object] = _core.decode(blob)
     return fields
 
 
 def _value(cls: type[T], data: bytes) -> T:
-    if cls is BundleHead and data[1:2] != bytes([VERSION]):  # its first field
+    if cls is BundleHead and data[1:2] != bytes([VERSION]):  # the version is its first field
         raise UnsupportedError("another version of sync files", expected=str(VERSION))
     value = protocol.unpack_value(cls, data)
     if isinstance(value, BundleHead):
@@ -311,7 +312,7 @@ def _value(cls: type[T], data: bytes) -> T:
 
 
 UNSIGNED: Final[tuple[Right, ...]] = ("grains", "states")
-"""What a file without a trusted signature may change."""
+"""The rights of a file without a trusted signature."""
 
 _SUFFIX = ".mg"
 _LISTED: Final = 50 * ITEMS
@@ -319,7 +320,7 @@ _DIGITS = "0123456789abcdef"
 
 
 def is_bundle(text: str) -> bool:
-    """Whether a side of a sync is a file, by its name."""
+    """Whether this side of a sync is a file, by its name."""
     return text.lower().endswith(_SUFFIX) and "://" not in text
 
 
@@ -335,25 +336,25 @@ def write_bundle(
     progress: OnProgress | None = None,
     clock: Callable[[], int] = now,
 ) -> SyncReport:
-    """Write to a file what a store has and another lacks.
+    """Write what a store has and another lacks to a file.
 
     Args:
-        peer: the store.
-        path: the file; an existing one is replaced at the end.
-        answers: a file from the other store; what that store has is left out. Without it the file
-            has everything, for any store.
-        namespaces: only grains of these; those of ``answers`` by default.
-        full: write from the start, even if the other store has read some.
-        share_keys: include the keys of tombstones, so that the other store can erase what was
-            erased here. Whoever has the file can then test names against tombstones.
-        dry_run: write nothing; count what would be written.
-        progress: called after each batch.
-        clock: gives the time in ms since 1970.
+        peer: The store.
+        path: The file; an existing one is replaced at the end.
+        answers: A file from the other store; the new file leaves out what that store has. Without
+            it the file contains everything, for any store.
+        namespaces: Only grains of these; by default those of ``answers``.
+        full: Write from the start, even if the other store has read some.
+        share_keys: Include the keys of tombstones, so that the other store can apply erasures.
+            Anyone with the file can then test names against tombstones.
+        dry_run: Write nothing; count what would be written.
+        progress: Called after each batch.
+        clock: Returns the time in ms since 1970.
 
     Raises:
         SchemaError: ``answers`` came from this store, or answers another; or has other namespaces.
-        OmsError: ``answers`` is torn, changed, or no file of a sync.
-        StoreError: the store cannot be read, or the file not written.
+        OmsError: ``answers`` is torn, changed, or not a sync file.
+        StoreError: The store cannot be read, or the file cannot be written.
     """
     names = NamespaceScope(namespaces).namespaces
     greeting = peer.hello(Hello(b"", names))
@@ -362,19 +363,19 @@ def write_bundle(
     known: tuple[bytes, ...] = (b"",)
     if answers is not None:
         with BundleFile(answers) as file:
-            told = file.head
-        _check_answer(told, greeting, names, given=namespaces is not None)
-        other, names, since = told.store, told.namespaces, told.taken or START
+            answered = file.head
+        _check_answer(answered, greeting, names, given=namespaces is not None)
+        other, names, since = answered.store, answered.namespaces, answered.taken or START
         if not full:
-            known = (b"", told.tombstones, told.followed)
+            known = (b"", answered.tombstones, answered.followed)
     hello = Hello(other, names)
     if other:
         greeting = peer.hello(hello)
     first = peer.changes(START if full else since, hello)
-    anew = not first.known
-    if full or anew:
+    from_start = not first.known
+    if full or from_start:
         since = START
-    if anew:
+    if from_start:
         first = peer.changes(START, hello)
     head = BundleHead(
         VERSION,
@@ -382,7 +383,7 @@ def write_bundle(
         other,
         names,
         since,
-        anew,
+        from_start,
         greeting.seen,
         greeting.tombstones,
         greeting.followed,
@@ -413,27 +414,27 @@ def take_bundle(
 ) -> SyncReport:
     """Import a file into a store; each batch is a commit.
 
-    An interrupted import can be run again. The states in the file are claims.
+    You can repeat an interrupted import. The states in the file are claims.
 
     Args:
-        path: the file, or the common name of its parts.
-        peer: the store.
-        rights: what the file may change. By default everything with a trusted signature, and
+        path: The file, or the common name of its parts.
+        peer: The store.
+        rights: What the file may change. By default everything with a trusted signature, and
             grains and states without one. Only signed files end holds.
-        trust: DIDs, or files of public keys, one of which must have signed the file, as
+        trust: DIDs, or files of public keys. One of them must have signed the file, as
             ``FILE.sig``.
-        trust_state_from: DIDs, or files of public keys: accept verification statuses if one of
-            them signed the file.
-        resolver: finds the key of a DID that is no did:key.
-        dry_run: change nothing; count the grains that would be new.
-        progress: called after each batch.
+        trust_state_from: DIDs, or files of public keys. If one of them signed the file, its
+            verification statuses are accepted.
+        resolver: Finds the key of a DID other than did:key.
+        dry_run: Change nothing; count the grains that would be new.
+        progress: Called after each batch.
 
     Raises:
-        SignatureError: no trusted signature, or one that does not verify.
-        SchemaError: the file came from this store, is for another one, or skips a part of the
+        SignatureError: The file has no trusted signature, or one that does not verify.
+        SchemaError: The file came from this store, is for another one, or skips a part of the
             feed; or ``rights`` let an unsigned file end holds.
-        OmsError: it is torn, changed, or no file of a sync; nothing was imported.
-        StoreError: the store is read-only, full or broken; what was written by then stays.
+        OmsError: The file is torn, changed, or not a sync file; nothing was imported.
+        StoreError: The store is read-only, full or broken; batches written before stay.
     """
     with BundleFile(path) as file:
         terms = _terms(file, rights, list(trust), list(trust_state_from), resolver)
@@ -465,7 +466,7 @@ def _terms(
     trust_state_from: Sequence[str | Path],
     resolver: Resolver | None,
 ) -> PeerTerms:
-    """The terms on which a file is imported; errors as of ``take_bundle``."""
+    """Return the terms on which a file is imported; errors are those of ``take_bundle``."""
     from omsgrain.crypto.trust import Trust
 
     trusted, states = Trust.load(trust, resolver).keys, Trust.load(trust_state_from, resolver).keys
@@ -477,12 +478,12 @@ def _terms(
         )
     may = frozenset((EVERYTHING if trusted else UNSIGNED) if rights is None else rights)
     if not may <= set(EVERYTHING):
-        raise SchemaError("no such right", field="/rights", expected=", ".join(EVERYTHING))
+        raise SchemaError("rights: unknown right", field="/rights", expected=", ".join(EVERYTHING))
     if "releases" in may and not trusted:
         raise SchemaError(
-            "an unsigned file ends no hold",
+            "an unsigned file cannot end holds",
             field="/rights",
-            expected="a signature of one that is trusted",
+            expected="a signature of a trusted DID",
         )
     return PeerTerms(may, signer, signer is not None and signer in {one.did for one in states})
 
@@ -490,7 +491,7 @@ def _terms(
 def _let(
     batch: Batch, peer: Peer, rights: frozenset[Right], lets: frozenset[Right], count: Count
 ) -> Batch:
-    """The part of a batch that its file may bring; count once for each kind what it may not."""
+    """Return the part of a batch that the rights allow; count each refused kind once."""
     over: list[Refusal] = []
     if batch.tombstones and "erasures" not in lets:
         over.append(Refusal("erasure", b"", UnsupportedError.code, "rights"))
@@ -502,23 +503,23 @@ def _let(
         over.append(Refusal("hold", b"", UnsupportedError.code, "rights"))
     count.refuse(tuple(over))
     if isinstance(peer, LocalPeer):
-        return batch  # it checks the rest itself
+        return batch  # this peer checks the rest itself
     named = [state.address for state in batch.states if state.restricted]
     lacks = peer.missing("grains", [SyncItem(one) for one in named[:ITEMS]]) if named else b""
     new = {one for one, answer in zip(named, lacks, strict=False) if answer == LACKS}
     return replace(batch, states=tuple(_let_state(one, rights, new) for one in batch.states))
 
 
-def _let_state(told: GrainState, rights: frozenset[Right], new: Collection[bytes]) -> GrainState:
-    """The part of a state that its file may bring, to a peer that cannot know the terms."""
+def _let_state(state: GrainState, rights: frozenset[Right], new: Collection[bytes]) -> GrainState:
+    """Return the part of a state that the rights allow, for a peer without terms."""
     if "states" not in rights:
-        told = replace(told, successors=(), valid_to=None, status="")
+        state = replace(state, successors=(), valid_to=None, status="")
     if "restrictions" not in rights:
-        told = replace(told, restricted=told.restricted % 2 if told.address in new else 0)
-    holds = told.holds if "holds" in rights else ()
+        state = replace(state, restricted=state.restricted % 2 if state.address in new else 0)
+    holds = state.holds if "holds" in rights else ()
     if "releases" not in rights:
         holds = tuple(one for one in holds if one.epoch % 2)
-    return replace(told, holds=holds)
+    return replace(state, holds=holds)
 
 
 def _check(greeting: Greeting, right: Right | None) -> None:
@@ -531,15 +532,15 @@ def _check(greeting: Greeting, right: Right | None) -> None:
 
 
 def _check_answer(
-    told: BundleHead, greeting: Greeting, names: Sequence[str] | None, *, given: bool
+    head: BundleHead, greeting: Greeting, names: Sequence[str] | None, *, given: bool
 ) -> None:
-    if told.store == greeting.store:
-        raise SchemaError("the file came from this store", expected="one that came from the other")
-    if not told.store:
-        raise SchemaError("the file came from a store that cannot remember what it read")
-    if told.to not in (b"", greeting.store):
+    if head.store == greeting.store:
+        raise SchemaError("the file came from this store", expected="a file from the other store")
+    if not head.store:
+        raise SchemaError("the store that wrote the file cannot remember what it read")
+    if head.to not in (b"", greeting.store):
         raise SchemaError("the file answers another store")
-    if given and names != told.namespaces:
+    if given and names != head.namespaces:
         raise SchemaError("the file is of other namespaces", field="/namespaces")
 
 
@@ -555,13 +556,13 @@ def _check_file(head: BundleHead, greeting: Greeting) -> None:
     if seen is None or seen.seq < since.seq or (seen.seq == since.seq and seen != since):
         raise SchemaError(
             "the file skips a part of the feed",
-            expected="first the files that were written before it",
+            expected="import first the files written before it",
         )
 
 
 def _fresh(batch: Batch, head: BundleHead, seen: Position | None) -> Batch | None:
-    """The batch to write; None if it was written before."""
-    if batch.until is None or seen is None or head.anew:
+    """Return the batch to write; None if it was written before."""
+    if batch.until is None or seen is None or head.from_start:
         return batch
     if head.since != START and batch.until.seq <= seen.seq:
         return None
@@ -570,7 +571,7 @@ def _fresh(batch: Batch, head: BundleHead, seen: Position | None) -> Batch | Non
 
 
 def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[Batch]:
-    """All batches of a file: holds, so that no erasure passes one; erasures; what came since."""
+    """Yield all batches of a file: holds, then erasures, then the rows since."""
     if stones:
         yield from _all(peer, "holds", hello)
         late: Batch | None = None
@@ -584,12 +585,14 @@ def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[
         yield from whole(peer, first, hello)
         if first.more:
             for batch in onward(peer, first.until, hello):
-                if batch.until or batch.grains or batch.states:  # the last of a feed may be empty
+                if (
+                    batch.until or batch.grains or batch.states
+                ):  # the last batch of a feed may be empty
                     yield batch
 
 
 def _all(peer: Peer, space: Space, hello: Hello) -> Iterator[Batch]:
-    """Everything of a kind, in batches."""
+    """Yield all items of a kind, in batches."""
     waiting = [""]
     while waiting:
         prefix = waiting.pop()

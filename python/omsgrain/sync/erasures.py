@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Erase here what other stores erased.
+"""Erase grains that other stores erased.
 
-A tombstone does not say what was erased, except for two bytes of a hash of its namespace if that
-is known. So when tombstones come, the store computes the marks of all its grains of these
-namespaces, some microseconds each. A grain that a hold or a minimum retention keeps is
-restricted, and erased by ``store.privacy.run_due`` when that ends. A locked grain about no person
+A tombstone does not name the erased grain. It has only two bytes of a hash of the grain's
+namespace, if that is known. So for new tombstones the store computes the marks of all its grains
+in these namespaces, some microseconds each. A grain under a hold or a minimum retention is
+restricted, and ``store.privacy.run_due`` erases it when that ends. A locked grain about no person
 stays in use.
 
-Grains whose key was destroyed are unreadable: a sync removes their bytes.
+A sync also removes the bytes of grains whose key was destroyed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from omsgrain.sync.peer import KEY, Refusal, Tombstone
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
-_PAGE = 500  # grains a transaction
-_SCANNED = 10_000  # grains a snapshot
-_HEAD, _HINT = 5, 2  # bytes of the header up to the hash of the namespace; of that
-_LUMP = 1 << 18  # bytes
+_PAGE = 500  # grains in a transaction
+_SCANNED = 10_000  # grains in a snapshot
+_HEAD, _HINT = 5, 2  # bytes of the header up to the namespace hash; bytes
+_LUMP = 1 << 18  # of that hash
 _REASON = "sync"
 _ERASING = b"sync.erasing."
 _DAY = 86_400_000
@@ -47,11 +47,11 @@ _WITHIN = 30  # days until the bytes must be gone from free pages
 
 
 def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
-    """Write tombstones, and remember to search for their grains; return how many are new.
+    """Write tombstones and the search for their grains; return how many are new.
 
-    Of two tombstones with the same mark the earlier time counts, and the higher number of times.
+    Of two tombstones with the same mark, the earlier time and the higher count are kept.
     """
-    tombstones.key(writer)  # a store with tombstones has a key of its own
+    tombstones.key(writer)  # a store with tombstones has its own key
     fresh, changed = [], 0
     for stone in stones:
         row = writer.row(TOMBSTONES, stone.mark)
@@ -74,7 +74,7 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
 
 
 def add_erasing(writer: Writer, marks: Sequence[bytes]) -> None:
-    """Remember marks whose grains must be searched for."""
+    """Add marks whose grains must be searched."""
     if marks:
         last = max((key for key, _ in writer.rows(META, prefix=_ERASING)), default=None)
         number = 0 if last is None else SEQUENCE.unpack(last[len(_ERASING) :])[0] + 1
@@ -82,12 +82,12 @@ def add_erasing(writer: Writer, marks: Sequence[bytes]) -> None:
 
 
 def erasing(reader: Reader) -> set[bytes]:
-    """Return the marks whose grains must be searched for."""
+    """Return the marks whose grains must be searched."""
     return {mark for _, row in reader.rows(META, prefix=_ERASING) for mark in _marks(row)}
 
 
 def clear_erasing(writer: Writer, done: Container[bytes]) -> None:
-    """Forget marks whose grains were searched for; keep those added since."""
+    """Remove marks whose search is done; keep those added since."""
     for key, row in list(writer.rows(META, prefix=_ERASING)):
         left = b"".join(mark for mark in _marks(row) if mark not in done)
         if left != row:
@@ -99,7 +99,7 @@ def _marks(row: bytes) -> Iterator[bytes]:
 
 
 def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[Refusal, ...]]:
-    """Remove the grains of new tombstones: how many, and what keeps others."""
+    """Remove the grains of new tombstones; return how many, and the rules that keep others."""
     with context_of(store).storage.read() as reader:
         marks = erasing(reader)
         hints = _hints(reader, marks)
@@ -135,9 +135,9 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
 
 
 def erase_released(store: GrainStore) -> int:
-    """Remove grains that cannot be read here and whose hold ended.
+    """Remove unreadable grains whose hold ended.
 
-    ``store.privacy.run_due`` removes those that can be read.
+    ``store.privacy.run_due`` removes the readable ones.
     """
     gone = 0
     with context_of(store).storage.read() as reader:
@@ -155,13 +155,13 @@ def erase_released(store: GrainStore) -> int:
 
 def _release(writer: Writer, store: GrainStore, entry: erasure_queue.QueuedErasure) -> int:
     if writer.row(DUE, entry.key) is None:
-        return 0  # another process has done it
+        return 0  # another process has removed it
     erasure_queue.done(writer, entry.key)
     return _erase(writer, store, ErasureRequest.of(entry).seqs)[0]
 
 
 def _hints(reader: Reader, marks: Iterable[bytes]) -> frozenset[bytes] | None:
-    """The namespace hashes in the headers of the grains to erase; None: any."""
+    """Return the namespace hashes in the headers of the grains to erase; None: any."""
     rows = ((mark, reader.row(TOMBSTONES, mark)) for mark in marks)
     hints = {b"" if row is None else states.tombstone_of(mark, row).hint for mark, row in rows}
     return frozenset(hints) if all(len(hint) == _HINT for hint in hints) else None
@@ -190,7 +190,7 @@ def _may_be(head: bytes, hints: frozenset[bytes]) -> bool:
 def _addresses(
     reader: Reader, page: list[tuple[int, bytes]], hints: frozenset[bytes] | None
 ) -> Iterator[tuple[int, bytes]]:
-    """The addresses of grains that may have one of the hints; for a sealed grain both."""
+    """Return the addresses of grains that may have one of the hints; for a sealed grain both."""
     if hints is not None:
         page = [row for row in page if _may_be(row[1], hints)]
     digests = _core.address_many([blob for _, blob in page])
@@ -203,7 +203,7 @@ def _addresses(
 
 
 def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int, list[Refusal]]:
-    """Remove grains, and restrict those that a rule keeps: how many are gone, and what stays."""
+    """Remove grains, and restrict those that a rule keeps; return how many, and which stay."""
     now = context_of(store).settings.clock()
     gone: dict[int, bytes] = {}
     kept: dict[int, Refusal] = {}
@@ -218,7 +218,7 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
             continue
         refused = Refusal("erasure", names.stored, InvalidationDeniedError.code, rule)
         if locked:
-            stays.append(refused)  # it is about no person, so it stays in use
+            stays.append(refused)  # it is about no person and stays in use
             continue
         kept[seq] = refused
         if lifecycle.restrict(writer, seq, True) is not None:
@@ -241,9 +241,9 @@ def _is_blind_and_free(reader: Reader, seq: int) -> bool:
 
 
 def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str | None, bool]:
-    """The rule that keeps a grain, and whether it is the lock of a grain about no person.
+    """Return the rule that keeps a grain, and whether it is a lock on a grain about no person.
 
-    Only a hold keeps a grain that cannot be read.
+    Only a hold keeps an unreadable grain.
     """
     grain, settings = retention.readable(reader, seq), context_of(store).settings
     if grain is None or grain.sealed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store behind an HTTP server as a peer: requests, retries, and smaller messages if needed."""
+"""A store behind an HTTP server as a peer: requests, retries, smaller messages after failures."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ _SCHEMES = ("http", "https")
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is a URL of a server, and not a path."""
+    """Whether a text is the URL of a server, and not a path."""
     return text.lower().startswith(tuple(f"{scheme}://" for scheme in _SCHEMES))
 
 
 def service_url(text: str) -> str:
-    """Return the URL of a server; refuse one to which a token must not be sent."""
+    """Return the URL of a server; refuse a URL to which a token must not be sent."""
     expected = "https://host or https://host/path"
     try:
         parts = urlsplit(text)
@@ -67,10 +67,14 @@ def service_url(text: str) -> str:
     if parts.scheme not in _SCHEMES or not host or port == 0:
         raise SchemaError("not the URL of a server", expected=expected)
     if parts.username is not None or parts.query or parts.fragment:
-        raise SchemaError("the URL of a server has no token and no query", expected=expected)
+        raise SchemaError(
+            "the URL contains a token, user or query: use --token-file or OMSGRAIN_TOKEN",
+            expected=expected,
+        )
     if parts.scheme == "http" and not is_loopback(host):
         raise UnsupportedError(
-            "the token and the grains would cross the network unencrypted", expected="https://"
+            "http:// to another machine would send the token and the grains unencrypted",
+            expected="https://",
         )
     return text.rstrip("/")
 
@@ -87,20 +91,20 @@ def is_loopback(host: str) -> bool:
 
 _COME_BACK: Final = frozenset({408, 429, 502, 503, 504})
 """Statuses after which a retry may succeed."""
-_LATEST = 60.0  # the longest Retry-After, in seconds, that is respected
+_LATEST = 60.0  # the longest Retry-After, in seconds, that a retry waits
 _REFUSAL = 64 << 10  # the most bytes of problem details
-_SLOWEST = 4 << 10  # bytes a second, below which an answer counts as broken
+_SLOWEST = 4 << 10  # bytes per second; a slower response counts as broken
 _TOKEN = re.compile("[!-~]+")
 _PROBLEM = "application/problem+json"
 
 
 class BrokenConnection(Exception):
-    """The connection broke, or the server asks for a retry: the request may have been done.
+    """The connection broke, or the server asks for a retry: the server may have run the request.
 
     Attributes:
-        what: in a word or two, for a person.
-        after: seconds after which to retry; None if the server did not say.
-        reached: the server was reached.
+        what: The reason in a few words.
+        after: Seconds to wait before a retry; None if the server did not say.
+        reached: Whether the server was reached.
     """
 
     def __init__(self, what: str, after: float | None = None, *, reached: bool = True) -> None:
@@ -114,10 +118,10 @@ class HttpSession:
     """A session with a server.
 
     Attributes:
-        url: of the server, without secrets.
-        host: of the server.
-        sent: bytes of all messages sent, also of lost ones.
-        received: bytes of answers.
+        url: The URL of the server, without secrets.
+        host: The host of the server.
+        sent: Bytes of all messages sent, also of lost ones.
+        received: Bytes of all responses.
     """
 
     def __init__(
@@ -144,27 +148,30 @@ class HttpSession:
         headers = {"content-type": MEDIA, "accept": MEDIA, "accept-encoding": "identity"}
         if token is not None:
             if _TOKEN.fullmatch(token) is None:
-                raise KeyMissingError("not a token", expected="letters of ASCII without spaces")
+                raise KeyMissingError(
+                    "the token for the server is not valid",
+                    expected="ASCII letters without spaces",
+                )
             headers["authorization"] = f"Bearer {token}"
         self._client: httpx.Client = self._httpx.Client(
             headers=headers,
             verify=_trusted(verify),
             follow_redirects=False,
-            trust_env=parts.scheme == "https",  # no proxy sees unencrypted requests
+            trust_env=parts.scheme == "https",  # a proxy must not see unencrypted requests
             timeout=timeout,
             transport=transport,
         )
 
     def ask(self, name: str, body: bytes) -> bytes:
-        """Make one request."""
+        """Send one request; return the body of the response."""
         self.sent += len(body)
         try:
             with self._client.stream("POST", f"{self.url}{PATH}{name}", content=body) as answer:
                 media = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
                 if answer.status_code == 200 and media == MEDIA:
                     return self._read(answer, MOST)
-                told = self._read(answer, _REFUSAL) if media == _PROBLEM else b""
-                raise _refused(answer.status_code, told, answer.headers.get("retry-after", ""))
+                body = self._read(answer, _REFUSAL) if media == _PROBLEM else b""
+                raise _refused(answer.status_code, body, answer.headers.get("retry-after", ""))
         except self._httpx.TransportError as error:
             _refuse_stranger(error)
             unreached = (self._httpx.ConnectError, self._httpx.ConnectTimeout)
@@ -176,14 +183,14 @@ class HttpSession:
             raise StoreError(text, found=type(error).__name__) from None
 
     def _read(self, answer: httpx.Response, most: int) -> bytes:
-        """The body of an answer, with limits of bytes and time."""
+        """Return the body of a response, with limits of bytes and time."""
         data = bytearray()
         end = self._clock() + self._timeout
         for piece in answer.iter_raw():
             data += piece
             self.received += len(piece)
             if len(data) > most:
-                raise TooLargeError("the answer of the server is too large")
+                raise TooLargeError("the response of the server is too large")
             if self._clock() > end + len(data) / _SLOWEST:
                 raise BrokenConnection("too slow")
         return bytes(data)
@@ -194,7 +201,7 @@ class HttpSession:
 
 
 def _trusted(verify: str | None) -> Any:
-    """What httpx trusts: the certificates of the system, or of a file."""
+    """Return what httpx trusts: the certificates of the system, or of a file."""
     if verify is None:
         return True
     import ssl
@@ -216,22 +223,22 @@ def _refuse_stranger(error: BaseException) -> None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise StoreError(
                 "the certificate of the server is not trusted",
-                expected="one of a known authority, or of --ca",
+                expected="a certificate of a known authority, or of --ca",
                 found=cause.verify_message,
             ) from None
         cause = cause.__cause__ or cause.__context__
 
 
-def _refused(status: int, told: bytes, after: str) -> Exception:
-    """The error of an answer without a sync message."""
-    problem = _problem(told)
+def _refused(status: int, body: bytes, after: str) -> Exception:
+    """Return the error for a response without a sync message."""
+    problem = _problem(body)
     if status in _COME_BACK:
         seconds = min(float(after), _LATEST) if after.isascii() and after.isdigit() else None
         return BrokenConnection(problem.get("rule", f"status {status}"), seconds)
     code, rule = problem.get("code", ""), problem.get("rule")
     if status in (401, 403) and code not in errors.BY_CODE:
         text = problem.get("detail") or problem.get("title")
-        text = text or "the server does not let this token do that"
+        text = text or "the server does not allow this for the token"
         return KeyMissingError(text, rule=rule, found=f"status {status}")
     if code in errors.BY_CODE:
         kind: type[OmsError] = errors.BY_CODE[code]
@@ -239,13 +246,15 @@ def _refused(status: int, told: bytes, after: str) -> Exception:
         return kind(text, rule=rule, field=problem.get("pointer"))
     if 300 <= status < 400:
         return StoreError("the server redirects", expected="its final URL")
-    return StoreError("not an answer of an omsgrain server", found=f"status {status}", rule=rule)
+    return StoreError(
+        "the response is not from an omsgrain server", found=f"status {status}", rule=rule
+    )
 
 
-def _problem(told: bytes) -> dict[str, str]:
-    """The texts of problem details; empty if they cannot be read."""
+def _problem(body: bytes) -> dict[str, str]:
+    """Return the texts of problem details; empty if they cannot be read."""
     try:
-        found = json.loads(told)
+        found = json.loads(body)
     except (ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
@@ -258,12 +267,12 @@ _TRIES: Final = 10
 _UNREACHED: Final = 3
 _FIRST, _LONGEST = 0.5, 30.0  # seconds to wait before a retry
 _SMALLER = 4
-_CALM = 8  # answers in a row, after which messages grow again
+_CALM = 8  # responses in a row before messages grow again
 _ITEM, _GRAIN, _LISTED = 48, 512, 4_096  # about how many bytes an item, a grain, a range take
-_STUCK = 3  # breaks at one range
-_ABOUT = 64  # bytes that a tombstone takes in a message
+_STUCK = 3  # failures at one range
+_ABOUT = 64  # bytes of a tombstone in a message
 _LENGTH = 4
-_ADDRESS = 64  # digits
+_ADDRESS = 64  # hexadecimal digits
 _DIGITS = "0123456789abcdef"
 
 
@@ -271,19 +280,20 @@ class HttpPeer:
     """A store behind ``omsgrain serve``; needs the extra ``web``.
 
     Args:
-        url: of the server, such as ``https://hub.example``; ``http://`` only on this machine.
-        token: sent to this server only.
-        verify: a file of certificates to trust instead of those of the system.
-        timeout: seconds without a byte after which the connection counts as broken.
-        tries: failures in a row after which it gives up; at most three if the server was never
-            reached.
-        wait: waits some seconds.
-        transport: an httpx transport, instead of a connection of its own.
+        url: The URL of the server, such as ``https://hub.example``; ``http://`` only on this
+            machine.
+        token: Sent to this server only.
+        verify: A file of certificates to trust instead of the system's.
+        timeout: Seconds without a byte until the connection counts as broken.
+        tries: The peer gives up after this many failures in a row; after at most three if the
+            server was never reached.
+        wait: Waits some seconds.
+        transport: An httpx transport, instead of a new connection.
 
     Raises:
-        SchemaError: not the URL of a server, or one with a token in it.
-        KeyMissingError: not a token.
-        UnsupportedError: the connection would not be encrypted, or httpx is not installed.
+        SchemaError: Not the URL of a server, or one with a token in it.
+        KeyMissingError: The token is not valid.
+        UnsupportedError: The connection would not be encrypted, or httpx is not installed.
     """
 
     def __init__(
@@ -302,7 +312,7 @@ class HttpPeer:
         )
         self._tries = tries
         self._wait = wait
-        self._divisor = 1  # of the size that a message may have
+        self._divisor = 1  # of the allowed size of a message
         self._breaks = self._calm = 0
         self._reached = False
 
@@ -317,13 +327,13 @@ class HttpPeer:
         return self._line.received
 
     def hello(self, hello: Hello) -> Greeting:
-        """As ``Peer.hello``; all requests have these errors.
+        """As ``Peer.hello``; all requests raise these errors.
 
         Raises:
-            KeyMissingError: the server does not accept the token, or not for this.
-            StoreError: the connection broke again and again, the store there cannot do it now, or
-                there is no omsgrain server.
-            OmsError: what the other store refuses, or an answer that is no sync message.
+            KeyMissingError: The server does not accept the token, or not for this.
+            StoreError: The connection broke again and again, the other store is busy, or the
+                server is not omsgrain.
+            OmsError: The other store refuses, or the response is not a sync message.
         """
         found: Greeting = self._retried("greet", hello)
         return found
@@ -350,7 +360,7 @@ class HttpPeer:
         return tuple(chain.from_iterable(found))
 
     def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        """As ``Peer.listing``; by longer prefixes on a bad connection."""
+        """As ``Peer.listing``; longer prefixes on a bad connection."""
         left, found, stuck = list(prefixes), [], 0
         while left:
             part = tuple(left[: self._width(_LISTED)])
@@ -359,7 +369,7 @@ class HttpPeer:
             except BrokenConnection as broken:
                 self._broke(broken)
                 stuck += len(part) == 1
-                # Not at the first break: each longer prefix costs sixteen questions.
+                # Not at the first failure: each longer prefix costs sixteen requests.
                 if stuck >= _STUCK and len(part[0]) < _ADDRESS:
                     left[:1] = [part[0] + digit for digit in _DIGITS]
                     stuck = 0
@@ -376,7 +386,7 @@ class HttpPeer:
         """As ``Peer.get``.
 
         Raises:
-            IntegrityError: the other store sent a grain that was not asked for.
+            IntegrityError: The other store sent a grain that was not requested.
         """
         whole: Batch | None = None
         at = 0
@@ -388,7 +398,7 @@ class HttpPeer:
                 self._broke(broken)
                 continue
             if space in ("grains", "signatures") and not set(digests(batch.grains)) <= set(part):
-                raise IntegrityError("the other store sent grains that were not asked for")
+                raise IntegrityError("the other store sent grains that were not requested")
             whole = batch if whole is None else _joined(whole, batch)
             at += len(part)
             if batch.rest or sum(map(len, whole.grains)) >= SIZE:
@@ -398,7 +408,7 @@ class HttpPeer:
     def put(self, batch: Batch) -> BatchResult:
         """As ``Peer.put``; on a bad connection in parts, each a commit.
 
-        If an answer is lost, the grains that were written count as duplicates.
+        If a response is lost, the written grains count as duplicates.
         """
         done, late = BatchResult(), Batch(batch.store)
         left: Batch | None = batch
@@ -423,10 +433,10 @@ class HttpPeer:
         return done
 
     def _not_there(self, batch: Batch, grains: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """The grains to send again after a lost answer.
+        """Return the grains to send again after a lost response.
 
-        An envelope may add a signature to a grain that is there: it is sent again, unless the
-        position of the feed shows that the whole batch was written.
+        An envelope may add a signature to a stored grain. It is sent again, unless the position of
+        the feed shows that the whole batch was written.
         """
         if not grains:
             return ()
@@ -459,7 +469,7 @@ class HttpPeer:
         return found
 
     def _retried(self, name: str, value: Any) -> Any:
-        """Ask until there is an answer. Other questions ask for less at each retry."""
+        """Repeat a request until a response arrives, with less data at each retry."""
         while True:
             try:
                 return self._ask(name, value)
@@ -469,7 +479,7 @@ class HttpPeer:
     def _by_parts(
         self, name: str, items: Sequence[Any], question: Callable[[tuple[Any, ...]], Any]
     ) -> list[Any]:
-        """Ask about items in parts; each answer has as many items as its question."""
+        """Ask about items in parts; each response must have one byte for each item."""
         found, at = [], 0
         while at < len(items):
             part = tuple(items[at : at + self._width(_ITEM)])
@@ -479,13 +489,13 @@ class HttpPeer:
                 self._broke(broken)
                 continue
             if len(answer) != len(part):
-                raise StoreError("the answer does not fit the question")
+                raise StoreError("the response does not match the request")
             found.append(answer)
             at += len(part)
         return found
 
     def _width(self, size: int) -> int:
-        """How many items of a size fit into a message."""
+        """Return how many items of a size fit into a message."""
         return max(1, min(ITEMS, SIZE // (self._divisor * size)))
 
     def _broke(self, broken: BrokenConnection) -> None:
@@ -495,13 +505,15 @@ class HttpPeer:
         self._reached |= broken.reached
         if self._breaks >= (self._tries if self._reached else min(self._tries, _UNREACHED)):
             raise StoreError(
-                f"the server at {self._line.url} does not answer",
+                f"the server at {self._line.url} does not respond",
                 found=f"{broken.what}, {self._breaks} times in a row",
             ) from None
         if broken.after is None:
             self._divisor = min(self._divisor * _SMALLER, SIZE)
             longest = min(_LONGEST, _FIRST * 2 ** (self._breaks - 1))
-            self._wait(longest * random.uniform(0.5, 1.0))  # clients must not retry all at once
+            self._wait(
+                longest * random.uniform(0.5, 1.0)
+            )  # random: clients must not all retry at once
         else:
             self._wait(broken.after)
 
@@ -512,10 +524,10 @@ def _joined(first: Batch, second: Batch) -> Batch:
 
 
 def cut_batch(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
-    """Cut a part off a batch: grains with states about them, or states, or tombstones.
+    """Split a batch: grains with states about them, or states, or tombstones.
 
-    Only the last part says how far the feed is read, so that an interrupted sync repeats the
-    batch; what was written by then is there.
+    Only the last part has the feed position. An interrupted sync therefore repeats the batch; the
+    grains that it wrote are duplicates then.
     """
     if _weight(batch) <= size or _things(batch) <= 1:
         return batch, None
@@ -523,10 +535,10 @@ def cut_batch(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
     if batch.grains:
         count = _fitting([len(grain) + _LENGTH for grain in batch.grains], size)
         part, later = batch.grains[:count], batch.grains[count:]
-        told = _about(batch.states, set(digests(part)))
-        # A state about a later grain too is sent again with that one.
-        others = set(batch.states) - set(told) | set(_about(told, set(digests(later))))
-        first = replace(early, grains=part, states=told)
+        ready = _about(batch.states, set(digests(part)))
+        # A state about a later grain too is sent again with that grain.
+        others = set(batch.states) - set(ready) | set(_about(ready, set(digests(later))))
+        first = replace(early, grains=part, states=ready)
         left = tuple(state for state in batch.states if state in others)
         rest = replace(batch, grains=later, states=left)
     elif batch.states:
@@ -541,7 +553,7 @@ def cut_batch(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
 
 
 def _put_off(part: Batch, done: BatchResult) -> Batch:
-    """What of a part to send again with the last one: it may have come too early."""
+    """Return the refused items of a part to send again with the last part: they may need it."""
     late = {one.address for one in done.refused} | set(done.waiting)
     if not late:
         return Batch(part.store)
@@ -554,12 +566,12 @@ def _put_off(part: Batch, done: BatchResult) -> Batch:
 
 
 def together(first: Batch, batch: Batch) -> Batch:
-    """A batch with the grains and states that were put off before its own."""
+    """Add the grains and states of an earlier part to a batch."""
     return replace(batch, grains=first.grains + batch.grains, states=first.states + batch.states)
 
 
 def _added(before: BatchResult, done: BatchResult, *, last: bool) -> BatchResult:
-    """The result of several parts; what a part before the last refuses is put off."""
+    """Add the results of two parts; refusals of a part before the last are tried again."""
     return BatchResult(
         before.stored + done.stored,
         before.duplicates + done.duplicates,
@@ -572,11 +584,11 @@ def _added(before: BatchResult, done: BatchResult, *, last: bool) -> BatchResult
     )
 
 
-def _about(told: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
-    """The states about some grains."""
+def _about(states: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
+    """Return the states about some grains."""
     return tuple(
         state
-        for state in told
+        for state in states
         if state.address in of or any(one in of for one in state.successors)
     )
 
@@ -591,7 +603,7 @@ def _things(batch: Batch) -> int:
 
 
 def _fitting(sizes: Sequence[int], size: int) -> int:
-    """How many fit, at least one."""
+    """Return how many sizes fit, at least one."""
     count = total = 0
     for one in sizes:
         total += one

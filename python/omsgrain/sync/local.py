@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store of this process as a peer: all of it, or some namespaces."""
+"""A store of this process as a peer: the whole store, or some namespaces."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ _LISTED: Final = 100 * ITEMS
 _DIGEST = 16
 _REASON = "sync"
 _VIEWS, _WEIGHT = 1_000, 256 << 20
-"""How many views a store, and a peer, keep, and their bytes together. Each choice of namespaces
-has one, and the other side chooses them."""
+"""How many views are cached for a store and a peer, and their bytes. The other side chooses the
+namespaces, and each choice needs a view.
+"""
 _grains: WeakKeyDictionary[Any, dict[tuple[str, ...] | None, ItemView]] = WeakKeyDictionary()
-"""Views of the grains of open stores, by namespaces: they grow with the store."""
+"""Views of the grains of open stores, by namespaces; they are extended as the store grows."""
 _viewing = threading.Lock()
 """Held while a view is read, which may sort or extend it."""
 _FAMILY: Final = ":*"
@@ -72,21 +73,21 @@ class LocalPeer:
     """A store of this process as one side of a sync.
 
     Args:
-        store: an open store.
-        rights: what the other side may do; a read-only store accepts nothing.
-        purpose: why grains leave: ``move`` to another store of the same owner, with restricted
-            grains; ``transfer`` to others.
-        shares: share the keys of tombstones.
-        signer: the DID that provably signed what comes. If the store has ``hold_authorities``,
-            only they end holds; if it has ``erasure_authorities``, only they erase.
-        trusted: accept the verification statuses of the other side.
-        notes: when to note in the audit trail, as for an export, that grains leave. ``tried``: if
-            it can be written, so that a full disk can still be copied; ``must``: or refuse to give
-            them; ``never``: they are only counted.
-        owned: close the store with the peer.
+        store: An open store.
+        rights: What the other side may do; a read-only store accepts nothing.
+        purpose: ``move`` to another store of the same owner, with restricted grains; ``transfer``
+            to others.
+        shares: Share the keys of tombstones.
+        signer: The verified signer of the input. If the store has ``hold_authorities``, only they
+            end holds; if it has ``erasure_authorities``, only they erase.
+        trusted: Accept the verification statuses of the other side.
+        notes: When to write an audit entry for grains that are sent, as for an export. ``tried``:
+            if possible, so that a full disk can still be copied. ``must``: or send nothing.
+            ``never``: no entry, for counting only.
+        owned: Close the store with the peer.
 
     Raises:
-        SchemaError: an unknown right.
+        SchemaError: An unknown right.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class LocalPeer:
         self._context = context_of(store)
         given = frozenset(rights)
         if not given <= set(EVERYTHING):
-            raise SchemaError("no such right", field="/rights", expected=", ".join(EVERYTHING))
+            raise SchemaError("unknown right", field="/rights", expected=", ".join(EVERYTHING))
         self._given = given
         self._terms = PeerTerms(_allowed(store, given, signer), signer, trusted)
         self._purpose: Purpose = purpose
@@ -177,7 +178,7 @@ class LocalPeer:
             return known  # too many keys: `sync` reports that they are not shared
 
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
-        """Return what came after a position of the feed."""
+        """Return the rows after a position of the feed."""
         self._need("give")
         settings = self._context.settings
         with self._context.storage.read() as reader:
@@ -216,7 +217,7 @@ class LocalPeer:
             found = self._view(reader, space, Hello())
             mine = {one.key: one.version for key in keys for one in found.items(key.hex())}
             there = [True] * len(keys)
-            if space != "tombstones":  # a state is of no use without its grain
+            if space != "tombstones":  # a state needs its grain
                 there = [seq is not None for seq in reader.find(keys)]
             return bytes(
                 LACKS if here and mine.get(item.key) != item.version else HAS
@@ -233,15 +234,15 @@ class LocalPeer:
         return self._noted(batch, hello)
 
     def _noted(self, batch: Batch, hello: Hello) -> Batch:
-        """Note in the audit trail what leaves, before it does."""
+        """Write the audit entry of grains before they are sent."""
         if batch.grains and self._notes != "never" and not self._context.storage.readonly:
-            told: dict[str, int | str] = {
+            details: dict[str, int | str] = {
                 "grains": len(set(digests(batch.grains))),
                 "purpose": self._purpose,
             }
             if hello.store:
-                told["store"] = hello.store.hex()
-            note = partial(self._context.note, operation="export", digests=(), details=told)
+                details["store"] = hello.store.hex()
+            note = partial(self._context.note, operation="export", digests=(), details=details)
             try:
                 self._context.storage.write(partial(note, reason_code=_REASON))
             except StoreError:
@@ -253,7 +254,7 @@ class LocalPeer:
         """Write a batch.
 
         Raises:
-            SchemaError, RangeError: something in it is out of bounds; nothing was written.
+            SchemaError, RangeError: A value is out of bounds; nothing was written.
         """
         protocol.check(batch)
         if batch.grains:
@@ -294,7 +295,7 @@ class LocalPeer:
 
 
 def _allowed(store: GrainStore, rights: frozenset[Right], signer: str | None) -> frozenset[Right]:
-    """The rights that a store can give to a signer, or without one."""
+    """Return the rights that a store can give to a signer, or without one."""
     authorities = context_of(store).settings.erasure_authorities
     if authorities and signer not in authorities:
         rights -= {"erasures"}
@@ -302,7 +303,7 @@ def _allowed(store: GrainStore, rights: frozenset[Right], signer: str | None) ->
 
 
 def _keep(views: dict[K, ItemView], key: K, latest: ItemView) -> None:
-    """Keep a view as the latest, and drop those that were not used for longest."""
+    """Keep a view as the latest, and drop the least recently used."""
     views[key] = latest
     weight = sum(one.weight for one in views.values())
     while len(views) > 1 and (len(views) > _VIEWS or weight > _WEIGHT):
@@ -317,8 +318,8 @@ def _digest(found: ItemView) -> bytes:
 class ScopedPeer:
     """A peer that shows and accepts only some namespaces of its store.
 
-    It answers about other grains as about missing ones. It shows no tombstones, which do not say
-    where they belong, and no sealed grains that cannot be opened here.
+    Other grains look missing to the other side. It shows no tombstones, since they do not name
+    their namespace, and no sealed grains that this store cannot open.
     """
 
     def __init__(self, inner: Peer, store: GrainStore, namespaces: Iterable[str]) -> None:
@@ -329,9 +330,9 @@ class ScopedPeer:
 
     def hello(self, hello: Hello) -> Greeting:
         """As ``Peer.hello``, with the number of grains in scope; the feed is the whole store's."""
-        told = self._inner.hello(self._within(hello))
+        greeting = self._inner.hello(self._within(hello))
         count = self._inner.ranges("grains", [""], hello)[0].count
-        return replace(told, grains=count, keys=b"", tombstones=b"", followed=b"")
+        return replace(greeting, grains=count, keys=b"", tombstones=b"", followed=b"")
 
     def tombstones(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
         """Share no keys."""
@@ -354,7 +355,7 @@ class ScopedPeer:
         return self._inner.listing(space, prefixes, self._within(hello))
 
     def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        """As ``Peer.missing``; a grain out of scope is missing, and nothing is wanted of it."""
+        """As ``Peer.missing``; a grain out of scope gets HAS, so that it is not sent."""
         if space == "tombstones":
             return bytes([HAS]) * len(items)
         outside = self._outside([item.key for item in items])
@@ -370,11 +371,11 @@ class ScopedPeer:
     def put(self, batch: Batch) -> BatchResult:
         """As ``Peer.put``; grains out of scope are refused one by one.
 
-        States of grains out of scope are skipped without a word, as those of missing grains.
+        States of grains out of scope are skipped silently, as those of missing grains.
         """
         self._within(Hello(batch.store, batch.namespaces))
         if batch.tombstones:
-            raise UnsupportedError("a peer of some namespaces erases nothing")
+            raise UnsupportedError("a peer of some namespaces cannot erase")
         with self._storage.read() as reader:
             within = [self._accepts(reader, grain) for grain in batch.grains]
         code = UnsupportedError.code
@@ -395,7 +396,7 @@ class ScopedPeer:
         self._inner.close()
 
     def _states_within(self, states: Sequence[GrainState]) -> tuple[GrainState, ...]:
-        """The states of grains in scope, without successors out of scope."""
+        """Return the states of grains in scope, without successors out of scope."""
         named = dict.fromkeys(
             one for state in states for one in (state.address, *state.successors)
         )
@@ -415,13 +416,15 @@ class ScopedPeer:
         except StoreError:
             raise
         except OmsError:
-            return True  # a broken grain is refused for a better reason
+            return True  # `put` refuses a broken grain with a better reason
 
     def _within(self, hello: Hello) -> Hello:
-        """Refuse a choice of namespaces that is not in scope."""
+        """Refuse namespaces that are not in scope."""
         asked = hello.namespaces
         if asked is None or not all(map(self._opens, asked)):
-            raise UnsupportedError("only some namespaces are open", expected=", ".join(self._open))
+            raise UnsupportedError(
+                "this namespace is not open to the token", expected=", ".join(self._open)
+            )
         return hello
 
     def _opens(self, name: str) -> bool:
@@ -429,7 +432,7 @@ class ScopedPeer:
         return name in self._open or any(map(name.startswith, families))
 
     def _outside(self, keys: Sequence[bytes]) -> set[int]:
-        """The positions of the keys whose grains are here and out of scope."""
+        """Return the positions of the keys whose grains are here and out of scope."""
         found = set()
         with self._storage.read() as reader:
             below = getattr(reader, "inner", reader)

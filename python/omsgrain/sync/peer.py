@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a peer, one side of a sync, and the values that cross between two of them.
 
-    hello        who the store is, how far it has read the other's feed, what the other may do
-    tombstones   exchange the keys of tombstones, so that each store knows the other's erasures
-    changes      what came after a position of the feed, as a batch
+    hello        the store's id, how far it has read the other's feed, the other's rights
+    tombstones   exchange the keys of tombstones, so that each store can apply the other's erasures
+    changes      the rows after a position of the feed, as a batch
     ranges       digests over ranges of addresses, to find where two stores differ
     listing      the items of some ranges
-    missing      which of some items the store lacks
+    missing      the items that the store lacks
     get          some items, as a batch
     put          write a batch: one commit, all or nothing
 
-A peer never hands out its files or the key of a sealed grain. Every value is bytes, text, a number
-or a tuple of these; ``protocol`` turns them into bytes and back, for any transport.
-Spec: OMS §9, §11
+A peer never sends its files or the key of a sealed grain. Every value is bytes, text, a number or
+a tuple of these; ``protocol`` turns them into bytes and back, for any transport.
 """
 
 from __future__ import annotations
@@ -24,28 +23,31 @@ from typing import Final, Literal, Protocol, TypeAlias
 from omsgrain.counts import counted
 
 VERSION: Final = 1
-"""Version of these rules. Peers of different versions do not sync."""
+"""The version of these rules. Peers of different versions do not sync."""
 SIZE: Final = 4 << 20
-"""About how many bytes of grains a batch has; a larger first grain is sent all the same."""
+"""About how many bytes of grains a batch has; a larger first grain is sent too."""
 ITEMS: Final = 1_000
-"""The most items in a batch, in a question or in an answer; also the most ranges."""
+"""The most items in a batch, a request or a response; also the most ranges."""
 GRAINS: Final = 8 * ITEMS
-"""The most grains, and the most states, of a batch: a grain is there once for each signer."""
+"""The most grains, and the most states, of a batch; a grain occurs once for each signer."""
 ID: Final = 16
-"""Bytes of the id of a store."""
+"""Bytes of a store's id."""
 KEY: Final = 32
-"""Bytes of the key of an item."""
+"""Bytes of an item's key."""
 PLACE: Final = 4
-"""Bytes of an offset behind a key: where a piece of the item begins."""
+"""Bytes of an offset after a key: where a piece of the item begins."""
 
 Space: TypeAlias = Literal["grains", "signatures", "states", "holds", "tombstones"]
-"""What is compared by ranges. The key of a tombstone is its mark, of all others an address."""
+"""The kinds of items that ranges compare. The key of a tombstone is its mark, all other keys are
+addresses.
+"""
 
 Right: TypeAlias = Literal[
     "give", "grains", "states", "holds", "releases", "restrictions", "erasures"
 ]
-"""What a peer allows the other side: to read (``give``), and to write grains, states (superseded,
-contested, retracted), holds, ends of holds, restrictions and their ends, erasures."""
+"""The rights of the other side: to read (``give``), and to write grains, states (superseded,
+contested, retracted), holds, ends of holds, restrictions and their ends, erasures.
+"""
 
 EVERYTHING: Final[tuple[Right, ...]] = (
     "give",
@@ -58,7 +60,8 @@ EVERYTHING: Final[tuple[Right, ...]] = (
 )
 
 HAS, LACKS, WAS_ERASED = 0, 1, 2
-"""Answers of ``missing``: the store has the item in this version, or not, or it erased it."""
+"""Values that ``missing`` returns: the store has the item in this version, lacks it, or erased it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,9 @@ class Position:
     """A position in the feed of a store.
 
     Attributes:
-        seq: the last sequence number that was read.
-        mark: digest of the row at that number. Where it differs, this is another store, or one
-            restored from a backup, with another history.
+        seq: The last sequence number that was read.
+        mark: A digest of the row at that number. Another digest means another store, or a store
+            restored from a backup.
     """
 
     seq: int
@@ -83,8 +86,8 @@ class Hello:
     """How the other side introduces itself.
 
     Attributes:
-        store: id of its store; empty if unknown.
-        namespaces: sync only these; None is all.
+        store: The id of its store; empty if unknown.
+        namespaces: Sync only these; None is all.
     """
 
     store: bytes = b""
@@ -96,17 +99,17 @@ class Greeting:
     """How a peer answers a ``Hello``.
 
     Attributes:
-        store: id of the store, 16 random bytes; empty if the store cannot keep one. Then no side
-            remembers the sync.
-        version: version of the rules.
-        position: the end of its feed.
-        grains: how many it has.
-        seen: how far it has read the feed of the other side, in these namespaces.
-        rights: what it allows the other side.
-        keys: digest of its keys of tombstones; empty without any.
-        tombstones: digest of its tombstones that may belong to these namespaces.
-        holds: digest of its holds.
-        followed: digest of the other side's tombstones when it last had all of them.
+        store: The id of the store, 16 random bytes; empty if the store cannot keep one. Then no
+            side remembers the sync.
+        version: The version of the rules.
+        position: The end of its feed.
+        grains: Its number of grains.
+        seen: How far it has read the feed of the other side, in these namespaces.
+        rights: The rights of the other side.
+        keys: A digest of its keys of tombstones; empty without any.
+        tombstones: A digest of its tombstones that may belong to these namespaces.
+        holds: A digest of its holds.
+        followed: A digest of the other side's tombstones when it last had all of them.
     """
 
     store: bytes
@@ -126,8 +129,8 @@ class Range:
     """The items whose keys begin with some hexadecimal digits.
 
     Attributes:
-        count: how many.
-        digest: the first 16 bytes of BLAKE3 over their keys and versions, sorted.
+        count: The number of items.
+        digest: The first 16 bytes of BLAKE3 over their keys and versions, sorted.
     """
 
     count: int
@@ -142,7 +145,7 @@ class SyncItem:
         key: 32 bytes: an address, or the mark of a tombstone.
         version: 8 bytes of the digest of signatures, a state, holds or a tombstone; empty for a
             grain.
-        seq: its place in the order of arrival; 0 if it does not matter.
+        seq: Its place in the order of arrival; 0 if that does not matter.
     """
 
     key: bytes
@@ -155,9 +158,9 @@ class HoldToggle:
     """The hold of an authority on a grain, or its end.
 
     Attributes:
-        authority: who holds.
-        epoch: odd if the hold is on, even if it ended. The higher of two is the later.
-        reason_code: a word for the reason; empty if it ended.
+        authority: The authority of the hold.
+        epoch: Odd if the hold is on, even if it ended. The higher of two is the later.
+        reason_code: A word for the reason; empty if it ended.
         since: ms since 1970; 0 if it ended.
     """
 
@@ -169,17 +172,19 @@ class HoldToggle:
 
 @dataclass(frozen=True, slots=True)
 class GrainState:
-    """The state of a grain as one store tells others. For the receiver it is a claim.
+    """The state of a grain as one store sends it. For the receiver it is a claim.
 
     Attributes:
         address: 32 bytes.
-        successors: addresses of the grains that superseded it, sorted; the mark of an erased one.
+        successors: The sorted addresses of the grains that superseded it; for an erased grain its
+            mark.
         valid_to: ``system_valid_to``, ms since 1970. It follows from the successors, and counts
             only if these cannot be read.
         status: ``verified``, ``contested``, ``retracted`` or empty. Other stores accept
-            ``verified`` only from those that they trust.
-        restricted: odd if it is restricted, even if not any more. The higher of two is the later.
-        holds: present and past holds, sorted.
+            ``verified`` only from stores that they trust.
+        restricted: Odd if it is restricted, even if the restriction ended. The higher of two is
+            the later.
+        holds: Present and past holds, sorted.
     """
 
     address: bytes
@@ -192,13 +197,13 @@ class GrainState:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """That something was erased; it does not say what.
+    """The trace of an erasure; it does not name the erased grain.
 
     Attributes:
         mark: HMAC under a key of tombstones, 32 bytes.
-        at: when, ms since 1970.
-        reason_code: a word for the reason.
-        times: how often.
+        at: The time, ms since 1970.
+        reason_code: A word for the reason.
+        times: The number of erasures.
         hint: 2 bytes of a hash of the namespace; empty if unknown.
     """
 
@@ -211,13 +216,13 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a store did not accept, or did not give.
+    """An item that a store did not accept, or did not send.
 
     Attributes:
         part: ``grain``, ``state``, ``hold``, ``restriction``, ``erasure``.
-        address: of the grain, 32 bytes.
+        address: The address of the grain, 32 bytes.
         code: ``ERR_...``.
-        rule: the rule of a policy, a preset or a profile that it breaks.
+        rule: The rule of a policy, a preset or a profile that it breaks.
     """
 
     part: Literal["grain", "state", "hold", "restriction", "erasure"]
@@ -228,12 +233,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class PeerTerms:
-    """On which terms a store accepts a batch.
+    """The terms on which a store accepts a batch.
 
     Attributes:
-        rights: what the other side may write; the store skips the rest of a state.
-        signer: the DID that provably signed the batch; None without one.
-        trusted: accept its verification statuses.
+        rights: What the other side may write; the store skips the rest of a state.
+        signer: The verified signer of the batch; None without one.
+        trusted: Accept its verification statuses.
     """
 
     rights: frozenset[Right] = frozenset(EVERYTHING)
@@ -246,21 +251,21 @@ class Batch:
     """Grains, states and tombstones that a store writes in one commit.
 
     Attributes:
-        store: id of the store that gives them.
-        namespaces: as in ``Hello``.
-        grains: blobs, and envelopes of signed grains, in order of arrival; a sealed grain stays
-            sealed, and a grain is there once for each of its signers.
-        states: of these grains, and of others that the receiver should have.
-        tombstones: of what was erased.
-        until: the position in the feed that this batch reaches; None: do not remember one.
-        taken: how far the giver has read the feed of the receiver.
-        withheld: grains that a rule keeps in the store that gives.
-        rest: keys that were asked for and did not fit. In a batch of the feed: grains whose states
-            are not complete.
-        more: more batches follow.
-        followed: digest of all tombstones of the giver, once this batch completes them.
-        known: the feed has the position that was asked for. Otherwise the batch is empty, and the
-            stores are compared by ranges.
+        store: The id of the sending store.
+        namespaces: As in ``Hello``.
+        grains: Blobs, and envelopes of signed grains, in order of arrival. A sealed grain stays
+            sealed, and a grain occurs once for each of its signers.
+        states: The states of these grains, and of others that the receiver may need.
+        tombstones: The tombstones of erased grains.
+        until: The position in the feed that this batch reaches; None: do not remember one.
+        taken: How far the sender has read the feed of the receiver.
+        withheld: Grains that a rule keeps in the sending store.
+        rest: Requested keys that did not fit. In a batch of the feed: grains whose states are
+            incomplete.
+        more: More batches follow.
+        followed: A digest of all tombstones of the sender, once this batch completes them.
+        known: The feed has the requested position. Otherwise the batch is empty, and the stores
+            are compared by ranges.
     """
 
     store: bytes
@@ -279,17 +284,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What a store did with a batch.
+    """The result of writing a batch.
 
     Attributes:
-        stored: new grains.
-        duplicates: grains that it had.
-        states: grains whose state changed, or that got a further signature.
-        tombstones: new tombstones.
-        erased: grains that it removed because of them.
-        refused: what it did not accept.
-        waiting: superseding grains, 32 bytes each, whose predecessors it does not have.
-        unproven: signatures that it kept although it could not resolve the signer.
+        stored: New grains.
+        duplicates: Grains that the store had.
+        states: Grains whose state changed, or that got another signature.
+        tombstones: New tombstones.
+        erased: Grains removed because of them.
+        refused: Refused items.
+        waiting: Superseding grains, 32 bytes each, whose predecessors the store does not have.
+        unproven: Signatures that it kept although it could not resolve the signer.
     """
 
     stored: int = 0
@@ -311,26 +316,26 @@ class Peer(Protocol):
         """Introduce the store, after finishing an interrupted erasure.
 
         Raises:
-            StoreError: the store cannot be read.
+            StoreError: The store cannot be read.
         """
         ...
 
     def tombstones(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
         """Adopt keys of tombstones, 32 bytes each, and return all keys of the store.
 
-        Whoever has the keys can test names and addresses against tombstones. So they cross only
-        between stores that trust each other, and never in the clear. A peer that does not share
-        its keys returns none. If no store has a key, one is made.
+        Anyone with the keys can test names and addresses against tombstones. So they are sent only
+        between stores that trust each other, and only encrypted. A peer that does not share its
+        keys returns none. If no store has a key, one is made.
         """
         ...
 
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
-        """Return what came after a position of the feed.
+        """Return the rows after a position of the feed.
 
         Args:
-            since: the position up to which it was read.
-            hello: who asks; what came from that store is left out.
-            size: about how many bytes of grains; 0: only check the position.
+            since: The last position that was read.
+            hello: The introduction of the other side; rows from its store are left out.
+            size: About how many bytes of grains; 0: only check the position.
         """
         ...
 
@@ -338,9 +343,9 @@ class Peer(Protocol):
         """Return the ranges of items whose keys begin with the prefixes, in that order.
 
         Args:
-            space: of what.
-            prefixes: lower-case hexadecimal digits; an empty one is the range of all.
-            hello: who asks.
+            space: The kind of items.
+            prefixes: Lower-case hexadecimal digits; an empty prefix is the range of all.
+            hello: The introduction of the other side.
         """
         ...
 
@@ -348,7 +353,7 @@ class Peer(Protocol):
         """Return the items whose keys begin with one of the prefixes.
 
         Raises:
-            RangeError: they are more than a hundred times ``ITEMS``.
+            RangeError: There are more than a hundred times ``ITEMS``.
         """
         ...
 
@@ -359,16 +364,16 @@ class Peer(Protocol):
     def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
         """Return items by their keys, at most ``ITEMS``, without those that are gone.
 
-        ``rest`` names those that did not fit; ask for them again.
+        ``rest`` has those that did not fit; request them again.
         """
         ...
 
     def put(self, batch: Batch) -> BatchResult:
-        """Write a batch. What is refused is listed and does not stop the rest.
+        """Write a batch. Refused items are listed and do not stop the rest.
 
         Raises:
-            StoreError: read-only, full or broken; nothing of the batch was written.
-            UnsupportedError: the peer does not allow something in it.
+            StoreError: The store is read-only, full or broken; nothing of the batch was written.
+            UnsupportedError: The peer does not allow a part of it.
         """
         ...
 

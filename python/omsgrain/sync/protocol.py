@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions and answers of a sync as bytes, and the limits of every value in them.
+"""Requests and responses of a sync as bytes, and the limits of every value in them.
 
-zstd frames, which unpack to
+A message is a zstd frame. Decompressed it is
 
     u32 length ++ value in MessagePack ++ grains in the stream framing of OMS §11.6
 
-The grains are those of a batch; other messages have none. Integers are big-endian. A dataclass is
-the array of its fields.
+Only batches have grains. Integers are big-endian. A dataclass is the array of its fields.
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ Check: TypeAlias = Callable[[Any], None]
 MEDIA: Final = "application/vnd.omsgrain.sync"
 """The media type of all messages."""
 PATH: Final = "/v1/sync/"
-"""The path of a question, before its name."""
+"""The path of a request, before its name."""
 MOST: Final = 4 * SIZE
-"""Bytes that a message may unpack to: of a batch, and of the longest listing."""
+"""Bytes of a decompressed message: of a batch, and of the longest listing."""
 _LENGTH = 4
-_VALUE = 8 << 20  # bytes of a value: as Python objects it takes many times as much
+_VALUE = 8 << 20  # bytes of a value; as Python objects it takes many times as much
 _DIGEST, _HINT = 32, 2  # bytes
 _WORD, _NAME, _NAMESPACES = 256, 1_024, 1_000
 _LAST: Final = 2**63 - 1
@@ -74,7 +73,7 @@ _HEX_DIGITS: Final = frozenset("0123456789abcdef")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The question ``changes``."""
+    """The request ``changes``."""
 
     since: Position
     hello: Hello
@@ -83,7 +82,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The questions ``ranges`` and ``listing``."""
+    """The requests ``ranges`` and ``listing``."""
 
     space: Space
     prefixes: tuple[str, ...]
@@ -92,7 +91,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The question ``lacking``."""
+    """The request ``lacking``."""
 
     space: Space
     items: tuple[SyncItem, ...]
@@ -100,7 +99,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """The question ``give``."""
+    """The request ``give``."""
 
     space: Space
     keys: tuple[bytes, ...]
@@ -117,7 +116,7 @@ QUESTIONS: Final[dict[str, Any]] = {
     "give": Get,
     "take": Batch,
 }
-"""Name of a question on the wire -> the type of its value."""
+"""Name of a request on the wire -> the type of its value."""
 
 ANSWERS: Final[dict[str, Any]] = {
     "greet": Greeting,
@@ -129,11 +128,11 @@ ANSWERS: Final[dict[str, Any]] = {
     "give": Batch,
     "take": BatchResult,
 }
-"""Name of a question on the wire -> the type of its answer."""
+"""Name of a request on the wire -> the type of its response."""
 
 
 def pack(value: Any) -> bytes:
-    """Make a message of a value."""
+    """Encode a value as a message."""
     grains: Sequence[bytes] = ()
     if isinstance(value, Batch):
         grains, value = value.grains, replace(value, grains=())
@@ -156,26 +155,26 @@ def unpack(cls: type[T], data: bytes, *, limit: int = MOST) -> T:
     grains = tuple(source.grains())
     if isinstance(value, Batch):
         if value.grains:
-            raise CorruptError("the grains of a batch belong behind its value")
+            raise CorruptError("the grains of a batch belong after its value")
         check_count(grains, GRAINS)
         return cast("T", replace(value, grains=grains))
     if grains:
-        raise CorruptError("grains behind a message that is not a batch")
+        raise CorruptError("grains after a message that is not a batch")
     return value
 
 
 def pack_value(value: Any) -> bytes:
-    """Make bytes of a value, or of a tuple or list of values."""
+    """Encode a value, or a tuple or list of values."""
     packed: bytes = msgpack.packb(_plain(value))
     return packed
 
 
 def unpack_value(cls: type[T], data: bytes) -> T:
-    """Read a value of a type; check the types of all its parts."""
+    """Decode a value of a type; check the types of all its parts."""
     try:
         read = msgpack.unpackb(data, use_list=False, strict_map_key=True)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
-        raise CorruptError("not a sync message: no MessagePack") from None
+        raise CorruptError("not a sync message: invalid MessagePack") from None
     made: T = _made(cls, read)
     return made
 
@@ -234,8 +233,8 @@ def check(value: Any) -> None:
     """Refuse a value with a part that is too long, too many or out of range.
 
     Raises:
-        SchemaError: the length of a key or an id is wrong.
-        RangeError: a number is out of range, or there are too many items.
+        SchemaError: The length of a key or an id is wrong.
+        RangeError: A number is out of range, or there are too many items.
     """
     if isinstance(value, tuple):
         _all(_LISTED, check)(value)
@@ -246,11 +245,13 @@ def check(value: Any) -> None:
 def check_count(items: Sequence[Any], most: int = ITEMS) -> None:
     """Refuse more items than one message may have."""
     if len(items) > most:
-        raise RangeError("too many at once", expected=f"at most {most}", found=str(len(items)))
+        raise RangeError(
+            "too many items in one message", expected=f"at most {most}", found=str(len(items))
+        )
 
 
 def check_keys(keys: Sequence[bytes], most: int = ITEMS) -> None:
-    """Refuse what is no key of an item; a key may have the offset of a piece behind it."""
+    """Refuse invalid keys; a key may end with the offset of a piece."""
     check_count(keys, most)
     for key in keys:
         if len(key) not in (KEY, KEY + PLACE):
@@ -258,16 +259,16 @@ def check_keys(keys: Sequence[bytes], most: int = ITEMS) -> None:
 
 
 def check_prefixes(prefixes: Sequence[str]) -> None:
-    """Refuse what is no beginning of a key."""
+    """Refuse invalid prefixes of keys."""
     check_count(prefixes)
     if any(len(one) > 2 * KEY or not _HEX_DIGITS.issuperset(one) for one in prefixes):
-        raise SchemaError("not the beginning of an address", expected="hexadecimal digits")
+        raise SchemaError("not a prefix of an address", expected="hexadecimal digits")
 
 
 def _exactly(size: int) -> Check:
     def check_size(data: bytes) -> None:
         if len(data) != size:
-            raise SchemaError("not so many bytes", expected=str(size), found=str(len(data)))
+            raise SchemaError("wrong number of bytes", expected=str(size), found=str(len(data)))
 
     return check_size
 
@@ -295,7 +296,7 @@ def _text(most: int) -> Check:
 
 def _from(least: int, last: int = _LAST) -> Check:
     def check_range(number: int) -> None:
-        # A peer in Python can have any value; a row with another type could not be read again.
+        # A Python peer can pass any value; a row with another type could not be read again.
         if type(number) is not int:
             raise SchemaError("not an integer", found=type(number).__name__)
         if not least <= number <= last:
@@ -319,7 +320,7 @@ def _valid_to(number: int | None) -> None:
 
 
 _number, _word, _key, _digest = _from(0), _text(_WORD), _exactly(KEY), _at_most(_DIGEST)
-# The store refuses a higher epoch alone, and not the batch that it came with.
+# The store refuses only a higher epoch, and not its whole batch.
 _epoch = _from(0, 2**64 - 1)
 _namespaces, _parts = _all(_NAMESPACES, _text(_NAME)), _all(GRAINS, check)
 _LIMITS: Final[dict[type, dict[str, Check]]] = {

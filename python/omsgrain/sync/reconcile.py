@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of two stores differs: by their positions in each other's feeds, or by digests of ranges.
+"""Find the differences of two stores, by feed positions or by digests of ranges.
 
-Ranges are compared one hexadecimal digit at a time: two stores of a million grains that differ in
-one find it in five steps of sixteen digests each. A short range is listed instead.
+Ranges are compared one hexadecimal digit at a time. Two stores of a million grains that differ in
+one grain find it in five steps of sixteen digests each. A short range is listed instead.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from omsgrain.sync.peer import (
 )
 
 _FEW = 32
-"""Items of a range that is listed: sixteen ranges of the next digit would be as many bytes."""
+"""Items of a range that is listed: sixteen ranges of the next digit take as many bytes."""
 _SOME = 64
-"""Size of the sample that shows whether two stores share any grain."""
+"""The size of the sample that shows whether two stores share any grain."""
 _DIGITS = "0123456789abcdef"
-_LISTED = 50 * ITEMS  # about how many items are listed at once, half of what a peer allows
+_LISTED = 50 * ITEMS  # about how many items are listed at once, half of the limit of a peer
 _VERSION = states.VERSION
 _ITEM = KEY + _VERSION + SEQUENCE.size
 _NONE = bytes(_VERSION)
@@ -54,13 +54,13 @@ _DIGEST = 16
 _PAGE: Final = 10_000
 _FAMILY = ":*"
 _WORTH = 4
-"""How many times more grains than the scope has must have come, for the index to pay."""
+"""The index pays only if this many times more grains arrived than the scope has."""
 _STORE_ID = b"sync.id"
 _SEEN = b"sync.seen."
 _FOLLOWED = b"sync.followed."
 _CAME = b"sync.came."
 _SHORT = 8
-_BACK = 64  # how many numbers to look back for one with a row
+_BACK = 64  # how many numbers to look back for a row
 Spans: TypeAlias = list[tuple[int, int]]
 """First and last numbers, both inclusive, rising."""
 
@@ -72,11 +72,13 @@ class NamespaceScope:
 
     def __init__(self, namespaces: Iterable[str] | None) -> None:
         if isinstance(namespaces, str):
-            raise SchemaError("a list of namespaces", field="/namespaces", found="one text")
+            raise SchemaError(
+                "expected a list of namespaces", field="/namespaces", found="one text"
+            )
         self.namespaces = None if namespaces is None else tuple(sorted(set(namespaces)))
         names = self.namespaces or ()
         if self.namespaces == () or not all(isinstance(one, str) and one for one in names):
-            raise SchemaError("an empty choice of namespaces", field="/namespaces")
+            raise SchemaError("no namespaces given", field="/namespaces")
         self._exact = frozenset(one for one in names if not one.endswith(_FAMILY))
         self._families = tuple(one[:-1] for one in names if one.endswith(_FAMILY))
 
@@ -86,7 +88,7 @@ class NamespaceScope:
         return self.namespaces is None
 
     def numbers(self, reader: Reader, after: int, last: int) -> list[int] | None:
-        """The numbers of its grains by the index; None where a scan is cheaper."""
+        """Return the numbers of its grains by the index; None where a scan is cheaper."""
         if self.namespaces is None or self._families or isinstance(reader, KeyedReader):
             return None
         terms = [_core.term("namespace", name) for name in self.namespaces]
@@ -103,7 +105,7 @@ class NamespaceScope:
         return any(sha256(name).digest()[: len(hint)] == hint for name in names)
 
     def takes(self, reader: Reader, seq: int, blob: bytes) -> bool:
-        """Whether a grain is in scope; a sealed one that cannot be opened is not."""
+        """Whether a grain is in scope; an encrypted grain that cannot be opened is not."""
         if self.namespaces is None:
             return True
         grain: Grain | None
@@ -112,7 +114,7 @@ class NamespaceScope:
                 grain = reader.grain(seq)
             except StoreError:
                 raise
-            except OmsError:  # its key no longer opens it
+            except OmsError:  # its key was destroyed
                 return False
             if grain is None or grain.sealed:
                 return False
@@ -130,7 +132,7 @@ def store_id(reader: Reader) -> bytes | None:
 
 
 def identify(writer: Writer) -> bytes:
-    """Return the id of a store; make one if there is none."""
+    """Return the id of a store; create it if there is none."""
     found = store_id(writer)
     if found is None:
         found = os.urandom(ID)
@@ -153,7 +155,7 @@ def see(
 
 
 def followed(reader: Reader, store: bytes, namespaces: Sequence[str] | None) -> bytes:
-    """Return the digest of another store's tombstones when all were read; or nothing."""
+    """Return the digest of another store's tombstones when all were read, or empty bytes."""
     return reader.row(META, _FOLLOWED + store + _scope(namespaces)) or b""
 
 
@@ -183,9 +185,9 @@ def add_came(writer: Writer, store: bytes, fresh: Spans, taken: Position | None)
 
 
 def mark_at(reader: Reader, seq: int) -> bytes:
-    """Return a digest of the row at a number, or of the nearest before it; nothing if too far.
+    """Return a digest of the row at a number, or of the nearest row before it; empty if too far.
 
-    A store that was restored from a backup has another history, and so another digest.
+    A store restored from a backup has another history, and so another digest.
     """
     for at in range(seq, max(seq - _BACK, 0), -1):
         row = reader.row(EVENTS, SEQUENCE.pack(at)) or reader.blob_at(at)
@@ -210,7 +212,7 @@ def _read(row: bytes) -> Iterator[Any]:
 def differing(
     giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
 ) -> Iterator[Sequence[str]]:
-    """Walk the ranges in which the giver may have what the taker lacks, as lists of prefixes."""
+    """Yield prefixes of ranges in which the sender may have items that the receiver lacks."""
     few: list[tuple[str, int]] = []
     waiting = [""]
     while waiting:
@@ -234,14 +236,14 @@ def differing(
 
 
 def _is_new(there: Range, here: Range) -> bool:
-    """Whether the taker has nothing in a range that is short enough to list."""
+    """Whether the receiver has nothing in a range that is short enough to list."""
     return not here.count and there.count <= _LISTED
 
 
 def lacked(
     giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
 ) -> tuple[list[SyncItem], list[bytes]]:
-    """Find what the taker lacks or has in another version, and what it erased."""
+    """Find items that the receiver lacks or has in another version, and those it erased."""
     found: list[SyncItem] = []
     erased: list[bytes] = []
     for prefixes in differing(giver, taker, space, asks, asked):
@@ -258,7 +260,7 @@ def lacked(
 
 
 def shares_none(giver: Peer, taker: Peer, grains: int, asks: Hello) -> bool:
-    """Whether two stores that never synced seem to have no grain in common, by a sample.
+    """Whether two stores that never synced seem to share no grain, by a sample.
 
     Then the feed is read from its start, which costs no addresses.
     """
@@ -274,8 +276,8 @@ class ItemView:
     """The items of one snapshot.
 
     Attributes:
-        last: the end of the feed that it reaches.
-        weight: bytes of its items, when ``view`` returned it.
+        last: The end of the feed that it reaches.
+        weight: Bytes of its items, when ``view`` returned it.
     """
 
     def __init__(self, *, versioned: bool) -> None:
@@ -305,7 +307,7 @@ class ItemView:
         return Range(count, whole.digest(_DIGEST))
 
     def items(self, prefix: str) -> Iterator[SyncItem]:
-        """Walk the items of a prefix."""
+        """Yield the items of a prefix."""
         for items in self._under(prefix):
             for at in range(0, len(items), _ITEM):
                 key, rest = items[at : at + KEY], items[at + KEY : at + _ITEM]
@@ -336,7 +338,7 @@ class ItemView:
 
 
 def _place(items: bytearray, key: bytes) -> int:
-    """How many items have a lower key."""
+    """Return how many items have a lower key."""
     count = len(items) // _ITEM
     return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + KEY]))
 
@@ -351,7 +353,7 @@ def view(
 
 
 def _others(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
-    """The view of signatures, states, holds or tombstones."""
+    """Return the view of signatures, states, holds or tombstones."""
     found = ItemView(versioned=True)
     found.last = reader.last_seq()
     if space == "tombstones":
@@ -372,21 +374,21 @@ def _others(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
             continue
         address = sha256(blob).digest()
         try:
-            told = _version(reader, space, seq, address)
+            version = _version(reader, space, seq, address)
         except IntegrityError:
             continue  # reading the grain reports the damage
-        if told is not None:
-            found.add(address, told, seq)
+        if version is not None:
+            found.add(address, version, seq)
     return found
 
 
 def _version(reader: Reader, space: Space, seq: int, address: bytes) -> bytes | None:
-    """The version of a state, or of holds; None without any."""
+    """Return the version of a state or of holds; None without any."""
     if space == "holds":
-        held = states.holds_told(reader, seq)
+        held = states.reported_holds(reader, seq)
         return states.version(held) if held else None
-    told = states.state_told(reader, seq, address)
-    return states.version(told) if told is not None and states.is_compared(told) else None
+    state = states.reported_state(reader, seq, address)
+    return states.version(state) if state is not None and states.is_compared(state) else None
 
 
 def _grains(reader: Reader, scope: NamespaceScope, before: ItemView | None) -> ItemView:
@@ -404,7 +406,7 @@ def _grains(reader: Reader, scope: NamespaceScope, before: ItemView | None) -> I
 def _pages(
     reader: Reader, scope: NamespaceScope, after: int, last: int
 ) -> Iterator[list[tuple[int, bytes]]]:
-    """Walk the grains in scope that came after a number."""
+    """Yield the grains in scope after a number."""
     chosen = scope.numbers(reader, after, last)
     for seq in chosen or ():
         if seq > after and (blob := reader.blob_at(seq)) is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sync: what the two sides ask each other, and in which order.
+"""A sync: the requests between two sides, in their order.
 
-The other side can be any program: one that never comes nearer to the end ends the sync.
+The other side can be any program: the sync fails if its responses make no progress.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from omsgrain.sync.peer import (
 )
 from omsgrain.sync.reconcile import NamespaceScope, lacked, shares_none
 
-_PIECES = 10_000  # the most answers with a piece of an item
+_PIECES = 10_000  # the most responses with a piece of one item
 
 
 def by_keys(peer: Peer, space: Space, keys: Sequence[bytes], hello: Hello) -> Iterator[Batch]:
-    """Ask for items by their keys; ``more`` of a batch says whether others follow."""
+    """Request items by their keys; ``more`` of a batch says whether others follow."""
     left, pieces = list(keys), 0
     while left:
         page, left = left[:ITEMS], left[ITEMS:]
@@ -54,13 +54,13 @@ def by_keys(peer: Peer, space: Space, keys: Sequence[bytes], hello: Hello) -> It
         if {*page} <= {*batch.rest} or pieces > _PIECES:
             raise _endless()
         if any(asked.get(key[:KEY], key[KEY:]) >= key[KEY:] for key in fresh):
-            raise _endless()  # not asked for, or a step back
+            raise _endless()  # not requested, or a step back
         left = [*batch.rest, *left]
         yield replace(batch, until=None, rest=(), more=bool(left))
 
 
 def whole(peer: Peer, batch: Batch, hello: Hello) -> Iterator[Batch]:
-    """Yield a batch of the feed and what did not fit into it; the last one has ``until``."""
+    """Yield a batch of the feed and the items that did not fit; the last one has ``until``."""
     if not batch.rest:
         yield batch
         return
@@ -84,7 +84,7 @@ def onward(peer: Peer, at: Position, hello: Hello) -> Iterator[Batch]:
 
 
 def _endless() -> StoreError:
-    return StoreError("the other store sends the same again and again")
+    return StoreError("the other store sends the same rows again and again")
 
 
 Direction: TypeAlias = Literal["both", "push", "pull"]
@@ -101,9 +101,9 @@ class Progress:
 
     Attributes:
         way: ``sent`` from the source to the target, or ``received``.
-        step: the present step.
-        grains: how many grains were sent this way.
-        bytes: their bytes.
+        step: The present step.
+        grains: Grains sent in this direction so far.
+        bytes: Their bytes.
     """
 
     way: Way
@@ -117,19 +117,19 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What was sent one way.
+    """Counts of one direction.
 
     Attributes:
-        grains: grains that were new to the receiver; in a dry run, those that would be.
-        duplicates: grains that it had.
-        bytes: of all grains that were sent.
-        states: states that changed something.
-        tombstones: new tombstones.
-        erased: grains that were removed because of them.
-        unproven: signatures whose signers could not be resolved.
-        batches: commits.
-        compared: the stores were compared by ranges; otherwise the feed was read on.
-        refused: what the receiver refused, or a rule kept in the other store.
+        grains: Grains that were new to the receiver; in a dry run, those that would be.
+        duplicates: Grains that it had.
+        bytes: Bytes of all grains that were sent.
+        states: States that changed something.
+        tombstones: New tombstones.
+        erased: Grains removed because of them.
+        unproven: Signatures whose signers could not be resolved.
+        batches: Commits.
+        compared: Whether the stores were compared by ranges; otherwise the feed was read.
+        refused: Items that the receiver refused, or that a rule kept in the other store.
     """
 
     grains: int = 0
@@ -148,12 +148,12 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a sync did.
+    """The result of a sync.
 
     Attributes:
-        sent: from the source to the target.
-        received: from the target to the source.
-        dry_run: nothing was changed.
+        sent: From the source to the target.
+        received: From the target to the source.
+        dry_run: Nothing was changed.
     """
 
     sent: Passed = field(default_factory=Passed)
@@ -164,7 +164,7 @@ class SyncReport:
 
     @property
     def refused(self) -> tuple[Refusal, ...]:
-        """What either side refused or kept."""
+        """Items that either side refused or kept."""
         return (*self.sent.refused, *self.received.refused)
 
     @property
@@ -176,7 +176,7 @@ class SyncReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values."""
+        """Return the report as JSON-ready values."""
         return {
             "sent": _values(self.sent),
             "received": _values(self.received),
@@ -195,7 +195,7 @@ def _values(passed: Passed) -> dict[str, Any]:
 
 
 class Count:
-    """Counts what is sent one way."""
+    """Counts what is sent in one direction."""
 
     def __init__(self, way: Way, progress: OnProgress | None) -> None:
         self._way, self._progress = way, progress
@@ -227,7 +227,7 @@ class Count:
         self._refused.update({(one.part, one.address): one for one in refused})
 
     def passed(self) -> Passed:
-        """The counts."""
+        """Return the counts."""
         return Passed(
             **self._numbers,
             batches=self._batches,
@@ -248,29 +248,29 @@ def sync(
 ) -> SyncReport:
     """Sync two stores: grains that one side lacks, their states, and erasures.
 
-    An interrupted sync can be run again; it does not repeat what was written.
+    You can repeat an interrupted sync; it does not write twice.
 
     Args:
-        source: one side, such as a robot's store.
-        target: the other, such as a hub.
-        namespaces: only grains of these; ``robots:*`` is all that begin with ``robots:``.
+        source: One side, such as a robot's store.
+        target: The other side, such as a hub.
+        namespaces: Only grains of these; ``robots:*`` matches all that begin with ``robots:``.
         direction: ``both``, ``push`` to the target, or ``pull`` from it.
-        full: compare the stores, even if the feed of each can be read on. It offers refused grains
+        full: Compare the stores, even if reading the feeds would do. It offers refused grains
             again, and finds deleted ones.
-        dry_run: change nothing; count the grains that would be sent. It still makes the ids of
-            the stores and finishes interrupted erasures, and a store notes in its audit trail what
-            it gave to be counted, unless its peer has ``notes="never"``.
-        progress: called after each batch.
+        dry_run: Change nothing; count the grains that would be sent. It still creates the ids of
+            the stores and finishes interrupted erasures. A store writes an audit entry for the
+            grains that it sent, unless its peer has ``notes="never"``.
+        progress: Called after each batch.
 
     Raises:
-        SchemaError: an unknown direction, a bad choice of namespaces, or one store on both sides.
-        UnsupportedError: the sides have different versions, or one gives or accepts nothing.
-        StoreError: a store is read-only, full or broken; what was written by then stays.
+        SchemaError: An unknown direction, bad namespaces, or one store on both sides.
+        UnsupportedError: The sides have different versions, or one sends or accepts nothing.
+        StoreError: A store is read-only, full or broken; batches written before stay.
 
     Spec: OMS §9
     """
     if direction not in ("both", "push", "pull"):
-        raise SchemaError("no such direction", field="/direction", expected="both, push or pull")
+        raise SchemaError("unknown direction", field="/direction", expected="both, push or pull")
     scope = NamespaceScope(namespaces)
     first = source.hello(Hello(b"", scope.namespaces))
     theirs = target.hello(Hello(first.store, scope.namespaces))
@@ -304,14 +304,14 @@ def _check(ours: Greeting, theirs: Greeting) -> None:
     for one in (ours, theirs):
         check_version(one)
     if ours.store and ours.store == theirs.store:
-        raise SchemaError("a store does not sync with itself or a copy of its own file")
+        raise SchemaError("both sides are the same store")
 
 
 def check_version(greeting: Greeting) -> None:
     """Refuse a store with another version of the rules."""
     if greeting.version != VERSION:
         raise UnsupportedError(
-            "another version of the sync rules",
+            "the other side has another version of the sync rules",
             expected=str(VERSION),
             found=str(greeting.version),
         )
@@ -326,9 +326,9 @@ class _SyncParty:
     """One side of a sync.
 
     Attributes:
-        peer: the peer.
-        greeting: its first answer.
-        hello: how it introduces itself.
+        peer: The peer.
+        greeting: Its first response.
+        hello: Its introduction.
     """
 
     peer: Peer
@@ -368,11 +368,11 @@ class _Pass:
             self._send("holds", "holds", self._lacked("holds"))
 
     def has_erasures(self, full: bool) -> bool:
-        """Whether the giver may have tombstones that the taker lacks."""
+        """Whether the sender may have tombstones that the receiver lacks."""
         mine, theirs = self._giver.greeting, self._taker.greeting
         known = () if full else (theirs.followed,)
-        told = mine.tombstones not in (b"", theirs.tombstones, *known)
-        return told and "erasures" in self._rights
+        unknown = mine.tombstones not in (b"", theirs.tombstones, *known)
+        return unknown and "erasures" in self._rights
 
     def erasures(self, full: bool) -> None:
         """Send tombstones."""
@@ -389,7 +389,7 @@ class _Pass:
             self._put("erasures", replace(end, followed=given.greeting.tombstones))
 
     def look(self, full: bool) -> None:
-        """Find out whether the feed can be read on, before this sync changes the stores."""
+        """Decide whether to read the feed, before this sync changes the stores."""
         self._linear = bool(self._rights & _LIVING) and not full and self._is_linear()
 
     def grains(self) -> None:
@@ -398,25 +398,25 @@ class _Pass:
             self._compare()
 
     def _is_linear(self) -> bool:
-        """Whether the feed can be read on, or from its start."""
+        """Whether the feed can be read from the last position, or from its start."""
         giver, taker = self._giver, self._taker
         if not self._is_known():
             return False
         if taker.greeting.seen is not None:
             return True
         if not (taker.greeting.grains and giver.greeting.grains):
-            return True  # an empty store costs the other no comparison
+            return True  # an empty store needs no comparison
         return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
 
     def _is_known(self) -> bool:
-        """Whether the taker has what the giver read from it; not if it was restored since."""
+        """Whether the receiver still has what the sender read from it; not after a restore."""
         seen = self._giver.greeting.seen
         if seen is None or "give" not in self._rights:
             return True
         return self._taker.peer.changes(seen, self._giver.hello, 0).known
 
     def _follow(self) -> bool:
-        """Read the feed on from where it was left; False if that position is gone."""
+        """Read the feed from the last position; False if that position is gone."""
         at = self._taker.greeting.seen or START
         for batch in onward(self._giver.peer, at, self._taker.hello):
             if not batch.known:
@@ -425,11 +425,11 @@ class _Pass:
         return True
 
     def _compare(self) -> None:
-        """Send what differs; the next sync reads the feed on from here."""
+        """Send the differences; the next sync reads the feed from here."""
         self._count.compared = True
         end = self._giver.greeting.position
         waiting = self._send("grains", "grains", self._lacked("grains"))
-        while waiting:  # superseding grains that came before their predecessors
+        while waiting:  # superseding grains that arrived before their predecessors
             found = self._send("grains", "grains", [SyncItem(key) for key in waiting])
             if len(found) >= len(waiting):
                 break

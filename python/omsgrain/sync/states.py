@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The states of grains: what a store tells others, and how it merges what others tell.
+"""The states of grains: sent to other stores, and merged from them.
 
-A state from another store is a claim: the policies of this store decide, as if its user did the
-same. If the superseding grain was erased or cannot be read here, the store asks the policy of the
-superseded grain alone, as for a retraction; if that cannot be read either, only a hold keeps it.
-A store with the keys asks the policies again.
+A state from another store is a claim: the policies of this store decide, as if its own user made
+the change. If the superseding grain was erased or cannot be read here, the policy of the
+superseded grain decides alone, as for a retraction. If that cannot be read either, only a hold
+keeps it. A store with the keys applies the policies again.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 VERSION: Final = 8
 """Bytes of the version of signatures, a state, holds or a tombstone."""
 _PIECE: Final = 64 << 10
-"""About how many bytes a piece of a state has: little enough for a bad connection."""
+"""About how many bytes a piece of a state has: small enough for a bad connection."""
 _ITEMS: Final = 1_000
 """The most successors and holds, together, in a piece of a state."""
 _NAME: Final = 64
-"""Bytes that an address takes in a message, with what is said of it."""
+"""Bytes of an address in a message, with its flags."""
 _ABOUT: dict[Space, tuple[Table, ...]] = {
     "states": (STATES, HOLDS, TOGGLES),
     "holds": (HOLDS, TOGGLES),
@@ -76,22 +76,22 @@ _RANK = {"verified": 0, "unverified": 0, "contested": 1, "retracted": 2}
 _OPERATIONS = {"verified": "verify", "contested": "contest", "retracted": "retract"}
 
 
-def state_told(reader: Reader, seq: int, address: bytes) -> GrainState | None:
-    """Return what others are told of a grain; None if there is nothing to tell."""
+def reported_state(reader: Reader, seq: int, address: bytes) -> GrainState | None:
+    """Return the state of a grain to send; None if it has none."""
     state = unpack(reader.row(STATES, SEQUENCE.pack(seq)))
-    told = GrainState(
+    state = GrainState(
         address,
         tuple(sorted(_shown(reader, state.successors))),
         state.system_valid_to,
         "" if state.verification_status == "unverified" else state.verification_status,
         records.toggle_epoch(reader, seq, records.RESTRICTION, state.restricted),
-        holds_told(reader, seq),
+        reported_holds(reader, seq),
     )
-    return None if told == GrainState(address) else told
+    return None if state == GrainState(address) else state
 
 
 def _shown(reader: Reader, successors: Sequence[str]) -> Iterator[bytes]:
-    """The addresses of successors; of an erased one its mark."""
+    """Yield the addresses of successors; for an erased one its mark."""
     digests = [bytes.fromhex(one) for one in successors]
     below: Reader = getattr(reader, "inner", reader)
     for digest, seq in zip(digests, below.find(digests) if digests else (), strict=True):
@@ -101,7 +101,7 @@ def _shown(reader: Reader, successors: Sequence[str]) -> Iterator[bytes]:
             yield digest
 
 
-def holds_told(reader: Reader, seq: int) -> tuple[HoldToggle, ...]:
+def reported_holds(reader: Reader, seq: int) -> tuple[HoldToggle, ...]:
     """Return the present and past holds of a grain."""
     held = {one.authority: one for one in holds.holds(reader, seq)}
     epochs = dict(records.named(reader, seq))
@@ -116,7 +116,7 @@ def holds_told(reader: Reader, seq: int) -> tuple[HoldToggle, ...]:
 
 
 def predecessors(reader: Reader, seq: int) -> Iterator[tuple[int, bytes]]:
-    """Walk the grains that one superseded: number and address."""
+    """Yield the grains that a grain superseded: number and address."""
     for row, _ in reader.rows(SUPERSEDES, prefix=SEQUENCE.pack(seq)):
         (old,) = SEQUENCE.unpack(row[SEQUENCE.size :])
         blob = reader.blob_at(old)
@@ -125,7 +125,7 @@ def predecessors(reader: Reader, seq: int) -> Iterator[tuple[int, bytes]]:
 
 
 def with_states(reader: Reader, first: int, last: int) -> set[int]:
-    """Return the numbers in a range of the grains that may have a state to tell.
+    """Return the numbers in a range of the grains that may have a state to send.
 
     Most grains have none, and are not looked up.
     """
@@ -140,7 +140,7 @@ def with_states(reader: Reader, first: int, last: int) -> set[int]:
 
 
 def numbers(reader: Reader, space: Space) -> Iterator[int]:
-    """Walk the numbers of the grains that have a state, or holds; each once."""
+    """Yield the numbers of the grains that have a state, or holds; each once."""
     before: set[int] = set()
     for table in _ABOUT[space]:
         met: set[int] = set()
@@ -153,9 +153,9 @@ def numbers(reader: Reader, space: Space) -> Iterator[int]:
 
 
 def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
-    """Walk the signed grains: the number, and a digest of the signers.
+    """Yield the signed grains: the number, and a digest of the signers.
 
-    Signatures inside a seal are left out: they are sealed with their place in this store.
+    Encrypted signatures are left out: they are bound to their place in this store.
     """
     rows = ((key, row) for key, row in reader.rows(SIGNATURES) if row[:1] != SEALED)
     for number, keys in groupby((key for key, _ in rows), key=lambda key: key[: SEQUENCE.size]):
@@ -163,30 +163,31 @@ def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
         yield SEQUENCE.unpack(number)[0], blake3.blake3(names).digest(VERSION)
 
 
-def version(told: GrainState | Tombstone | tuple[HoldToggle, ...]) -> bytes:
+def version(item: GrainState | Tombstone | tuple[HoldToggle, ...]) -> bytes:
     """Return a short digest of a state, a tombstone or holds."""
-    if isinstance(told, GrainState):
+    if isinstance(item, GrainState):
         # valid_to follows from the rest; "verified" is the judgement of one store.
-        status = "" if told.status == "verified" else told.status
-        told = replace(told, valid_to=None, status=status)
-    return blake3.blake3(pack_value(told)).digest(VERSION)
+        status = "" if item.status == "verified" else item.status
+        item = replace(item, valid_to=None, status=status)
+    return blake3.blake3(pack_value(item)).digest(VERSION)
 
 
-def weight(told: GrainState) -> int:
-    """About how many bytes a state takes in a message."""
-    return _NAME * (1 + len(told.successors)) + sum(map(_weight_of_hold, told.holds))
+def weight(state: GrainState) -> int:
+    """Return about how many bytes a state takes in a message."""
+    return _NAME * (1 + len(state.successors)) + sum(map(_weight_of_hold, state.holds))
 
 
-def _weight_of_hold(told: HoldToggle) -> int:
-    return _NAME + len(told.authority.encode()) + len(told.reason_code.encode())
+def _weight_of_hold(toggle: HoldToggle) -> int:
+    return _NAME + len(toggle.authority.encode()) + len(toggle.reason_code.encode())
 
 
-def cut(told: GrainState, start: int) -> tuple[GrainState, int]:
-    """Cut a piece out of a state with more successors or holds than one message carries.
+def cut(state: GrainState, start: int) -> tuple[GrainState, int]:
+    """Cut a piece from a state with more successors or holds than one message can have.
 
-    Each piece is a state. The order in which they are merged does not matter.
+    Each piece is a state. The order of merging does not matter.
     """
-    successors, held = told.successors[start:], told.holds[max(0, start - len(told.successors)) :]
+    first_hold = max(0, start - len(state.successors))
+    successors, held = state.successors[start:], state.holds[first_hold:]
     count = size = 0
     for one in (*(_NAME for _ in successors[:_ITEMS]), *map(_weight_of_hold, held[:_ITEMS])):
         if count == _ITEMS or (count and size + one > _PIECE):
@@ -194,9 +195,9 @@ def cut(told: GrainState, start: int) -> tuple[GrainState, int]:
         size += one
         count += 1
     if count == len(successors) + len(held):
-        return replace(told, successors=successors, holds=held), 0
+        return replace(state, successors=successors, holds=held), 0
     after = max(0, count - len(successors))
-    return replace(told, successors=successors[:count], holds=held[:after]), start + count
+    return replace(state, successors=successors[:count], holds=held[:after]), start + count
 
 
 def joined(pieces: Iterable[GrainState]) -> dict[bytes, GrainState]:
@@ -211,10 +212,10 @@ def joined(pieces: Iterable[GrainState]) -> dict[bytes, GrainState]:
     return found
 
 
-def is_compared(told: GrainState) -> bool:
-    """Whether a state counts when two stores are compared; "verified" alone does not."""
-    status = "" if told.status == "verified" else told.status
-    return replace(told, status=status) != GrainState(told.address)
+def is_compared(state: GrainState) -> bool:
+    """Whether a state counts in a comparison of two stores; "verified" alone does not."""
+    status = "" if state.status == "verified" else state.status
+    return replace(state, status=status) != GrainState(state.address)
 
 
 def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
@@ -229,22 +230,23 @@ def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
 
 def tombstone_row(stone: Tombstone) -> bytes:
     """Make a row of tombstones-0."""
-    told = {"t": stone.at, "r": stone.reason_code}
+    values: dict[str, object] = {"t": stone.at, "r": stone.reason_code}
     more = {"n": stone.times if stone.times > 1 else 0, "h": stone.hint}
-    row: bytes = msgpack.packb({**told, **{name: value for name, value in more.items() if value}})
+    values |= {name: value for name, value in more.items() if value}
+    row: bytes = msgpack.packb(values)
     return row
 
 
 class StateMerge:
-    """Merges the states that come with a batch, in one transaction.
+    """Merges the states of a batch, in one transaction.
 
     Attributes:
-        stored: grains that came in by superseding.
-        unproven: signatures on them whose signers could not be resolved.
-        changed: addresses of grains whose state changed.
-        refused: states that a rule refuses.
-        holds_refused: holds, and ends of holds, that a rule refuses.
-        waiting: superseding grains whose predecessors the store does not have.
+        stored: Grains stored by a supersession.
+        unproven: Signatures on them whose signers could not be resolved.
+        changed: Addresses of grains whose state changed.
+        refused: States that a rule refuses.
+        holds_refused: Holds, and ends of holds, that a rule refuses.
+        waiting: Superseding grains whose predecessors the store does not have.
     """
 
     def __init__(
@@ -257,13 +259,13 @@ class StateMerge:
         self.holds_refused: list[Refusal] = []
         self.waiting: set[bytes] = set()
 
-    def merge_holds(self, told: Iterable[GrainState]) -> None:
-        """Take over holds and their ends, of grains that the store has."""
+    def merge_holds(self, reported: Iterable[GrainState]) -> None:
+        """Merge holds and their ends, of grains that the store has."""
         authorities = self._settings.hold_authorities
         ends = "releases" in self._terms.rights and (
             not authorities or self._terms.signer in authorities
         )
-        for state in told if "holds" in self._terms.rights else ():
+        for state in reported if "holds" in self._terms.rights else ():
             seq = self._writer.find([state.address])[0]
             if seq is None:
                 continue
@@ -283,24 +285,25 @@ class StateMerge:
 
     def merge(
         self,
-        told: Sequence[GrainState],
+        reported: Sequence[GrainState],
         apart: Mapping[str, tuple[bytes, ...]],
         arrivals: state_merge.GrainsByAddress,
         fresh: Collection[bytes],
         last: int,
     ) -> None:
-        """Take over successors, statuses and restrictions.
+        """Merge successors, statuses and restrictions.
 
         Args:
-            told: the states.
-            apart: superseding grains that came along, by address, as the batch has them.
-            arrivals: the same grains, verified.
-            fresh: addresses in the batch that the store did not have before.
-            last: the last number of the store before the batch.
+            reported: The states.
+            apart: Superseding grains of the batch, by address, as the batch has them.
+            arrivals: The same grains, verified.
+            fresh: Addresses in the batch that the store did not have before.
+            last: The last number of the store before the batch.
         """
         if "states" in self._terms.rights:
-            self._supersede(told, apart, arrivals, None if "holds" in self._terms.rights else last)
-        for state in told:
+            binding = None if "holds" in self._terms.rights else last
+            self._supersede(reported, apart, arrivals, binding)
+        for state in reported:
             if "restrictions" not in self._terms.rights:
                 if state.address not in fresh or state.restricted % 2 == 0:
                     continue
@@ -319,15 +322,15 @@ class StateMerge:
 
     def _supersede(
         self,
-        told: Sequence[GrainState],
+        reported: Sequence[GrainState],
         apart: Mapping[str, tuple[bytes, ...]],
         arrivals: state_merge.GrainsByAddress,
         since: int | None,
     ) -> None:
-        """Merge the claims, again and again while one that waited could be merged."""
+        """Merge the claims; repeat while a waiting claim could be merged."""
         offered: list[tuple[GrainState, Claim]] = []
         sound: list[GrainState] = []
-        for state in told:
+        for state in reported:
             try:
                 offered += [(state, claim) for claim in self._claims(state, apart)]
             except IntegrityError as damage:
@@ -380,7 +383,7 @@ class StateMerge:
     def _claims(
         self, state: GrainState, apart: Mapping[str, tuple[bytes, ...]]
     ) -> Iterator[Claim]:
-        """What a state says that is not so here, one claim each."""
+        """Yield the claims of a state that are new here."""
         reader = self._writer
         seq = reader.find([state.address])[0]
         mine = GrainStatus() if seq is None else unpack(reader.row(STATES, SEQUENCE.pack(seq)))
@@ -398,7 +401,7 @@ class StateMerge:
                 yield Claim(address, new, "unverified", apart.get(new, ()))
 
     def supersede_by_erased(self, state: GrainState) -> None:
-        """Take over that a grain was superseded by one that was erased since."""
+        """Merge that a grain was superseded by one that was erased since."""
         writer = self._writer
         seq = writer.find([state.address])[0]
         if seq is None or not state.successors:
@@ -422,7 +425,7 @@ class StateMerge:
                     gone.add(mark)
         if not gone:
             return
-        reason = "what superseded it was erased"
+        reason = "the superseding grain was erased"
         rules = self._allowed(seq, state.address, reason)
         if rules is None:
             return
@@ -436,7 +439,7 @@ class StateMerge:
         self.changed.add(state.address)
 
     def _pass_on(self, state: GrainState, claim: Claim, given: PreparedGrains | None) -> bool:
-        """Take over a claim that cannot be checked here, with the superseding grain if it came."""
+        """Merge a claim that cannot be checked here, with the superseding grain of the batch."""
         writer = self._writer
         seq = writer.find([state.address])[0]
         if seq is None or self._allowed(seq, state.address, None) is None:
@@ -469,7 +472,7 @@ class StateMerge:
     def _allowed(
         self, seq: int, address: bytes, justification: str | None
     ) -> tuple[str, ...] | None:
-        """The rules that ask for a review of the change; None if the grain must not change."""
+        """Return the rules that require a review; None if the grain must not change."""
         settings = self._settings
         act = policy.Act(
             "retract", address.hex(), justification=justification, now=settings.clock()
@@ -485,7 +488,7 @@ class StateMerge:
             if self._writer.row(HOLDS, SEQUENCE.pack(seq)) is not None:
                 refusal = InvalidationDeniedError("the store holds the grain", rule="hold")
         except StoreError as error:
-            if not isinstance(error, NotFoundError):  # its key was destroyed: anything goes
+            if not isinstance(error, NotFoundError):  # its key was destroyed: no rule applies
                 raise
         except OmsError as error:
             refusal = error
@@ -513,56 +516,56 @@ class StateMerge:
         if past != bool(before.bits & PAST):
             self._writer.set_past(seq, past)
 
-    def _restrict(self, told: GrainState) -> tuple[bool, OmsError | None]:
-        """Take over a restriction, or its end: whether it changed, and why its epoch is refused.
+    def _restrict(self, state: GrainState) -> tuple[bool, OmsError | None]:
+        """Merge a restriction, or its end; return whether it changed, and a refusal.
 
         Raises:
-            IntegrityError: a row of the grain is damaged.
-            InvalidationDeniedError: the policy of the grain refuses.
+            IntegrityError: A row of the grain is damaged.
+            InvalidationDeniedError: The policy of the grain refuses.
         """
         writer = self._writer
-        seq = writer.find([told.address])[0]
+        seq = writer.find([state.address])[0]
         if seq is None:
             return False, None
         on = unpack(writer.row(STATES, SEQUENCE.pack(seq))).restricted
         epoch = records.toggle_epoch(writer, seq, records.RESTRICTION, on)
-        if told.restricted <= epoch:
+        if state.restricted <= epoch:
             return False, None
-        at = records.taken(epoch, told.restricted)
-        late = None if at == told.restricted else RangeError("not an epoch of a restriction")
+        at = records.taken(epoch, state.restricted)
+        late = None if at == state.restricted else RangeError("not an epoch of a restriction")
         if at == epoch:
             return False, late
         if lifecycle.restrict_asked(writer, self._settings, seq, bool(at % 2), None) is None:
-            writer.event(RESTRICTED, seq, told.address)  # no change, but a higher epoch
+            writer.event(RESTRICTED, seq, state.address)  # no change, but a higher epoch
         records.put(writer, seq, records.RESTRICTION, at)
         return True, late
 
 
 def _hold(
-    writer: Writer, seq: int, address: bytes, told: HoldToggle, ends: bool
+    writer: Writer, seq: int, address: bytes, toggle: HoldToggle, ends: bool
 ) -> tuple[Literal["hold", "release"] | None, OmsError | None]:
-    """Take over a hold, or its end if this side may end holds."""
-    what = records.hold_of(told.authority)
-    mine = {one.authority: one for one in holds.holds(writer, seq)}.get(told.authority)
+    """Merge a hold, or its end if this side may end holds."""
+    what = records.hold_of(toggle.authority)
+    mine = {one.authority: one for one in holds.holds(writer, seq)}.get(toggle.authority)
     epoch = records.toggle_epoch(writer, seq, what, mine is not None)
-    wanted = Hold(told.authority, told.reason_code, told.since)
-    if told.epoch < epoch or told.epoch < 1:
+    wanted = Hold(toggle.authority, toggle.reason_code, toggle.since)
+    if toggle.epoch < epoch or toggle.epoch < 1:
         return None, None
-    if told.epoch == epoch:
-        if mine is None or told.epoch % 2 == 0 or _later(mine) >= _later(wanted):
+    if toggle.epoch == epoch:
+        if mine is None or toggle.epoch % 2 == 0 or _later(mine) >= _later(wanted):
             return None, None
-    at = records.taken(epoch, told.epoch)
-    late = None if at == told.epoch else RangeError("not an epoch of a hold")
-    if told.epoch % 2:
-        if not told.authority.strip():
-            raise SchemaError("a hold names who asks for it", field="/authority")
-        check_reason(told.reason_code)
+    at = records.taken(epoch, toggle.epoch)
+    late = None if at == toggle.epoch else RangeError("not an epoch of a hold")
+    if toggle.epoch % 2:
+        if not toggle.authority.strip():
+            raise SchemaError("a hold needs an authority", field="/authority")
+        check_reason(toggle.reason_code)
         if late is not None and mine is not None:
             return None, late
         holds.hold(writer, address, wanted)
     elif not ends:
         if mine is None:
-            return None, None  # nothing ends here, and no epoch bars a later hold
+            return None, None  # no hold ends, and no epoch prevents a later hold
         raise InvalidationDeniedError("only its authority ends a hold", rule="release")
     elif late is not None:
         return None, late
@@ -570,8 +573,8 @@ def _hold(
         holds.release(writer, address, wanted)
     else:
         writer.event(RELEASED, seq, address)
-    records.put(writer, seq, what, at, told.authority)
-    return "hold" if told.epoch % 2 else "release", late
+    records.put(writer, seq, what, at, toggle.authority)
+    return "hold" if toggle.epoch % 2 else "release", late
 
 
 def _later(hold: Hold) -> tuple[int, str]:
